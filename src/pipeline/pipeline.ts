@@ -21,6 +21,7 @@ import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
 import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
+import { inPieces } from "./public-bytes.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
 import { ending } from "./replay.ts";
 import { reserve } from "./reserve.ts";
@@ -180,6 +181,8 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answered = await endpoint.answer(call);
   call.status = answered.status;
-  await call.endAndSettle();
-  return { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  const whole = { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  const told = inPieces(call, whole);
+  if (told === whole) await call.endAndSettle();
+  return told;
 }

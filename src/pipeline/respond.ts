@@ -102,15 +102,15 @@ export async function piecemeal(call: Call, { pieces, heldChars }: JsonPieces): 
   return { status: 200, headers, body: new Pieces(call, source, first) };
 }
 
-const NO_MORE: IteratorResult<string, undefined> = { done: true, value: undefined };
+const NO_MORE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 /** A body that the gateway has or reads, piece by piece as its client reads it. The call ends with the last piece, or when the client is gone. */
-export class Pieces implements AsyncIterableIterator<string, undefined> {
+export class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterableIterator<Piece, undefined> {
   readonly #call: Call;
-  readonly #source: AsyncIterator<string> | Iterator<string>;
-  #first: IteratorResult<string> | undefined;
+  readonly #source: AsyncIterator<Piece> | Iterator<Piece>;
+  #first: IteratorResult<Piece> | undefined;
 
-  constructor(call: Call, source: AsyncIterator<string> | Iterator<string>, first?: IteratorResult<string>) {
+  constructor(call: Call, source: AsyncIterator<Piece> | Iterator<Piece>, first?: IteratorResult<Piece>) {
     this.#call = call;
     this.#source = source;
     this.#first = first;
@@ -121,14 +121,14 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<string, undefined>> {
+  async next(): Promise<IteratorResult<Piece, undefined>> {
     try {
       for (;;) {
         this.#call.assertLive();
         const { done, value } = this.#first ?? (await this.#source.next());
         this.#first = undefined;
         if (done) return await this.return();
-        if (value !== "") return { done: false, value };
+        if (value.length > 0) return { done: false, value };
       }
     } catch (error) {
       await this.#fail(error);
@@ -136,7 +136,7 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
     }
   }
 
-  async return(): Promise<IteratorResult<string, undefined>> {
+  async return(): Promise<IteratorResult<Piece, undefined>> {
     this.#first = undefined;
     // The source may wait for a store that hangs.
     void Promise.resolve(this.#source.return?.()).catch(() => {});

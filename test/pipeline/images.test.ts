@@ -123,6 +123,57 @@ describe("what was drawn is paid for", () => {
   });
 });
 
+describe("a link to a picture", () => {
+  const BYTES = 1_000_000;
+  const open = (copies: boolean) => {
+    const image = {
+      id: "a",
+      bytes: new Uint8Array(BYTES).fill(7),
+      mediaType: "image/png",
+      expiresAt: Date.now() + 60_000,
+    };
+    const gateway = createGateway({
+      backend: { async *image() {} },
+      quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+      limits: { maxBodyBytesInFlight: 16 * BYTES, maxBodyBytesPerKey: 8 * BYTES },
+      images: {
+        store: {
+          put: () => Promise.resolve(),
+          get: () => Promise.resolve(copies ? { ...image, bytes: image.bytes.slice() } : image),
+        },
+      },
+    });
+    const get = (init: RequestInit = {}): Promise<Response> =>
+      gateway.fetch(new Request("http://host/v1/images/files/a", init));
+    return { gateway, get };
+  };
+
+  it("that its clients do not read takes no more room than a key's, and gives it back", async () => {
+    const { gateway, get } = open(true);
+    const unread: Response[] = [];
+    for (let count = 0; count < 20; count++) unread.push(await get());
+    const opened = unread.filter(({ status }) => status === 200);
+    expect([opened.length > 1, opened.length <= 8]).toEqual([true, true]);
+    expect(unread.filter(({ status }) => status === 503)).toHaveLength(20 - opened.length);
+    const [first, ...others] = opened;
+    await first?.body?.cancel();
+    for (const response of others) expect((await response.arrayBuffer()).byteLength).toBe(BYTES);
+    const again = await get();
+    expect([again.status, new Uint8Array(await again.arrayBuffer()).every((byte) => byte === 7)]).toEqual([200, true]);
+    expect([(await get({ method: "HEAD" })).headers.get("content-length"), (await gateway.health()).calls]).toEqual([
+      String(BYTES),
+      0,
+    ]);
+  });
+
+  it("takes room once for all who read the bytes of a store in memory", async () => {
+    const { get } = open(false);
+    const unread = await Promise.all(Array.from({ length: 50 }, () => get()));
+    expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200]));
+    for (const response of unread) await response.arrayBuffer();
+  });
+});
+
 describe("images.publicUrl", () => {
   it.each(["", "not a url", "ftp://example.com", "https://example.com/ai?k=1"])("cannot be %o", (publicUrl) => {
     const make = () => createGateway({ backend: UNASKED, quotas: memoryQuotaStore([]), images: { publicUrl } });
