@@ -23,7 +23,7 @@ import { failureOf, report } from "./failures.ts";
 import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
 import { inPieces } from "./public-bytes.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { ending } from "./replay.ts";
+import { ending, largeAnswer } from "./replay.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
 import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
@@ -136,9 +136,11 @@ const reported =
     report(call, error, "model-backend");
   };
 
-/** Ends a call whose answer is complete. */
+/** Ends a call whose answer is complete: at once, or with the last piece of an answer that is large, such as pictures. */
 async function finish(call: Call, answer: Answer): Promise<Answer> {
   call.recording?.complete(answer);
+  const large = largeAnswer(call, answer);
+  if (large) return large;
   await call.endAndSettle();
   return answer;
 }

@@ -384,6 +384,28 @@ export async function ending(call: Call, answer: Answer): Promise<Answer> {
   return answer;
 }
 
+/** A smaller answer is written at once. In characters. */
+const LARGE_CHARS = 1024 ** 2;
+
+/**
+ * Returns a large answer in pieces, and counts its memory until its client has read it; undefined for a smaller answer. The answer is paid
+ * for, so it is never refused: the next calls of its key are, while too many answers are unread.
+ */
+export function largeAnswer(call: Call, answer: Answer): Answer | undefined {
+  const { body, headers } = answer;
+  if (typeof body !== "string" || body.length <= LARGE_CHARS || !call.key) return undefined;
+  const { room } = call.services.bodies;
+  const { id } = call.key;
+  const bytes = utf8Length(body);
+  room.add(id, bytes);
+  call.defer(() => room.remove(id, bytes));
+  call.status = answer.status;
+  const pieces = new Pieces(call, piecesOf(body));
+  // Nothing else cuts a call that is settled: end an answer that nobody reads.
+  call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
+  return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
+}
+
 /**
  * The length of one piece of a recorded answer, in characters: a client that reads nothing costs no more memory than a piece.
  */
