@@ -116,7 +116,7 @@ export function send(res: ServerResponse, { status, headers, body }: Answer): Pr
   return undefined;
 }
 
-async function sendStream(res: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
+async function sendStream(res: ServerResponse, pieces: AsyncIterable<string | Uint8Array>): Promise<void> {
   for await (const piece of pieces) {
     if (!res.destroyed) res.write(piece);
     if (res.writableNeedDrain) await drained(res);

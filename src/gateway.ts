@@ -15,6 +15,7 @@ import {
   assertOptions,
   type Check,
   CLOCK,
+  closeOptionsOf,
   hasMethod,
   lacking,
   listOf,
@@ -277,9 +278,8 @@ export function gatewayOf<Context>(
       return health.check(how);
     },
     isClosing: () => services.inFlight.isClosing,
-    close: async (how = {}) => {
-      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: "deadlineMs?" });
-      const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
+    close: async (how) => {
+      const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       for (const goAway of [...services.connections]) goAway();

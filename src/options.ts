@@ -324,3 +324,18 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
 
 const isKeyOf = <Value extends object>(value: Value, key: PropertyKey): key is keyof Value & string =>
   Object.hasOwn(value, key);
+
+/** The options of a `close`. */
+interface CloseOptions {
+  readonly deadlineMs?: number;
+}
+
+/**
+ * Returns the checked options of a `close`. A text or a number counts as missing: a `close` that listens to a signal gets the signal's name
+ * and number.
+ */
+export function closeOptionsOf(given: unknown = {}): CloseOptions {
+  if (typeof given === "string" || typeof given === "number") return {};
+  assertOptions<CloseOptions>("close", given, { deadlineMs: "deadlineMs?" });
+  return given as CloseOptions;
+}

@@ -173,6 +173,8 @@ describe("the options of the whole package", () => {
     const faults: string[] = [];
     for (const object of all.filter(({ steps }) => steps.length === 0))
       for (const wrong of [null, "text", ["list"]]) {
+        // A `close` may listen to a signal, whose name comes first.
+        if (typeof wrong === "string" && object.method === "close") continue;
         const error = await refused(object, wrong);
         if (!error.message.includes("expects an object"))
           faults.push(`${nameOf(object)}: ${inspect(wrong)}: ${String(error)}`);

@@ -121,8 +121,12 @@ export interface KeptDocuments {
   create(documents: readonly NewKept[]): Promise<boolean>;
   /** Updates a document without a parent, or a small one. */
   update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean>;
-  /** Returns documents as they are stored: little memory, however large they are. */
-  peek(ids: readonly string[]): Promise<readonly StoredDocument[]>;
+  /**
+   * Returns documents as they are stored: little memory, however large they are.
+   *
+   * @param chars The most characters of all these documents as they are stored, where they are known. Default: room for the largest is booked.
+   */
+  peek(ids: readonly string[], chars?: number): Promise<readonly StoredDocument[]>;
   /**
    * Returns whole documents. Books the memory of large documents, until the end of the call, before it reads them.
    *
@@ -148,6 +152,8 @@ export interface DocumentsCall {
   readonly isFree: boolean;
   /** Books memory of the call's key. */
   lease(): BodyLease;
+  /** Books room for a read that takes some milliseconds. Throws `busy` when there is none for most of a second. */
+  takeSoon(lease: BodyLease, bytes: number): Promise<void>;
   /** Releases something at the end of the call. */
   defer(release: () => void): void;
   /** Throws `quota_exhausted` or `quota_held` when the key has no quota left. */

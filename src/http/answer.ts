@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array | AsyncIterableIterator<string> | null;
+  readonly body: string | Uint8Array | AsyncIterableIterator<string | Uint8Array> | null;
 }
 
 /** A body that is JSON already, and is sent unchanged. */
@@ -43,7 +43,7 @@ export const jsonAnswer = (status: number, body: unknown, headers: Readonly<Reco
 export const NOT_FOUND: Answer = { status: 404, headers: {}, body: null };
 
 /** Tells whether a body is a stream. */
-export const isStream = (body: Answer["body"]): body is AsyncIterableIterator<string> =>
+export const isStream = (body: Answer["body"]): body is AsyncIterableIterator<string | Uint8Array> =>
   typeof body === "object" && body !== null && Symbol.asyncIterator in body;
 
 /** Returns the answer to a HEAD request: the length of the body, without the body. */
@@ -66,12 +66,12 @@ export function toResponse({ status, headers, body }: Answer): Response {
 }
 
 /** Returns the pieces as bytes, each made when the reader asks for it. */
-function byteStream(pieces: AsyncIterableIterator<string>): ReadableStream<Uint8Array> {
+function byteStream(pieces: AsyncIterableIterator<string | Uint8Array>): ReadableStream<Uint8Array> {
   return new ReadableStream({
     async pull(controller) {
       const step = await pieces.next();
       if (step.done) controller.close();
-      else controller.enqueue(encoder.encode(step.value));
+      else controller.enqueue(typeof step.value === "string" ? encoder.encode(step.value) : step.value);
     },
     cancel: () => void pieces.return?.(),
   });

@@ -14,6 +14,7 @@ import type { HookAnswer } from "../ports/hook.ts";
 import type { CallContext, ModelBackend, ModelInfo, UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Price } from "./chat/price.ts";
+import type { NativeRequest } from "./chat/request.ts";
 import type { CountTokens } from "./count-tokens.ts";
 import type { ImagePrice } from "./image/price.ts";
 import type { Amounts, Meter } from "./meter.ts";
@@ -22,8 +23,8 @@ import type { Amounts, Meter } from "./meter.ts";
 export interface DecodedRequest {
   readonly model: string;
   readonly stream?: boolean;
-  /** The part of `NativeRequest` by which unknown types are refused, for a backend that does not take them. */
-  readonly native?: { readonly assertKnown?: (() => void) | undefined };
+  /** The body of the caller, in the caller's format. */
+  readonly native?: NativeRequest;
 }
 
 /** The other names of a requested model. */

@@ -78,6 +78,8 @@ export interface Meter<Event, Answered> extends Metered, Counted {
   complete(): void;
   /** Returns the end of the answer. The meter must be complete. */
   finish(): Answered;
+  /** Returns what waits for the finish, for an answer that fails behind it: once, and undefined when nothing waits. */
+  waiting?(): Answered | undefined;
   /** True when the answer is so long that the backend must be ignoring its limit. */
   readonly overrun: boolean;
   /** True after an event whose count takes milliseconds: the event loop then serves others before the event is written. */

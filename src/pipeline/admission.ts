@@ -4,8 +4,10 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Endpoint, ListedModel } from "../formats/format.ts";
 import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
+import type { NativeRequest } from "../kinds/chat/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
+import { otherModelsIn } from "../kinds/other-models.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -57,6 +59,23 @@ export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Prom
   if (!mayUse(key, names))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
   return call.services.backend.models && listedModel(call, named, names);
+}
+
+/**
+ * Throws `model_not_allowed` for a field of the caller's body by which an upstream may choose a model that the key may not use: the body
+ * passes as it is to an upstream of the same format.
+ */
+export function authorizeOthers(key: ApiKey, native: NativeRequest | undefined): void {
+  if (!key.modelLimitsEnabled) return;
+  for (const { path, name } of otherModelsIn(native)) {
+    if (name !== undefined && mayUse(key, [name, name.replace(/^models\//, "")])) continue;
+    const field = path.join(".");
+    const message =
+      name === undefined
+        ? `This API key may not leave the choice of a model to ${field}.`
+        : `${field}: this API key may not use the model "${name}".`;
+    throw new GatewayError("model_not_allowed", message, { path });
+  }
 }
 
 /** Returns the backend's entry for a model that a hook has chosen; undefined when the backend lists no models. */
@@ -250,6 +269,23 @@ export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
     : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
   return { content, solvency };
+}
+
+/** The first and the longest pause before a read for which the bodies of a key leave no room is refused, in milliseconds. */
+const FIRST_PAUSE_MS = 50;
+const LAST_PAUSE_MS = 400;
+
+/** Books room for a read that takes some milliseconds, as those of a burst do. Throws `busy` when there is none for most of a second. */
+export async function takeSoon(call: Call, lease: BodyLease, bytes: number): Promise<void> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+    try {
+      return lease.take(bytes);
+    } catch (error) {
+      if (pauseMs > LAST_PAUSE_MS || !(error instanceof GatewayError && error.code === "busy")) throw error;
+      await call.pause(pauseMs);
+      call.assertLive();
+    }
+  }
 }
 
 /** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */

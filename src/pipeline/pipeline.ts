@@ -20,6 +20,7 @@ import {
   assertSolvent,
   authenticate,
   authorizeModel,
+  authorizeOthers,
   findModel,
   limitRequests,
   limitTokens,
@@ -27,11 +28,13 @@ import {
   type NamedModel,
   type ReadBody,
   readBody,
+  takeSoon,
   visibleModels,
 } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
+import { inPieces } from "./public-bytes.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
@@ -137,6 +140,7 @@ function documentsCallOf(call: Call, key: ApiKey): DocumentsCall {
     },
     isFree: endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none"),
     lease: () => services.bodies.lease(key.id),
+    takeSoon: (lease, bytes) => takeSoon(call, lease, bytes),
     defer: (release) => call.defer(release),
     assertSolvent: () => assertSolvent(call, key),
     report: (error) => report(call, error, "response-store"),
@@ -199,6 +203,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   call.assertLive();
   call.found.stream = decoded.stream ?? false;
   const named = await authorizeModel(call, key, namedBy(kind, endpoint, decoded));
+  authorizeOthers(key, decoded.native);
   const asked = hooks ? await hooks.before(call, key, kind, decoded) : decoded;
   const model = asked.model === decoded.model ? named : await findModel(call, namedBy(kind, endpoint, asked));
   const fitted = kind.fit?.(endpoint, asked, model) ?? asked;
@@ -272,6 +277,7 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
     kind: CountedKind<Request>,
     decoded: Request,
   ): Promise<number> => {
+    authorizeOthers(key, decoded.native);
     const request = hooks ? await hooks.beforeCount(call, key, kind, decoded) : decoded;
     if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: kind.name });
     const counted = await countedByBackend(call, key, kind.input, request);
@@ -291,5 +297,7 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answered = await endpoint.answer(call);
   call.found.status = answered.status;
-  return finish(call, { ...answered, headers: { ...answered.headers, ...callHeaders(call) } });
+  const whole = { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  const told = inPieces(call, whole);
+  return told === whole ? finish(call, whole) : told;
 }

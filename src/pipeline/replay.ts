@@ -8,6 +8,7 @@ import { utf8Length } from "../model/json.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayRecord, ReplayState } from "../ports/replay-store.ts";
+import { takeSoon } from "./admission.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import {
@@ -323,26 +324,13 @@ async function follow(call: Call, running: RunningCall, entry: Entry): Promise<O
   return promise;
 }
 
-/** The longest pause before the claim of a key whose bodies leave no room is refused, in milliseconds. */
-const LAST_PAUSE_MS = 400;
-
 /** Claims with room for the answer that a claim may bring: the whole answer comes before its length is known. Throws `busy` without room. */
 async function claimed(call: Call, { keyId }: Entry, recording: Recording): Promise<ReplayState | undefined> {
   const { bodies } = call.services;
   using lease = bodies.lease(keyId);
   // In a small room, a body and a claim beside it must have room.
   const bytes = Math.min(call.limits.maxReplayBytes, Math.ceil(bodies.room.mostPerKey / 8));
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
-    try {
-      lease.take(bytes);
-      break;
-    } catch (busy) {
-      // The claims of a burst take some milliseconds each.
-      if (pauseMs > LAST_PAUSE_MS) throw busy;
-      await call.pause(pauseMs);
-      call.assertLive();
-    }
-  }
+  await takeSoon(call, lease, bytes);
   return await recording.claim();
 }
 

@@ -100,15 +100,15 @@ export async function piecemeal(call: Call, { pieces, heldChars }: JsonPieces): 
   return { status: 200, headers, body: new Pieces(call, source, first) };
 }
 
-const NO_MORE: IteratorResult<string, undefined> = { done: true, value: undefined };
+const NO_MORE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 /** A body that the gateway has or reads, piece by piece as its client reads it. The call ends with the last piece, or when the client is gone. */
-export class Pieces implements AsyncIterableIterator<string, undefined> {
+export class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterableIterator<Piece, undefined> {
   readonly #call: Call;
-  readonly #source: AsyncIterator<string> | Iterator<string>;
-  #first: IteratorResult<string> | undefined;
+  readonly #source: AsyncIterator<Piece> | Iterator<Piece>;
+  #first: IteratorResult<Piece> | undefined;
 
-  constructor(call: Call, source: AsyncIterator<string> | Iterator<string>, first?: IteratorResult<string>) {
+  constructor(call: Call, source: AsyncIterator<Piece> | Iterator<Piece>, first?: IteratorResult<Piece>) {
     this.#call = call;
     this.#source = source;
     this.#first = first;
@@ -119,14 +119,14 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<string, undefined>> {
+  async next(): Promise<IteratorResult<Piece, undefined>> {
     try {
       for (;;) {
         this.#call.assertLive();
         const { done, value } = this.#first ?? (await this.#source.next());
         this.#first = undefined;
         if (done) return await this.return();
-        if (value !== "") return { done: false, value };
+        if (value.length > 0) return { done: false, value };
       }
     } catch (error) {
       await this.#fail(error);
@@ -134,7 +134,7 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
     }
   }
 
-  async return(): Promise<IteratorResult<string, undefined>> {
+  async return(): Promise<IteratorResult<Piece, undefined>> {
     this.#first = undefined;
     // The source may wait for a store that hangs.
     void Promise.resolve(this.#source.return?.()).catch(() => {});
@@ -152,8 +152,32 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
 /** Ends a call whose answer is complete. */
 export async function finish(call: Call, answer: Answer, recorder?: AnswerRecorder): Promise<Answer> {
   recorder?.complete(answer);
+  const large = largeAnswer(call, answer);
+  if (large) return large;
   await call.endAndSettle();
   return answer;
+}
+
+/** A smaller answer is written at once. In characters. */
+const LARGE_CHARS = 1024 ** 2;
+
+/**
+ * Returns a large answer in pieces, and counts its memory until its client has read it; undefined for a smaller answer. The answer is paid
+ * for, so it is never refused: the next calls of its key are, while too many answers are unread.
+ */
+function largeAnswer(call: Call, answer: Answer): Answer | undefined {
+  const { body, headers } = answer;
+  if (typeof body !== "string" || body.length <= LARGE_CHARS || !call.key) return undefined;
+  const { room } = call.services.bodies;
+  const { id } = call.key;
+  const bytes = utf8Length(body);
+  room.add(id, bytes);
+  call.defer(() => room.remove(id, bytes));
+  call.found.status = answer.status;
+  const pieces = new Pieces(call, piecesOf(body));
+  // Nothing else cuts a call that is settled: end an answer that nobody reads.
+  call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
+  return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
-import type { CallContext, ModelBackend, UpstreamModel } from "../ports/model-backend.ts";
+import { type CallContext, type ModelBackend, takesUnknown, type UpstreamModel } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
@@ -150,8 +150,8 @@ export async function countedByBackend<Request extends DecodedRequest>(
 }
 
 /** Refuses the unknown types of a request, unless the backend takes them. */
-function assertTaken({ takesUnknown }: ModelBackend, { native }: DecodedRequest): void {
-  if (!takesUnknown) native?.assertKnown?.();
+function assertTaken(backend: ModelBackend, { model, native }: DecodedRequest): void {
+  if (!takesUnknown(backend, model)) native?.assertKnown?.();
 }
 
 /** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
@@ -355,7 +355,15 @@ export class MeteredEvents<Event, Answered> {
       if (this.#meter.isHeavy) await nextIteration();
       while (this.#first.length > 0) if (!hand(this.#first.shift() as Answered)) return true;
       while (!this.#done) {
-        const step = await (this.#pending ?? this.#source.next());
+        let step: IteratorResult<Event, unknown>;
+        try {
+          step = await (this.#pending ?? this.#source.next());
+        } catch (error) {
+          // The backend has failed behind its last content: hand the content on first.
+          const waiting = this.#call.isEnded ? undefined : this.#meter.waiting?.();
+          if (waiting !== undefined) hand(waiting);
+          throw error;
+        }
         this.#pending = undefined;
         this.#call.assertLive();
         if (step.done) this.#done = true;

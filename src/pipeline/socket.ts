@@ -221,7 +221,8 @@ class Connection implements SocketHandler {
     this.#call = call;
     const answer = await serve(call, this.#parts);
     if (isStream(answer.body)) {
-      for await (const piece of answer.body) for (const one of this.#turns.messagesOf(piece)) await this.#send(one);
+      for await (const piece of answer.body)
+        for (const one of this.#turns.messagesOf(String(piece))) await this.#send(one);
       return;
     }
     if (typeof answer.body === "string") await this.#send(this.#turns.refusal(answer.status, parseJson(answer.body)));

@@ -33,9 +33,10 @@ export interface ModelBackend<Context = unknown> {
   /**
    * True for a backend that takes requests with types and words that the gateway does not know, such as new content blocks: it passes them
    * on to an upstream of the caller's format, and reports their loss before any other. `relay`, `aiSdk` and `route` set it; a wrapper of
-   * them should, too. Default: the gateway refuses such requests, because a backend that does not know them would ignore them.
+   * them should, too. A function tells by the requested model. Default: the gateway refuses such requests, because a backend that does not
+   * know them would ignore them.
    */
-  readonly takesUnknown?: boolean;
+  readonly takesUnknown?: boolean | ((model: string) => boolean);
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
@@ -88,6 +89,9 @@ export const INPUT_COUNT: { readonly kind: ModelKind; readonly verb: "countInput
   kind: "chat",
   verb: "countInputTokens",
 };
+/** Tells whether a backend takes types and words that the gateway does not know, in a request for this model. */
+export const takesUnknown = (backend: ModelBackend, model: string): boolean =>
+  typeof backend.takesUnknown === "function" ? backend.takesUnknown(model) : (backend.takesUnknown ?? false);
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };

@@ -1,6 +1,6 @@
 /** A quota store before a shared one: each process borrows blocks of a busy key's units, and serves calls from memory. */
 
-import { assertMethods, assertOptions, CLOCK, MAX_TIMER_MS } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, closeOptionsOf, MAX_TIMER_MS } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
 import type {
@@ -725,9 +725,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     }
   }
 
-  async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
-    assertOptions<typeof options>("close", options, { deadlineMs: "deadlineMs?" });
-    const { deadlineMs = 5_000 } = options;
+  async close(options?: { readonly deadlineMs?: number }): Promise<void> {
+    const { deadlineMs = 5_000 } = closeOptionsOf(options);
     this.#isClosed = true;
     const returned = Promise.allSettled(Array.from(this.#keys.values(), (key) => this.#giveBack(key)));
     await new Promise<void>((resolve) => {

@@ -119,6 +119,7 @@ describe("what the gateway refuses", () => {
       "a picture of data that is no base64",
       "a file of nothing",
       "a file of both",
+      "a file of another kind of address",
       "a file of bad base64",
       "a result of no call",
       "a result before its call",

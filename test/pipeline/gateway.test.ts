@@ -3,6 +3,7 @@
 import { inspect } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
+  borrowingQuotaStore,
   type CorsOptions,
   createGateway,
   type Failure,
@@ -318,5 +319,15 @@ describe("close", () => {
     await gateway.close({ deadlineMs: deadlineMs as number });
     expect(waits).toEqual([cutsAfterMs, cutsAfterMs + 30_000]);
     expect(Math.max(...waits)).toBeLessThan(2 ** 31);
+  });
+
+  it("takes the name and the number of a signal for no options", async () => {
+    for (const given of [["SIGTERM", 15], [15]]) {
+      const gateway = createGateway({ backend: speaking(WORD), quotas: memoryQuotaStore([]) });
+      await expect(Reflect.apply(gateway.close, process, given)).resolves.toBeUndefined();
+      expect(gateway.isClosing()).toBe(true);
+      const store = borrowingQuotaStore(memoryQuotaStore([]));
+      await expect(store.close(...(given as unknown as [object]))).resolves.toBeUndefined();
+    }
   });
 });

@@ -8,6 +8,7 @@ import {
   type GatewayOptions,
   memoryQuotaStore,
 } from "../../src/index.ts";
+import { manualClock } from "../contracts/manual-clock.ts";
 import { drawn, plays, type ImagePlay } from "../hosts/stage.ts";
 import { UNASKED } from "./bench.ts";
 
@@ -120,6 +121,94 @@ describe("what was drawn is paid for", () => {
     };
     const { status, ledger } = await ask(undefined, {}, {}, play, n);
     expect([status, ledger]).toMatchObject([200, { used, held: 0 }]);
+  });
+});
+
+it("pictures in an answer take room of their key until the client has read them, and are never refused", async () => {
+  const BYTES = 1_500_000;
+  const clock = manualClock();
+  const gateway = createGateway({
+    backend: {
+      async *image() {
+        yield { type: "image", bytes: new Uint8Array(BYTES), mediaType: "image/png" };
+      },
+    },
+    quotas: memoryQuotaStore(["sk-one", "sk-two"].map((apiKey) => ({ apiKey }))),
+    limits: { maxBodyBytesInFlight: 16_000_000, maxBodyBytesPerKey: 8_000_000 },
+    clock,
+  });
+  const draw = (apiKey: string): Promise<Response> =>
+    gateway.fetch(
+      new Request("http://host/v1/images/generations", {
+        method: "POST",
+        headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
+        body: JSON.stringify({ prompt: "A fox.", response_format: "b64_json" }),
+      }),
+    );
+  const unread: Response[] = [];
+  for (let count = 0; count < 10; count++) unread.push(await draw("sk-one"));
+  const opened = unread.filter(({ status }) => status === 200);
+  expect([opened.length, unread.at(-1)?.status, (await draw("sk-two")).status]).toEqual([4, 503, 200]);
+  const [left, cancelled, ...read] = opened;
+  await cancelled?.body?.cancel();
+  for (const response of read) {
+    const text = await response.text();
+    expect([String(text.length), text.length > BYTES]).toEqual([response.headers.get("content-length"), true]);
+  }
+  expect((await draw("sk-one")).status).toBe(200);
+  await clock.advance(24 * 3_600_000);
+  await expect(left?.text().then(({ length }) => length)).rejects.toThrow("The call is over.");
+  expect((await gateway.health()).calls).toBe(0);
+});
+
+describe("a link to a picture", () => {
+  const BYTES = 1_000_000;
+  const open = (copies: boolean) => {
+    const image = {
+      id: "a",
+      bytes: new Uint8Array(BYTES).fill(7),
+      mediaType: "image/png",
+      expiresAt: Date.now() + 60_000,
+    };
+    const gateway = createGateway({
+      backend: { async *image() {} },
+      quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+      limits: { maxBodyBytesInFlight: 16 * BYTES, maxBodyBytesPerKey: 8 * BYTES },
+      images: {
+        store: {
+          put: () => Promise.resolve(),
+          get: () => Promise.resolve(copies ? { ...image, bytes: image.bytes.slice() } : image),
+        },
+      },
+    });
+    const get = (init: RequestInit = {}): Promise<Response> =>
+      gateway.fetch(new Request("http://host/v1/images/files/a", init));
+    return { gateway, get };
+  };
+
+  it("that its clients do not read takes no more room than a key's, and gives it back", async () => {
+    const { gateway, get } = open(true);
+    const unread: Response[] = [];
+    for (let count = 0; count < 20; count++) unread.push(await get());
+    const opened = unread.filter(({ status }) => status === 200);
+    expect([opened.length > 1, opened.length <= 8]).toEqual([true, true]);
+    expect(unread.filter(({ status }) => status === 503)).toHaveLength(20 - opened.length);
+    const [first, ...others] = opened;
+    await first?.body?.cancel();
+    for (const response of others) expect((await response.arrayBuffer()).byteLength).toBe(BYTES);
+    const again = await get();
+    expect([again.status, new Uint8Array(await again.arrayBuffer()).every((byte) => byte === 7)]).toEqual([200, true]);
+    expect([(await get({ method: "HEAD" })).headers.get("content-length"), (await gateway.health()).calls]).toEqual([
+      String(BYTES),
+      0,
+    ]);
+  });
+
+  it("takes room once for all who read the bytes of a store in memory", async () => {
+    const { get } = open(false);
+    const unread = await Promise.all(Array.from({ length: 50 }, () => get()));
+    expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200]));
+    for (const response of unread) await response.arrayBuffer();
   });
 });
 

@@ -9,6 +9,7 @@ import {
   memoryReplayStore,
   memoryResponseStore,
 } from "../../src/index.ts";
+import type { ManualClock } from "../contracts/manual-clock.ts";
 import { AT_REST, counted, INPUT, microtasks, never, opened, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
 import { framesOf, keeping, OTHER, told, type Told, type Wire } from "./keeping.ts";
 
@@ -21,6 +22,14 @@ const typesOf = (items: readonly Wire[]): unknown[] => items.map(({ type, role }
 const textOf = (item: Wire | undefined): unknown => (item?.["content"] as { text: string }[] | undefined)?.[0]?.text;
 const away = (): Promise<never> => Promise.reject(new Error("The database is away."));
 const notFound = (message: string) => ({ status: 404, body: { error: { message, type: "invalid_request_error" } } });
+
+/** Winds the clock until there is an answer: a read may wait for room for some time. */
+async function patient<Value>(clock: ManualClock, answer: Promise<Value>): Promise<Value> {
+  const wait = { isOver: false };
+  void answer.finally(() => (wait.isOver = true));
+  while (!wait.isOver) await clock.advance(100);
+  return answer;
+}
 
 describe("a response", () => {
   it("is kept where the gateway has a store, and is read again as it was told", async () => {
@@ -267,6 +276,42 @@ describe("a chain", () => {
     }
   });
 
+  it("that is long is continued by many calls at once", async () => {
+    let slow = false;
+    const { create } = keeping([["word"]], {}, (store) => ({
+      async read(keyId, ids) {
+        if (slow) await setImmediate();
+        return store.read(keyId, ids);
+      },
+    }));
+    let last: string | undefined;
+    for (let turn = 0; turn < 33; turn++) last = (await create({ input: "a", previous_response_id: last })).body.id;
+    slow = true;
+    const burst = Array.from({ length: 200 }, () => create({ input: "a", previous_response_id: last }));
+    const statuses = (await Promise.all(burst)).map(({ status }) => status);
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+  });
+
+  it("or a conversation waits for room while the reads of a burst take it, and no longer", async () => {
+    let reading: Promise<void> | undefined;
+    const { create, ask, clock } = keeping([["word"]], { limits: { maxBodyBytesInFlight: 8_000_000 } }, (store) => ({
+      async list(keyId, parentId, page) {
+        await (reading ?? setImmediate());
+        return store.list(keyId, parentId, page);
+      },
+    }));
+    const conversation = (await ask("conversations", { method: "POST", body: "{}" })).body.id;
+    const burst = async () => {
+      const all = Array.from({ length: 20 }, () => create({ input: "a", conversation }));
+      return (await patient(clock, Promise.all(all))).map(({ status }) => status);
+    };
+    expect(new Set(await burst())).toEqual(new Set([200]));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    reading = promise;
+    clock.after(3_000, resolve);
+    expect(new Set(await burst())).toEqual(new Set([200, 503]));
+  });
+
   it("ends after a thousand responses", async () => {
     const { create, made, kept } = keeping();
     const id = await made({ input: "a" });
@@ -383,12 +428,12 @@ describe("the documents that a request reads", () => {
       status: 400,
       body: { error: { message: "input: the request holds more than 3000 values, with the earlier responses" } },
     });
-    const { create, made } = keeping([["word"]], {
+    const { create, made, clock } = keeping([["word"]], {
       limits: { maxBodyBytesInFlight: 2_000_000 },
     });
     const id = await made({ input });
     const many = Array.from({ length: 300 }, () => create({ input: "b", previous_response_id: id }));
-    const statuses = new Set((await Promise.all(many)).map(({ status }) => status));
+    const statuses = new Set((await patient(clock, Promise.all(many))).map(({ status }) => status));
     expect(statuses).toEqual(new Set([200, 503]));
     expect((await create({ input: "b", previous_response_id: id })).status).toBe(200);
   });
@@ -503,7 +548,7 @@ describe("a large response", () => {
       await clock.advance(0);
       const path = `/v1/responses/${id}${query}`;
       const unread: Response[] = [];
-      for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path }));
+      for (let count = 0; count < 20; count++) unread.push(await patient(clock, send({ method: "GET", path })));
       expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200, 503]));
       for (const response of unread) await response.text();
       expect((await ask(`responses/${id}`)).body["instructions"]).toHaveLength(100_000);
@@ -512,14 +557,15 @@ describe("a large response", () => {
 
   it("beside small items takes room for all of its page until the page is read", async () => {
     const limit = 8_000_000;
-    const { send, ask } = keeping([["word"]], { limits: { maxBodyBytesInFlight: limit } });
+    const { send, ask, clock } = keeping([["word"]], { limits: { maxBodyBytesInFlight: limit } });
     const post = (path: string, body: object) => ask(path, { method: "POST", body: JSON.stringify(body) });
     const sizes = [100_000, ...Array.from({ length: 19 }, () => 60_000)];
     const path = `conversations/${(await post("conversations", {})).body.id}/items`;
     for (const size of sizes)
       expect((await post(path, { items: [{ role: "user", content: "x".repeat(size) }] })).status).toBe(200);
     const unread: Response[] = [];
-    for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path: `/v1/${path}?limit=100` }));
+    for (let count = 0; count < 20; count++)
+      unread.push(await patient(clock, send({ method: "GET", path: `/v1/${path}?limit=100` })));
     const opened = unread.filter(({ status }) => status === 200).length;
     expect(opened).toBeGreaterThan(1);
     expect(opened * 19 * 60_000).toBeLessThan(limit);
@@ -546,11 +592,14 @@ describe("the items of an input", () => {
     expect(new Set([...page.body.data, ...rest.body.data].map((item) => item.id)).size).toBe(25);
   });
 
-  it.each(["order=up", "limit=0", "limit=x", "limit=101"])("are refused for %s", async (query) => {
-    const { made, ask } = keeping();
-    const id = await made({ input: "a" });
-    expect((await ask(`responses/${id}/input_items?${query}`)).status).toBe(400);
-  });
+  it.each(["order=up", "limit=0", "limit=x", "limit=101", "limit=1e1", "limit=0x5", "limit=%205"])(
+    "are refused for %s",
+    async (query) => {
+      const { made, ask } = keeping();
+      const id = await made({ input: "a" });
+      expect((await ask(`responses/${id}/input_items?${query}`)).status).toBe(400);
+    },
+  );
 
   it("after an item that is not there are none, and the error names it", async () => {
     const { made, ask } = keeping();

@@ -96,6 +96,41 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
   });
 
+  it.each<[what: string, body: object, believed: number, doubted: number]>([
+    ["a plain request", {}, 65_536, 66_000],
+    ["a long request", { messages: [{ role: "user", content: "x".repeat(20_000) }] }, 16 * 20_000, 400_000],
+    [
+      "a tool that the provider runs",
+      { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+      4_194_304,
+      4_300_000,
+    ],
+    [
+      "a field that only the provider knows",
+      { mcp_servers: [{ type: "url", url: "https://a.test", name: "a" }] },
+      4_194_304,
+      4_300_000,
+    ],
+  ])(
+    "of more input than %s can have is charged by estimate, and reported once",
+    async (_what, body, believed, doubted) => {
+      for (const inputTokens of [believed, doubted]) {
+        const { send, failures, report } = opened({
+          key: { granted: 1_000_000_000 },
+          backend: { ...speaking(WORD, finish({ inputTokens, outputTokens: 4 })), takesUnknown: true },
+        });
+        await (await send({ body: { stream, ...body } })).text();
+        const isBelieved = inputTokens === believed;
+        expect(failures).toHaveLength(isBelieved ? 0 : 1);
+        const { used = 0, estimated } = report() ?? {};
+        expect([isBelieved ? used : used < 30_000, estimated]).toEqual([
+          isBelieved ? believed + 4 : true,
+          isBelieved ? 0 : used,
+        ]);
+      }
+    },
+  );
+
   it("that was told before a stop sequence ended the text is no count of it", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
     const { send, failures, report } = opened({ backend: speaking(start, "x".repeat(200), "STOP", counted(170)) });
@@ -345,6 +380,19 @@ describe("a backend that counts at its end", () => {
     // The input of this gateway's request is estimated too.
     expect(report()).toMatchObject({ used: Math.ceil(countTokensByScript(PROMPT)) + tokens, overdraft: 0, ...AT_REST });
   });
+});
+
+it("a count before the call that the request cannot have is not held or charged", async () => {
+  for (const counted of [65_536, 70_000]) {
+    const { send, failures, report } = opened({
+      backend: { ...speaking(WORD), countInputTokens: () => Promise.resolve(counted) },
+      countInput: "backend",
+      key: { granted: 1_000_000 },
+    });
+    await (await send({ body: { max_tokens: 16 } })).text();
+    const isBelieved = counted === 65_536;
+    expect([failures.length, report()?.used]).toEqual(isBelieved ? [0, counted + 4] : [1, INPUT + 4]);
+  }
 });
 
 it("a first event that cannot be counted is charged all the same", async () => {

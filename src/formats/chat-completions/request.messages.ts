@@ -19,7 +19,7 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
+import { dataUrl, fileSource, splitDataUrl } from "../shared/data-url.ts";
 import { detailIn } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
@@ -106,9 +106,7 @@ function decodePart(part: UserContent): ContentPart {
       const { file_data, file_id, filename } = part.file;
       const title = filename == null ? {} : { title: filename };
       if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
-      // Base64 without the beginning of a `data:` URL names no media type. The files of this format are PDFs.
-      const inline = splitDataUrl(file_data) ?? { mediaType: "application/pdf", data: file_data };
-      return { type: "document", source: { type: "base64", ...inline }, ...title };
+      return { type: "document", source: fileSource(file_data), ...title };
     }
     default:
       return unknownPart(part);

@@ -38,18 +38,25 @@ export class CompletionStream implements AnswerStream<AnswerEvent> {
   }
 
   encode(event: AnswerEvent): string {
-    if (event.type === "native" && event.format === FORMAT) return this.#framesText(event.frames ?? []);
-    const native = event.type === "finish" ? event.native : undefined;
-    if (native?.format === FORMAT && native.frames.length > 0) {
-      const shown = native.frames.filter(({ data }) => data !== DONE && (this.#showsUsage || !isUsageChunk(data)));
-      return this.#framesText(shown) + DONE_FRAME;
+    if (event.type === "native" && event.format === FORMAT) {
+      const { events, frames = [] } = event;
+      // Without a meaning, these may be the last frames of an answer that fails behind them.
+      return this.#framesText(events.length === 0 ? this.#withoutEnd(frames) : frames);
     }
+    const native = event.type === "finish" ? event.native : undefined;
+    if (native?.format === FORMAT && native.frames.length > 0)
+      return this.#framesText(this.#withoutEnd(native.frames)) + DONE_FRAME;
     const text = this.#encoder.chunks(event).map(frameText).join("");
     return event.type === "finish" ? text + DONE_FRAME : text;
   }
 
   error(error: GatewayError): string {
     return frameText(encodeError(error));
+  }
+
+  /** Leaves out the mark of the end, and token counts that the caller did not ask for. */
+  #withoutEnd(frames: readonly NativeFrame[]): readonly NativeFrame[] {
+    return frames.filter(({ data }) => data !== DONE && (this.#showsUsage || !isUsageChunk(data)));
   }
 
   /**

@@ -246,7 +246,9 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
     if (request.native?.format === FORMAT) {
       const fields: ConvertedFields = new Set();
       const native = withOutputLimit(request.native, request, options, fields);
-      const body = withOwnSeals(native, request.model, foreignReasoning, fields, request.native.remembered);
+      const own = withOwnSeals(native, request.model, foreignReasoning, fields, request.native.remembered);
+      // Name the model again: the caller may have named another one than in the path.
+      const body = "model" in own ? { ...own, model: resourceOf(request.model) } : own;
       return { body, path, headers: {}, conversions: removedFrom(fields, options) };
     }
     const body = encodeRequest(request, options);

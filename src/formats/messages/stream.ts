@@ -48,7 +48,8 @@ export class MessagesStreamEncoder implements AnswerStream<AnswerEvent> {
       return event.native === FORMAT ? "" : this.#start();
     }
     if (event.type === "native" && event.format === FORMAT && this.#writer !== "gateway") {
-      if (event.frames) return this.#pass(event.frames);
+      // A stop in front of the finish belongs to an answer that fails behind it.
+      if (event.frames) return this.#pass(event.frames.filter((frame) => frame.event !== "message_stop"));
       // The last frames come with `finish`. A complete answer has no frames, so the gateway writes them below.
       if (this.#writer === "upstream") return "";
     }

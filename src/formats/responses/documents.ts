@@ -53,14 +53,15 @@ export class KeyDocuments implements KeptDocuments {
     return this.#call.ask("update", (call) => this.#store.update(this.#key.id, updated, call));
   }
 
-  async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
+  async peek(ids: readonly string[], chars: number = Number.POSITIVE_INFINITY): Promise<readonly StoredDocument[]> {
     const { maxBodyBytesInFlight, maxBodyBytesPerKey } = this.#call.limits;
     const share = Math.min(maxBodyBytesInFlight, maxBodyBytesPerKey) / PEEKS_IN_SHARE;
-    const atOnce = Math.max(1, Math.floor(share / PART_CHARS));
+    const isKnown = chars <= share;
+    const atOnce = isKnown ? ids.length : Math.max(1, Math.floor(share / PART_CHARS));
     const stored: StoredDocument[] = [];
     for (let at = 0; at < ids.length; at += atOnce) {
       const some = ids.slice(at, at + atOnce);
-      const rows = await this.#booked(some.length * PART_CHARS, () =>
+      const rows = await this.#booked(isKnown ? chars : some.length * PART_CHARS, () =>
         this.#call.ask("read", (call) => this.#store.read(this.#key.id, some, call)),
       );
       stored.push(...rows.map(storedOf));
@@ -172,7 +173,7 @@ export class KeyDocuments implements KeptDocuments {
   /** Books room while the store is asked. */
   async #booked<Value>(bytes: number, ask: () => Promise<Value>): Promise<Value> {
     using lease = this.#call.lease();
-    if (!this.#call.isEnded) lease.take(bytes);
+    if (!this.#call.isEnded) await this.#call.takeSoon(lease, bytes);
     return await ask();
   }
 }

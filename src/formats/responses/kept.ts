@@ -240,12 +240,16 @@ async function chainTo(
   const newest = await continued(last, input, kept, room);
   if (!CONTINUABLE.has(newest.status))
     throw invalid(`${field}: the response is ${newest.status}, and only a finished response can be continued`, [field]);
-  const { depth, ids } = newest.chain;
+  const { depth } = newest.chain;
   if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
   // The newest items first. Each block begins with a response that names the block before.
   const lists: JsonObject[][] = [await newest.items()];
-  for (let block = ids; block.length > 0;) {
-    const byId = new Map((await kept.peek(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
+  for (let { ids: block, chars } = newest.chain; block.length > 0;) {
+    const documents = await kept.peek(
+      block.flatMap((one) => [one, inputIdOf(one)]),
+      chars,
+    );
+    const byId = new Map(documents.map((one) => [one.id, one]));
     let oldest: Continued | undefined;
     for (const earlier of block.toReversed()) {
       const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
@@ -254,16 +258,23 @@ async function chainTo(
       lists.push(await oldest.items());
     }
     await room.turn();
-    block = oldest?.chain.ids ?? [];
+    ({ ids: block, chars } = oldest?.chain ?? NO_CHAIN);
   }
-  return { items: lists.toReversed().flat(), chain: chainBehind(id, newest.chain) };
+  const ownChars = last.content.length + input.content.length;
+  return { items: lists.toReversed().flat(), chain: chainBehind(id, newest.chain, ownChars) };
 }
 
-/** Returns the chain of a response that continues another one, from the other one's id and chain. */
-export const chainBehind = (id: string, { depth, ids }: Chain): Chain => ({
-  depth: depth + 1,
-  ids: depth % BLOCK === 0 ? [id] : [...ids, id],
-});
+/**
+ * Returns the chain of a response that continues another one, from the other one's id and chain.
+ *
+ * @param ownChars The characters of the other one's documents, where they are known.
+ */
+export function chainBehind(id: string, { depth, ids, chars }: Chain, ownChars?: number): Chain {
+  const begins = depth % BLOCK === 0;
+  const before = begins ? 0 : chars;
+  const known = before === undefined || ownChars === undefined ? undefined : before + ownChars;
+  return { depth: depth + 1, ids: begins ? [id] : [...ids, id], ...(known !== undefined && { chars: known }) };
+}
 
 /** A response that another one continues. */
 interface Continued {

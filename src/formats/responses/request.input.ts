@@ -17,7 +17,7 @@ import type {
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
+import { dataUrl, fileSource, splitDataUrl } from "../shared/data-url.ts";
 import { detailIn } from "../shared/schema.ts";
 import { type Seal, unwrapSeal } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
@@ -188,9 +188,7 @@ function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {
       const title = filename == null ? {} : { title: filename };
       if (url != null) return { type: "document", source: { type: "url", url }, ...title };
       if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
-      // Base64 without the beginning of a `data:` URL names no media type. The files of this format are PDFs.
-      const inline = splitDataUrl(file_data) ?? { mediaType: "application/pdf", data: file_data };
-      return { type: "document", source: { type: "base64", ...inline }, ...title };
+      return { type: "document", source: fileSource(file_data), ...title };
     }
     default:
       return { type: "provider", format: FORMAT, value: part };

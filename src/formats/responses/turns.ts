@@ -12,6 +12,11 @@ export interface Chain {
   readonly depth: number;
   /** The ids of the last of them, the oldest first. */
   readonly ids: readonly string[];
+  /**
+   * The characters of the documents of all these ids, as far as they are read to find the chain. Missing where they are not known, as in
+   * documents that were written before.
+   */
+  readonly chars?: number;
 }
 
 /** A response that its WebSocket can continue. */

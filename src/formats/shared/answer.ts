@@ -104,7 +104,7 @@ export const isModelAddress = (wildcardPath: string): boolean =>
  */
 export function pageSize(text: string | null, name: string, otherwise: number, most?: number): number {
   if (text === null || text === "") return otherwise;
-  const size = Number(text);
+  const size = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isInteger(size) && size >= 1 && size <= (most ?? size)) return size;
   const range = most === undefined ? "of at least 1" : `from 1 to ${most}`;
   throw new GatewayError("invalid_request", `${name}: must be an integer ${range}`, { path: [name] });

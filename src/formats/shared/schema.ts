@@ -226,10 +226,13 @@ export const webOrDataUrl = v.pipe(
   v.metadata({ pattern: "^(?:data:|[hH][tT][tT][pP][sS]?://)" }),
 );
 
-/** A file itself. */
+/** A file itself, or its address, which OpenRouter takes in the same field. */
 export const fileData = v.pipe(
   v.string(),
-  v.check((data) => isDataUrl(data) || isBase64(data), "must be a data: URL of base64, or base64"),
+  v.check(
+    (data) => isDataUrl(data) || isBase64(data) || isWebUrl(data),
+    "must be a data: URL of base64, base64, or an http or https URL",
+  ),
 );
 
 /** The name of the format of a sound. */

@@ -8,7 +8,7 @@ import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
-import { ChatMeter } from "./meter.ts";
+import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
 import { affordable, chatAmounts, tokenPrice } from "./price.ts";
 import { limitBeside } from "./reasoning.ts";
 import { CHAT, type ChatRequest } from "./request.ts";
@@ -62,16 +62,17 @@ export const chat: ChatKind = {
   },
 
   cost(call, request, { model, countedInput }) {
-    const { countTokens, limits, prices } = call;
+    const { countTokens, limits } = call;
     if (request.stopSequences.length > 0) assertSearchable(request.stopSequences, limits);
-    const inputTokens = countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
+    const inputTokens =
+      believed(call, request, countedInput) ?? withinWindow(estimateInputTokens(request, countTokens), model);
     const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    const amounts = chatAmounts(request, inputTokens, prices.price ?? tokenPrice, call.upstreamsOf(request.model));
+    const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));
     return { ...amounts, inputTokens, maxOutputTokens };
   },
 
   afford: (call, request, { inputTokens }, granted) =>
-    affordable(request, inputTokens, call.prices.price ?? tokenPrice, granted, call.upstreamsOf(request.model)),
+    affordable(request, inputTokens, priceOf(call, request), granted, call.upstreamsOf(request.model)),
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
@@ -90,6 +91,14 @@ export const chat: ChatKind = {
 
   collector: () => new ChatContent(),
 };
+
+/** Returns the backend's count of the input; undefined without one, and for a count that cannot be true. */
+function believed(call: KindCall, request: ChatRequest, counted: number | undefined): number | undefined {
+  if (counted === undefined || counted <= HIDDEN_INPUT_TOKENS) return counted;
+  if (!isTooMuchInput(counted, estimateInputTokens(request, call.countTokens), request)) return counted;
+  call.doubt(`The model backend counted ${counted} input tokens before the call.`);
+  return undefined;
+}
 
 /** Lowers an estimate to the listed window of the model: no model takes more. */
 const withinWindow = (tokens: number, { maxInputTokens: most = tokens }: Partial<ModelInfo> = {}): number =>

@@ -9,6 +9,7 @@ import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
 import type { KindCall } from "../kind.ts";
 import { backendFailed, isTooHigh, isTooLow, type Meter, type MeterReport, nameOf, TRUST } from "../meter.ts";
+import { priceAmong } from "../other-models.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
 import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
@@ -23,14 +24,50 @@ const MEDIA_TOKENS = 1_290;
  */
 const TOLERANCE = { times: 2, tokens: 64 };
 
+/** The input tokens that an upstream may add to those of any request: instructions of its own, and searches of models that search unasked. */
+export const HIDDEN_INPUT_TOKENS = 65_536;
+
 /**
- * The input tokens that an upstream may add to those of the request: the results of its own tools, and contents that it keeps. The size of the
- * largest context windows, which the provider's own tools may fill several times.
+ * The input tokens that an upstream may add to those of a request with its own tools, or with contents that it keeps: four times the largest
+ * context window, because each run of a tool reads the whole input again.
  */
-const UNSEEN_INPUT_TOKENS = 1_048_576;
+const UNSEEN_INPUT_TOKENS = 4 * 1_048_576;
 
 /** The most characters of native frames that wait for the finish. `relay` accepts complete answers of the same size. */
 const MAX_WAITING_CHARS = 64 * 1024 ** 2;
+
+/**
+ * Tells whether a count of input cannot be true.
+ *
+ * @param estimate The estimated input tokens of the request.
+ */
+export const isTooMuchInput = (tokens: number, estimate: number, request: ChatRequest): boolean =>
+  isTooHigh(tokens, estimate, HIDDEN_INPUT_TOKENS) && isTooHigh(tokens, estimate, unseenTokens(request));
+
+/** Returns the input tokens that an upstream may have added. A field that the neutral request cannot express may name kept contents. */
+function unseenTokens({ tools, cachedContent, native }: ChatRequest): number {
+  const mayAdd =
+    cachedContent !== undefined ||
+    tools.some(({ type }) => type !== "function") ||
+    (native?.unsupported?.().length ?? 0) > 0;
+  return mayAdd ? UNSEEN_INPUT_TOKENS : HIDDEN_INPUT_TOKENS;
+}
+
+/**
+ * Returns the price of a request: of the model that answers, where its body names several.
+ *
+ * @param answered Returns the upstream's name of the model that has answered.
+ */
+export function priceOf(
+  { prices }: Pick<KindCall, "prices">,
+  { native }: ChatRequest,
+  answered?: () => string | undefined,
+): Price {
+  // The default price is the same for all models, and is recognised as such.
+  return prices.price === undefined || prices.price === tokenPrice
+    ? tokenPrice
+    : priceAmong(prices.price, native, answered);
+}
 
 /** The parts of a call that its meter needs. */
 type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
@@ -97,7 +134,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#call = call;
     this.#request = request;
     this.#inputTokens = inputTokens;
-    this.#price = call.prices.price ?? tokenPrice;
+    this.#price = priceOf(call, request, () => this.#model);
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
@@ -156,6 +193,13 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (this.#waitingChars > MAX_WAITING_CHARS)
       throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
     return isWhole ? { ...piece, isWhole } : piece;
+  }
+
+  waiting(): AnswerEvent | undefined {
+    const { format, frames } = this.#native ?? { frames: [] };
+    if (format === undefined || frames.length === 0) return undefined;
+    this.#native = undefined;
+    return { type: "native", format, events: [], frames };
   }
 
   /** Counts an event. Returns the event if it is content to pass on. */
@@ -262,17 +306,17 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
     const most = {
-      input: Math.max(input, UNSEEN_INPUT_TOKENS),
       // A backend may count reasoning for which it sends no events. Reasoning counts toward the limit.
       output: Math.max(request.maxOutputTokens * (request.candidateCount ?? 1), this.#outputEstimate),
     };
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
-    if (isTooHigh(read, most.input)) return `inputTokens, for about ${input}`;
+    const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
+    if (isTooMuch(read)) return `inputTokens, for about ${input}`;
     if (isTooHigh(Math.max(outputTokens, reasoningTokens), most.output)) return "outputTokens";
     if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
     for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
-      if (isTooHigh(tokens, kind === "output" ? most.output : most.input)) return "details";
+      if (kind === "output" ? isTooHigh(tokens, most.output) : isTooMuch(tokens)) return "details";
     }
     return undefined;
   }

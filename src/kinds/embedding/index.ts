@@ -20,6 +20,7 @@ import {
   type MeterReport,
   wrongEvent,
 } from "../meter.ts";
+import { priceAmong } from "../other-models.ts";
 import {
   EMBEDDING,
   type EmbeddingAnswerEvent,
@@ -42,9 +43,7 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
     const usage = { ...NO_USAGE, inputTokens };
     const upstreams = call.upstreamsOf(request.model);
     const units = Math.max(
-      ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) =>
-        unitsOf(call, usage, request.model, upstream),
-      ),
+      ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) => unitsOf(call, usage, request, upstream)),
     );
     return { atLeast: units, atMost: units, inputTokens, maxOutputTokens: 0 };
   },
@@ -57,9 +56,9 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
 const unitsOf = (
   { prices: { price = tokenPrice } }: KindCall,
   usage: Usage,
-  model: string,
+  { model, native }: EmbeddingRequest,
   upstream: UpstreamModel | undefined,
-): number => charge(price, usage, model, EMBEDDING, upstream);
+): number => charge(priceAmong(price, native), usage, model, EMBEDDING, upstream);
 
 /** The most numbers of all vectors of an answer: 2,048 vectors of 4,096 numbers. */
 const MAX_NUMBERS = 2 ** 23;
@@ -219,11 +218,11 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
 
   get units(): number {
     const usage = this.#usage;
-    return usage ? unitsOf(this.#call, usage, this.#request.model, this.#call.answeringUpstream()) : 0;
+    return usage ? unitsOf(this.#call, usage, this.#request, this.#call.answeringUpstream()) : 0;
   }
 
   assertPrice(upstream: UpstreamModel): void {
-    unitsOf(this.#call, { ...NO_USAGE, inputTokens: this.#estimate }, this.#request.model, upstream);
+    unitsOf(this.#call, { ...NO_USAGE, inputTokens: this.#estimate }, this.#request, upstream);
   }
 
   get report(): MeterReport {

@@ -8,6 +8,7 @@ import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
 import { backendFailed, isCount, isTooHigh, type Meter, type MeterReport, wrongEvent } from "../meter.ts";
+import { imagePriceAmong } from "../other-models.ts";
 import { imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
 import {
   IMAGE,
@@ -53,7 +54,7 @@ export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerE
   names: (endpoint, request) => ({ said: saidModel(request), aliases: endpoint.aliasesOf(request.model) }),
 
   cost: (call, request) => ({
-    ...imageAmounts(request, priceOf(call), call.upstreamsOf(request.model)),
+    ...imageAmounts(request, priceOf(call, request), call.upstreamsOf(request.model)),
     inputTokens: 0,
     maxOutputTokens: 0,
   }),
@@ -72,7 +73,8 @@ export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerE
   }),
 };
 
-const priceOf = ({ prices }: KindCall): ImagePrice => prices.imagePrice ?? imagePriceTable;
+const priceOf = ({ prices }: KindCall, { native }: ImageRequest): ImagePrice =>
+  imagePriceAmong(prices.imagePrice ?? imagePriceTable, native);
 
 /** Books room for images that will be linked; undefined for a store that books none. Throws `busy` when there is no room. */
 async function book(call: KindCall, links: ImageLinks, request: ImageRequest): Promise<ImageBooking | undefined> {
@@ -197,7 +199,7 @@ class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   constructor(call: KindCall, request: ImageRequest) {
     this.#call = call;
     this.#request = request;
-    this.#price = priceOf(call);
+    this.#price = priceOf(call, request);
     this.#inputTextTokens = Math.ceil(assertTokens(call.countTokens(request.prompt)));
     this.#usage = {
       inputTextTokens: this.#inputTextTokens,

@@ -11,6 +11,7 @@ import {
   INPUT_COUNT,
   type ModelBackend,
   type ModelInfo,
+  takesUnknown,
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
@@ -84,12 +85,12 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     status: () => routes.status(),
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
-    takesUnknown: true,
+    takesUnknown: (model) => routes.takesUnknown(model),
     ...routes.verbs(),
     ...(routes.can(INPUT_COUNT.verb) && {
       // Only the first upstream counts, because the models of the others may count differently.
       async countInputTokens(request, call) {
-        const [first] = routes.upstreams(INPUT_COUNT.kind, request.model);
+        const [first] = routes.takers(INPUT_COUNT.kind, request);
         return first?.backend.countInputTokens?.({ ...request, model: first.model ?? request.model }, call);
       },
     }),
@@ -195,17 +196,39 @@ class RouteTable {
     return this.#find(model)?.upstreams.filter(({ backend }) => verbIn(backend, verb)) ?? [];
   }
 
+  takesUnknown(model: string): boolean {
+    const upstreams = this.#able(INPUT_COUNT.kind, model);
+    // A model without an upstream is refused as unknown.
+    return upstreams.length === 0 || upstreams.some((upstream) => takes(upstream, model));
+  }
+
+  /**
+   * Returns the upstreams that can take a request: for a request with types that the gateway does not know, only those that take such types.
+   * Throws `model_not_found` if no upstream can answer, and `invalid_request`, with the name of the type, if none takes it.
+   */
+  takers(kind: string, { model, native }: RoutableRequest): readonly RoutedBackend[] {
+    const upstreams = this.upstreams(kind, model);
+    const takers = upstreams.filter((upstream) => takes(upstream, model));
+    if (takers.length === upstreams.length) return upstreams;
+    try {
+      native?.assertKnown?.();
+      return upstreams;
+    } catch (error) {
+      if (takers.length === 0) throw error;
+      return takers;
+    }
+  }
+
   /** Yields the answer of the first upstream that begins one. */
   async *#answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncGenerator {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
-      if (!backend.takesUnknown) asked.native?.assertKnown?.();
       return verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, routed);
     };
     let lost: readonly unknown[] = [];
     const begun = await this.#attempts
-      .begin(this.upstreams(kind, model), request, call, ask, (counts) => (lost = counts))
+      .begin(this.takers(kind, asked), request, call, ask, (counts) => (lost = counts))
       .catch((error: unknown) => ({ error }));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
@@ -313,6 +336,8 @@ function assertBackend(where: string, value: unknown, other: string, shapes: obj
   }
   throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
 }
+
+const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean => takesUnknown(backend, own ?? model);
 
 const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;
 

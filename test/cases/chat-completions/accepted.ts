@@ -69,6 +69,10 @@ const messages: readonly Accepted[] = [
     source: { type: "base64", mediaType: "application/pdf", data: "AAAA" },
     title: "a.pdf",
   }),
+  user("a file by its address, as OpenRouter takes it", [{ type: "file", file: { file_data: "https://a.b/c.pdf" } }], {
+    type: "document",
+    source: { type: "url", url: "https://a.b/c.pdf" },
+  }),
   user("a file by its id", [{ type: "file", file: { file_id: "file-1" } }], {
     type: "document",
     source: { type: "file", id: "file-1" },

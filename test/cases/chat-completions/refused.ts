@@ -61,6 +61,11 @@ const conversation: readonly Refused[] = [
   part("a sound without a format", { type: "input_audio", input_audio: { data: "AAAA" } }, ".input_audio.format"),
   part("a file of nothing", { type: "file", file: {} }, ".file"),
   part("a file of both", { type: "file", file: { file_id: "f", file_data: "AAAA" } }, ".file"),
+  part(
+    "a file of another kind of address",
+    { type: "file", file: { file_data: "file:///etc/passwd" } },
+    ".file.file_data",
+  ),
   part("a file of bad base64", { type: "file", file: { file_data: "?" } }, ".file.file_data"),
   call("a call without an id", { ...CALL, id: undefined }, ".id"),
   call("a call of an empty id", { ...CALL, id: "" }, ".id"),

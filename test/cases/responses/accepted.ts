@@ -74,6 +74,11 @@ const items: readonly Accepted[] = [
     [{ type: "input_file", file_url: "https://a.b/c.pdf" }],
     document({ type: "url", url: "https://a.b/c.pdf" }),
   ),
+  user(
+    "a file by its address as its data",
+    [{ type: "input_file", file_data: "HTTPS://a.b/c.pdf" }],
+    document({ type: "url", url: "HTTPS://a.b/c.pdf" }),
+  ),
   user("a file by its id", [{ type: "input_file", file_id: "f" }], document({ type: "file", id: "f" })),
   said(
     "a conversation, with items as the gateway has given them",

@@ -44,7 +44,7 @@ const LAST: Readonly<Record<Life["plan"]["format"], string>> = {
   "token-usage": "",
 };
 
-function readStream(parts: WorldParts, life: Life, process: Process, body: AsyncIterableIterator<string>): void {
+function readStream(parts: WorldParts, life: Life, process: Process, body: AsyncIterableIterator<unknown>): void {
   const { timeline, breaches } = parts;
   let last = "";
   const readOn = (): void => {
@@ -56,8 +56,8 @@ function readStream(parts: WorldParts, life: Life, process: Process, body: Async
           if (last.includes(LAST[life.plan.format]) && !last.includes('"error"')) delivered(parts, life);
           return;
         }
-        receive(life, step.value);
-        last = step.value;
+        last = String(step.value);
+        receive(life, last);
         if (life.plan.readMs === 0) readOn();
         else timeline.after(life.plan.readMs, readOn);
       },

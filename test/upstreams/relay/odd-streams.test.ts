@@ -234,3 +234,72 @@ describe.each(PAIRS)("in the stream of an upstream of %s to a caller of %s", (fo
     expect(failures[0]).toContain(/Out of order\./.exec(data)?.[0] ?? "");
   });
 });
+
+const LATE_ERRORS: Readonly<Record<ChatFormat, readonly [shown: string, answer: string]>> = {
+  messages: [
+    '"stop_reason":"end_turn"',
+    [
+      [
+        "message_start",
+        { message: { id: "msg_1", type: "message", role: "assistant", model: "m", content: [], usage: {} } },
+      ],
+      ["content_block_start", { index: 0, content_block: { type: "text", text: "" } }],
+      ["content_block_delta", { index: 0, delta: { type: "text_delta", text: "Late." } }],
+      ["content_block_stop", { index: 0 }],
+      ["message_delta", { delta: { stop_reason: "end_turn", stop_sequence: null }, usage: { output_tokens: 2 } }],
+      ["message_stop", {}],
+      ["error", { error: { type: "overloaded_error", message: "no" } }],
+    ]
+      .map(([type, fields]) => `event: ${type as string}\ndata: ${JSON.stringify({ type, ...(fields as object) })}\n\n`)
+      .join(""),
+  ],
+  "generate-content": [
+    '"finishReason":"STOP"',
+    [
+      { candidates: [{ content: { role: "model", parts: [{ text: "Late." }] }, finishReason: "STOP" }] },
+      { error: { code: 503, status: "UNAVAILABLE", message: "no" } },
+    ]
+      .map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`)
+      .join(""),
+  ],
+  "chat-completions": [
+    '"finish_reason":"stop"',
+    [
+      { id: "c", model: "m", choices: [{ index: 0, delta: { content: "Late." }, finish_reason: "stop" }] },
+      { id: "c", model: "m", choices: [{ index: 0, delta: { content: "", kept: true }, finish_reason: null }] },
+      { id: "c", model: "m", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 } },
+      { error: { code: 502, message: "no" } },
+    ]
+      .map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`)
+      .join(""),
+  ],
+  responses: [
+    "response.failed",
+    [
+      ["response.created", { response: { id: "resp_1", object: "response", status: "in_progress", output: [] } }],
+      ["response.output_text.delta", { item_id: "msg_1", output_index: 0, content_index: 0, delta: "Late." }],
+      ["response.completed", { response: { ...COMPLETE.responses, output: [] } }],
+      ["error", { code: "server_error", message: "no" }],
+    ]
+      .map(([type, fields]) => `event: ${type as string}\ndata: ${JSON.stringify({ type, ...(fields as object) })}\n\n`)
+      .join(""),
+  ],
+};
+
+it.each(PAIRS)(
+  "from %s to %s: an error behind the end stands behind all content, and no end behind it",
+  async (format, by) => {
+    const [shown, answer] = LATE_ERRORS[format];
+    const { text } = await streamed(by, format, "text/event-stream", answer);
+    expect(text).toContain("Late.");
+    expect(text).toMatch(/error/);
+    expect(text.lastIndexOf("error")).toBeGreaterThan(text.indexOf("Late."));
+    expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
+    const isSame = by === format;
+    expect(text.includes(shown)).toBe(isSame || (by === "responses" && shown === "response.failed"));
+    expect([text.includes("kept"), text.includes("prompt_tokens")]).toEqual([
+      isSame && by === "chat-completions",
+      false,
+    ]);
+  },
+);

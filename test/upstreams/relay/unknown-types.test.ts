@@ -342,6 +342,35 @@ it.each<[format: keyof typeof CASES, begin: string, piece: string]>([
   }
 });
 
+it("a route asks only the upstreams that take an unknown type, whichever is drawn first", async () => {
+  const asked: string[] = [];
+  const named = (name: string, takes: boolean): ModelBackend => ({
+    ...(takes && { takesUnknown: true }),
+    async *chat() {
+      asked.push(name);
+      yield "Hi";
+    },
+  });
+  const own = named("own", false);
+  const mixed = { upstreams: [own, named("other", true)] };
+  for (const draw of [0, 0.999])
+    for (const format of FORMATS) {
+      const random = (): number => draw;
+      const inner = route({ routes: { "*": mixed }, random });
+      const nested = route({ routes: { "*": { upstreams: [own, inner] } }, random });
+      const alone = route({ routes: { "*": route({ routes: { "*": { upstreams: [own, own] } } }) } });
+      for (const [path, change] of Object.entries(CASES[format].changes).slice(0, 1)) {
+        for (const backend of [inner, nested]) {
+          asked.length = 0;
+          expect([path, (await open(backend).ask(format, change)).status, asked]).toEqual([path, 200, ["other"]]);
+        }
+        const refused = await open(alone).ask(format, change);
+        expect(refused.status).toBe(400);
+        expect((await refused.text()).replaceAll("[", ".").replaceAll("]", "")).toContain(path);
+      }
+    }
+});
+
 it("an unknown item that is kept is refused before a backend of one's own, as in the body", async () => {
   const own: ModelBackend = {
     async *chat() {

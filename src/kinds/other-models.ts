@@ -1,0 +1,156 @@
+/**
+ * The models that a caller's own body names beside the requested one. An upstream of the caller's format gets the body as it came, and may
+ * answer with one of these models, or run one of them for a tool: OpenRouter's `models`, LiteLLM's `fallbacks`, a tool with a `model`.
+ */
+
+import { isJsonObject } from "../model/json.ts";
+import type { UpstreamModel } from "../ports/model-backend.ts";
+import type { Price } from "./chat/price.ts";
+import type { NativeRequest } from "./chat/request.ts";
+import type { ImagePrice } from "./image/price.ts";
+
+export type FieldPath = readonly (string | number)[];
+
+/** A field by which an upstream may choose another model. */
+export interface OtherModel {
+  readonly path: FieldPath;
+  /** The name of the model; undefined where the field leaves the choice to the upstream, such as `route`. */
+  readonly name: string | undefined;
+}
+
+/** Names of fields, in snake case, that name a model. */
+const NAMES = /(?:^|_)(?:models?|fallbacks?|deployments?)(?:_(?:names?|ids?|list|slugs?|alias(?:es)?))?$/;
+
+/** Names of fields with which an upstream chooses a model by itself, or by what it has stored. */
+const CHOICES = /^(?:route|preset|agent_id|auto_mode|routing_config|model_selection_config|router_settings\w*)$/;
+
+/** Fields of a body whose contents the model reads. Their entries may hold tools. */
+const CONTENT: ReadonlySet<string> = new Set([
+  "messages",
+  "contents",
+  "input",
+  "system",
+  "system_instruction",
+  "instructions",
+  "prompt",
+  "metadata",
+  "labels",
+]);
+
+/** Fields at any depth with contents, JSON Schemas or examples, whose keys are the caller's own. */
+const OWN_KEYS: ReadonlySet<string> = new Set([
+  "content",
+  "headers",
+  "properties",
+  "response",
+  "schema",
+  "json_schema",
+  "input_schema",
+  "output_schema",
+  "response_schema",
+  "response_json_schema",
+  "parameters_json_schema",
+  "input_examples",
+  "guided_json",
+  "variables",
+]);
+
+const NO_BODY = {};
+
+/** Lists the fields of a body, in their order. The requested model itself, which the gateway writes, is not among them. */
+export function otherModelsIn(native: NativeRequest | undefined): readonly OtherModel[] {
+  const found: OtherModel[] = [];
+  addFields(native?.body ?? NO_BODY, [], true, found);
+  return found;
+}
+
+function addFields(object: object, path: FieldPath, isBody: boolean, found: OtherModel[]): void {
+  for (const [field, value] of Object.entries(object)) {
+    if (value == null || (isBody && field === "model")) continue;
+    const at = [...path, field];
+    const names = namesIn(field);
+    const isNamed = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
+    if (isBody && CONTENT.has(names[0] ?? "")) addTools(value, at, found);
+    else if (isBody && field === "requests") addEach(value, at, true, found);
+    else if (OWN_KEYS.has(names[0] ?? "") || isSchema(names[0], object)) continue;
+    else if (isNamed(NAMES)) addNames(value, at, found);
+    else if (isNamed(CHOICES)) found.push({ path: at, name: undefined });
+    else addEach(value, at, false, found);
+  }
+}
+
+function addEach(value: unknown, path: FieldPath, isBody: boolean, found: OtherModel[]): void {
+  if (isJsonObject(value)) addFields(value, path, isBody, found);
+  else if (Array.isArray(value))
+    for (const [index, one] of value.entries()) addEach(one, [...path, index], isBody, found);
+}
+
+/** Adds the fields of tools that stand in contents, such as an item that brings further tools. */
+function addTools(contents: unknown, path: FieldPath, found: OtherModel[]): void {
+  if (!Array.isArray(contents)) return;
+  for (const [index, one] of contents.entries())
+    if (isJsonObject(one) && one["tools"] != null) addEach(one["tools"], [...path, index, "tools"], false, found);
+}
+
+/** Adds each text. A list of fallbacks may have objects with a name, or the name as a key. */
+function addNames(value: unknown, path: FieldPath, found: OtherModel[]): void {
+  if (typeof value === "string") found.push({ path, name: value });
+  else if (value === true) found.push({ path, name: undefined });
+  else if (typeof value === "object" && value !== null)
+    for (const [key, one] of Object.entries(value))
+      addNames(one, [...path, Array.isArray(value) ? Number(key) : key], found);
+}
+
+/** Returns the names in a field's name, in snake case. A field of a form may be `tools[0][model]`. */
+const namesIn = (field: string): string[] =>
+  field
+    .replaceAll(/([a-z\d])([A-Z])/g, "$1_$2")
+    .toLowerCase()
+    .split(/[[\].]+/)
+    .map((name) => name.replaceAll("-", "_"));
+
+/** Tells whether `parameters` are the schema of a function, and not the settings of a tool that the upstream runs. */
+const isSchema = (
+  field: string | undefined,
+  { type, name }: { readonly type?: unknown; readonly name?: unknown },
+): boolean => field === "parameters" && (type === "function" || (type === undefined && typeof name === "string"));
+
+/** Returns the names of the models that may answer in place of the requested one. Models of tools answer nobody. */
+const answering = (native: NativeRequest | undefined): string[] =>
+  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.includes("tools") ? [] : name));
+
+/**
+ * Returns the price of a request whose body names further models: the price of the model that has answered, or the dearest where none is
+ * known. The price of a model that has none throws.
+ *
+ * @param answered Returns the upstream's name of the model that has answered.
+ */
+export function priceAmong(
+  price: Price,
+  native: NativeRequest | undefined,
+  answered: () => string | undefined = () => undefined,
+): Price {
+  const others = answering(native);
+  if (others.length === 0) return price;
+  return (usage, model, kind, upstream) => {
+    const own = (): number => price(usage, model, kind, upstream);
+    const known = answered();
+    if (known !== undefined && known === (upstream?.model ?? model)) return own();
+    const costs = others.map((other) => price(usage, other, kind, named(upstream, other)));
+    return others.includes(known ?? "") ? (costs[others.indexOf(known ?? "")] ?? own()) : Math.max(own(), ...costs);
+  };
+}
+
+/** As `priceAmong`, for an image: the dearest model. */
+export function imagePriceAmong(price: ImagePrice, native: NativeRequest | undefined): ImagePrice {
+  const others = answering(native);
+  if (others.length === 0) return price;
+  return (image) =>
+    Math.max(
+      price(image),
+      ...others.map((model) => price({ ...image, model, upstream: named(image.upstream, model) })),
+    );
+}
+
+const named = (upstream: UpstreamModel | undefined, model: string): UpstreamModel | undefined =>
+  upstream && { ...upstream, model };
