@@ -338,15 +338,11 @@ describe("postgres-driver.ts", () => {
       return { store, advance: (ms: number) => void (ahead += ms) };
     };
     for (const law of quotaStoreLaws)
-      await expect(
-        law.verify(({ keys }) => openedOf(open({}), keys)),
-        law.name,
-      ).resolves.toBeUndefined();
-    for (const law of budgetLaws)
-      await expect(
-        law.verify(({ onBudget, ...setup }) => openedBudgetsOf(open({ onBudget }), setup)),
-        law.name,
-      ).resolves.toBeUndefined();
+      await expect(law.verify(({ keys }) => openedOf(open({}), keys))).resolves.toBeUndefined();
+    for (const law of budgetLaws) {
+      const verified = law.verify(({ onBudget, ...setup }) => openedBudgetsOf(open({ onBudget }), setup));
+      await expect(verified).resolves.toBeUndefined();
+    }
     await pool.end();
     await remove();
   });
