@@ -11,9 +11,6 @@ const RECORDINGS = join(import.meta.dirname, "..", "..", "recordings", "generate
 /** Ids are random; in a recording they are always the same. */
 const withFixedIds = (text: string): string => text.replaceAll(/\b(req|resp)_[0-9a-f]{32}\b/g, "$1_0");
 
-/** A compact answer as its recording has it: indented, every field in its place. */
-const readable = (json: string): string => `${JSON.stringify(JSON.parse(json), null, 2)}\n`;
-
 async function expectRecorded(text: string, file: string): Promise<void> {
   // The comparison would take other line breaks for the same.
   expect(text).not.toContain("\r");
@@ -70,8 +67,7 @@ describe.each(Object.entries(RECORDED_ANSWERS))("%s", (name, events) => {
     const body = await requestOf(name);
     const { status, text, asked } = await replay(body, "generateContent", events);
     expect(status).toBe(breaks ? 503 : 200);
-    await expectRecorded(readable(text), `${name}.response.json`);
-    expect(JSON.stringify(JSON.parse(text))).toBe(text);
+    await expectRecorded(`${text}\n`, `${name}.response.json`);
     // What a backend of the same format would forward is what came.
     expect(asked.map(({ native }) => native?.body)).toEqual([body]);
   });
@@ -103,7 +99,7 @@ describe.each(Object.entries(RECORDED_REFUSALS))("%s", (name, refusal) => {
     const { status, text, asked } = await replay(await requestOf(name), method, events, refusal);
     expect(status).toBe(refusal.status);
     expect(asked).toHaveLength(refusal.thrown ? 1 : 0);
-    await expectRecorded(readable(text), `${name}.response.json`);
+    await expectRecorded(`${text}\n`, `${name}.response.json`);
   });
 });
 
