@@ -10,11 +10,8 @@ import { langchainClient } from "./langchain.ts";
 import { largeBody } from "./large-body.ts";
 import { openaiClient } from "./openai/client.ts";
 import { tryOnPlayground } from "./servers.ts";
-import { tokenUsage } from "./token-usage.ts";
 
 tryOnPlayground({
-  // First, for it wants the keys as the playground declares them.
-  "token usage": tokenUsage,
   "@anthropic-ai/sdk": anthropicClient,
   "ai with @ai-sdk/anthropic": anthropicProvider,
   "@google/genai": genaiClient,
