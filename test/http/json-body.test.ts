@@ -3,10 +3,12 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
+import { BodyRoom } from "../../src/http/body-room.ts";
+import { readJsonText } from "../../src/http/body.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget, parseJson } from "../../src/model/json.ts";
 import { streamOf } from "./byte-stream.ts";
-import { readJson } from "./intake.ts";
+import { intakeOf, readJson } from "./intake.ts";
 
 const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20, maxJsonKeys: 20, maxJsonItems: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
@@ -132,6 +134,16 @@ describe("chunks", () => {
 });
 
 describe("size", () => {
+  it.each([
+    ["its bytes, where none of them lies beyond Latin-1", "a".repeat(100), 102],
+    ["its bytes, where its characters take as many", "é".repeat(100), 204],
+    ["two bytes for each character, where these are more", `${"a".repeat(99)}€`, 204],
+  ])("is booked as %s", async (_what, text, bytes) => {
+    const room = new BodyRoom(10_000);
+    await readJsonText(chunked(encode(JSON.stringify(text)), [7]), 1_000, intakeOf({ lease: room.lease("key") }));
+    expect(room.takenBytes).toBe(bytes);
+  });
+
   it.each([
     ["declared", declared],
     ["in chunks", (text: string) => chunked(encode(text), [7])],

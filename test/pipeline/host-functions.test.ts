@@ -192,6 +192,13 @@ describe("once an answer is on its way", () => {
     }
   });
 
+  it("a price that fails charges a hold of one unit as it is", async () => {
+    const price = ({ outputTokens }: { readonly outputTokens: number }): number => (outputTokens === 7 ? boom() : 1);
+    const { send, report } = opened({ price, backend: speaking(WORD, finish) });
+    expect((await send()).status).toBe(200);
+    expect(report()).toMatchObject({ used: 1, estimated: 1, ...AT_REST });
+  });
+
   it.each<readonly [how: string, count: () => number]>([
     ["throws", boom],
     ...NONSENSE.map((value) => [`is ${value}`, () => value] as const),

@@ -8,7 +8,7 @@ import { partsOf, weather } from "../shared.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 /** How long a run of code may take: Python is loaded for it. */
-const RUN_MS = 60_000;
+const RUN_MS = 300_000;
 
 export function toolsSuite(stage: Stage): void {
   const { plain, asGemini } = stage;
