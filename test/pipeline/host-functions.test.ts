@@ -348,6 +348,13 @@ describe("the author of a backend", () => {
     expect(failures[0]?.text).not.toContain("secret");
   });
 
+  it.each([null, 7, "fox"])("is told which listed model is none: %j", async (listed) => {
+    const models = (): ModelInfo[] => [{ id: "any" }, listed as unknown as ModelInfo];
+    const { send, failures } = opened({ backend: { ...speaking(WORD), models } });
+    expect((await send()).status).toBe(500);
+    expect(failures[0]?.text).toMatch(/models\(\)\[1\]/);
+  });
+
   it("is told where a listed image model has no profile, as its caller is", async () => {
     const listed: ModelInfo[] = [{ id: "fox", kinds: ["image"] }, { id: "all" }];
     const { send, failures } = opened({ backend: { ...yields("image", drawn(0)), models: () => listed } });
