@@ -23,6 +23,11 @@ it.each([
   expect(decodeChatCompletions(usage)).toMatchObject({ inputTokens: 32, outputTokens });
 });
 
+it("chat completions may tell a total without an input", () => {
+  const usage = { completion_tokens: 90, total_tokens: 100, ...reasoning(10) };
+  expect(decodeChatCompletions(usage)).toEqual({ outputTokens: 100, reasoningTokens: 10 });
+});
+
 it.each([
   [
     "whose input leaves the cache out",
