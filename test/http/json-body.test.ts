@@ -164,6 +164,12 @@ describe("size", () => {
     expect(await codeOf(readJson(declared(ofBytes(LIMITS.maxJsonBytes + 1), 10), LIMITS))).toBe("body_too_large");
   });
 
+  it("that was declared falsely is booked as it came", async () => {
+    const room = new BodyRoom(10_000);
+    await readJsonText(declared(ofBytes(100), 5), 1_000, intakeOf({ lease: room.lease("key") }));
+    expect(room.takenBytes).toBe(100);
+  });
+
   it("that is declared too large is refused unread", async () => {
     const request = declared("[]", LIMITS.maxJsonBytes + 1);
     expect(await codeOf(readJson(request, LIMITS))).toBe("body_too_large");
