@@ -172,6 +172,9 @@ describe("before a hold", () => {
   });
 });
 
+const oneUntilSeven = ({ outputTokens }: { readonly outputTokens: number }): number =>
+  outputTokens === 7 ? boom() : 1;
+
 describe("once an answer is on its way", () => {
   const finish: ChatEvent = {
     type: "finish",
@@ -193,8 +196,7 @@ describe("once an answer is on its way", () => {
   });
 
   it("a price that fails charges a hold of one unit as it is", async () => {
-    const price = ({ outputTokens }: { readonly outputTokens: number }): number => (outputTokens === 7 ? boom() : 1);
-    const { send, report } = opened({ price, backend: speaking(WORD, finish) });
+    const { send, report } = opened({ price: oneUntilSeven, backend: speaking(WORD, finish) });
     expect((await send()).status).toBe(200);
     expect(report()).toMatchObject({ used: 1, estimated: 1, ...AT_REST });
   });

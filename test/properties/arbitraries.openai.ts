@@ -39,6 +39,8 @@ export const audioPart: fc.Arbitrary<Part> = fc.record({
   source: fc.record({ type: kind("base64"), mediaType: fc.constantFrom("audio/mp3", "audio/wav"), data: base64 }),
 });
 
+const callsOf = (turn: number): string[] => [`call_${turn}a`, `call_${turn}b`];
+
 /** Turns of both sides in turn; the results of two calls stand before what else the user says. */
 export const conversation = (
   user: fc.Arbitrary<Part[]>,
@@ -48,11 +50,10 @@ export const conversation = (
   fc.integer({ min: 1, max: 5 }).chain((turns) =>
     fc.tuple(
       ...Array.from({ length: turns }, (_, turn): fc.Arbitrary<ChatMessage> => {
-        const ids = (of: number): string[] => [`call_${of}a`, `call_${of}b`];
         if (turn === 0) return user.map((parts) => ({ role: "user", parts }));
-        if (turn % 2 === 1) return answer(ids(turn)).map((parts) => ({ role: "assistant", parts }));
+        if (turn % 2 === 1) return answer(callsOf(turn)).map((parts) => ({ role: "assistant", parts }));
         return fc
-          .tuple(results(ids(turn - 1)), fc.option(user, { nil: [] }))
+          .tuple(results(callsOf(turn - 1)), fc.option(user, { nil: [] }))
           .map(([told, said]) => ({ role: "user", parts: [...told, ...said] }));
       }),
     ),

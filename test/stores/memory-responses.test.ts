@@ -6,11 +6,13 @@ import { manualClock } from "../contracts/index.ts";
 
 const HOUR_MS = 3_600_000;
 
+/** The first names of a key's documents. */
+const named = (key: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${key}${at + 1}`);
+
 /** A store in which keys create documents of ten bytes, by the key's name and a number. */
 function opened(options: MemoryResponseStoreOptions) {
   const clock = manualClock();
   const store = memoryResponseStore({ clock, ...options });
-  const named = (key: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${key}${at + 1}`);
   const create = (key: string, ids: readonly string[], more: object = {}): Promise<boolean> =>
     store.create(
       key,

@@ -56,6 +56,7 @@ describe.each(errors)("an upstream's stream: %s", (_name, stream) => {
   });
 
   it("is an error in another format, and no answer", async () => {
+    expect.hasAssertions();
     expectError(await before(stream, chat));
   });
 });

@@ -27,13 +27,23 @@ it.each([
 
 it("an upstream has its documented time and room", () => {
   expect(DEFAULT_RELAY_TIMEOUTS).toEqual({
-    ...{ connectMs: 10_000, headersMs: 60_000, firstEventMs: 120_000, betweenEventsMs: 120_000 },
-    ...{ completeMs: 600_000, pictureMs: 60_000 },
+    connectMs: 10_000,
+    headersMs: 60_000,
+    firstEventMs: 120_000,
+    betweenEventsMs: 120_000,
+    completeMs: 600_000,
+    pictureMs: 60_000,
   });
   expect(DEFAULT_RELAY_LIMITS).toEqual({
-    ...{ maxEventChars: 16_777_216, maxBodyBytes: 67_108_864, maxPictureBytes: 26_214_400 },
-    ...{ maxJsonDepth: 200, maxJsonValues: 5_000_000, maxJsonKeys: 10_000, maxJsonItems: 3_000_000 },
-    ...{ maxRememberedChars: 33_554_432, rememberedMs: 21_600_000 },
+    maxEventChars: 16_777_216,
+    maxBodyBytes: 67_108_864,
+    maxPictureBytes: 26_214_400,
+    maxJsonDepth: 200,
+    maxJsonValues: 5_000_000,
+    maxJsonKeys: 10_000,
+    maxJsonItems: 3_000_000,
+    maxRememberedChars: 33_554_432,
+    rememberedMs: 21_600_000,
   });
 });
 
