@@ -10,7 +10,14 @@ import { env, nodeless } from "unenv";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
-const shared: UserConfig = { platform: "neutral", target: "es2024", publint: { strict: true }, failOnWarn: true };
+const shared: UserConfig = {
+  platform: "neutral",
+  target: "es2024",
+  publint: { strict: true },
+  failOnWarn: true,
+  // Warns where the machine is slow.
+  checks: { bundlerTimings: false },
+};
 
 /** Replaces Node's transport of the relay by the one over `fetch`, so that an entry for every runtime imports no `node:` module. */
 const fetchOnly = {

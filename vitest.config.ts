@@ -85,9 +85,9 @@ const config: ViteUserConfig = defineConfig({
       GOMEMLIMIT: "2GiB",
     },
     // Ends a stuck test. No test depends on the speed of the machine.
-    testTimeout: 180_000,
-    expect: { poll: { timeout: 60_000, interval: 5 } },
-    hookTimeout: 180_000,
+    testTimeout: 600_000,
+    expect: { poll: { timeout: 180_000, interval: 5 } },
+    hookTimeout: 600_000,
     projects: [
       { extends: true, test: { name: "long", include: [...LONG] } },
       {

@@ -7,6 +7,50 @@ const names = Object.keys(DEFAULT_LIMITS) as (keyof Limits)[];
 const times = names.filter((name) => name.endsWith("Ms"));
 
 describe("limits", () => {
+  it("have the documented defaults", () => {
+    const { maxJsonBytes, maxUploadBytes, maxBodyBytesInFlight, maxBodyBytesPerKey, maxPngPixels, ...others } =
+      DEFAULT_LIMITS;
+    expect([maxJsonBytes, maxUploadBytes, maxBodyBytesInFlight, maxBodyBytesPerKey]).toEqual(
+      [32, 402, 804, 402].map((mebibytes) => mebibytes * 1_048_576),
+    );
+    expect([maxPngPixels, others.maxImagePixels]).toEqual([67_108_864, 268_435_456]);
+    expect(others).toMatchObject({
+      maxJsonDepth: 200,
+      maxJsonValues: 1_000_000,
+      maxJsonKeys: 10_000,
+      maxJsonItems: 100_000,
+      maxSchemaValues: 50_000,
+      maxSchemaChars: 4_194_304,
+      maxStopSequences: 16,
+      maxStopSequenceChars: 4_096,
+      maxCallsInFlight: 16_384,
+      maxCallsPerKey: 8_192,
+      mediumBodyBytes: 65_536,
+      largeBodyBytes: 1_048_576,
+      bodyStallMs: 30_000,
+      minBodyBytesPerSecond: 16_384,
+      maxImageBytes: 26_214_400,
+      maxFormBytes: 1_048_576,
+      maxFieldBytes: 262_144,
+      maxFields: 64,
+      maxFiles: 17,
+      deadlineMs: 600_000,
+      keepAliveMs: 8_000,
+      leaseMs: 60_000,
+      usageNoteMs: 1_000,
+      storeTimeoutMs: 10_000,
+      maxWaitingSettlements: 10_000,
+      maxWaitingHookBytes: 67_108_864,
+      storeBreakerFailures: 5,
+      storeBreakerOpenMs: 5_000,
+      maxReplayBytes: 8_388_608,
+      replayRetentionMs: 3_600_000,
+      replayDrainMs: 60_000,
+      codeDeadlineMs: 30_000,
+      defaultMaxOutputTokens: 8_192,
+    });
+  });
+
   it("are the defaults but for what a host sets", () => {
     expect(resolveLimits()).toEqual(DEFAULT_LIMITS);
     expect(resolveLimits({ leaseMs: 5 })).toEqual({ ...DEFAULT_LIMITS, leaseMs: 5 });

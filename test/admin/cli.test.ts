@@ -61,7 +61,7 @@ interface Ended {
 }
 
 /** The time after which a hanging command is ended, in milliseconds. */
-const LONGEST_MS = 60_000;
+const LONGEST_MS = 300_000;
 
 /** Runs the command as a process of its own. */
 async function polygate(args: readonly string[], env: Record<string, string> = {}, cwd?: string): Promise<Ended> {

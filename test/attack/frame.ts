@@ -64,7 +64,7 @@ const SHORT_PATIENCE = 3;
 /** The measurements of a turn that is too long. Only a turn that is too long every time counts: one may contain a garbage collection. */
 const MEASUREMENTS = 3;
 /** The time after which an attempt counts as hanging, in milliseconds. Ends a stuck attempt, and measures nothing. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 300_000;
 
 /** A run of one attack, with its plan and its findings. */
 export class Run {

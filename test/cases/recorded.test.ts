@@ -12,9 +12,6 @@ const RECORDINGS = join(import.meta.dirname, "..", "recordings");
 /** Ids are random; in a recording they are always the same. */
 const withFixedIds = (text: string): string => text.replaceAll(/\b(req|msg)_[0-9a-f]{32}\b/g, "$1_0");
 
-/** A compact answer as its recording has it: indented, every field in its place. */
-const readable = (json: string): string => `${JSON.stringify(JSON.parse(json), null, 2)}\n`;
-
 async function expectRecorded(text: string, ...path: readonly string[]): Promise<void> {
   // The comparison would take other line breaks for the same.
   expect(text).not.toContain("\r");
@@ -67,8 +64,7 @@ describe("messages", async () => {
     it("complete", async () => {
       const { status, text } = await replay(false);
       expect(status).toBe(fails ? 503 : 200);
-      await expectRecorded(readable(text), "messages", `${name}.response.json`);
-      expect(JSON.stringify(JSON.parse(text))).toBe(text);
+      await expectRecorded(`${text}\n`, "messages", `${name}.response.json`);
     });
 
     it("streamed", async () => {
@@ -93,8 +89,7 @@ describe("token usage", async () => {
     const text = await response.text();
     const { code } = JSON.parse(text) as { code?: true };
     expect(response.status).toBe(code ? 200 : 401);
-    await expectRecorded(readable(text), "token-usage", `${name}.response.json`);
-    expect(JSON.stringify(JSON.parse(text))).toBe(text);
+    await expectRecorded(`${text}\n`, "token-usage", `${name}.response.json`);
   });
 });
 

@@ -25,10 +25,6 @@ const finish = (reason: Extract<ChatEvent, { type: "finish" }>["reason"], output
 
 export const RECORDED_MESSAGES: Readonly<Record<string, Recorded>> = {
   plain: [start("msg_plain", 11), text("Hello"), text(", 世界"), text(" 🌍!\n"), finish("stop", 9)],
-  "system-and-history": [start("msg_history", 48), text("Nine"), text("."), finish("stop", 2)],
-  prefill: [start("msg_prefill", 24), text('"Ada",'), text(' "born": 1815}'), finish("stop", 11)],
-  empty: [start("msg_empty", 12), finish("stop", 1)],
-  "max-tokens": [start("msg_max", 14), text("Once upon"), text(" a time"), finish("length", 5)],
   "stop-sequence": [
     start("msg_stop", 17),
     text("1\n2\n3\n"),
@@ -43,7 +39,6 @@ export const RECORDED_MESSAGES: Readonly<Record<string, Recorded>> = {
     called("toolu_weather"),
     finish("tool-calls", 41),
   ],
-  "tool-result": [start("msg_result", 365), text("It will rain"), text(" tomorrow."), finish("stop", 8)],
   "parallel-tools": [
     start("msg_parallel", 290),
     call("toolu_a", "get_weather"),
@@ -64,21 +59,10 @@ export const RECORDED_MESSAGES: Readonly<Record<string, Recorded>> = {
     text("The cube root is 3."),
     { type: "finish", reason: "stop", usage: { outputTokens: 38, reasoningTokens: 25 } },
   ],
-  "redacted-thinking": [
-    start("msg_redacted", 52),
-    { type: "redacted-reasoning", data: "RW5jcnlwdGVkIHRob3VnaHRz" },
-    text("I would rather not say."),
-    finish("stop", 31),
-  ],
   "cached-image": [
     start("msg_cached", 1600, { cacheReadTokens: 1024, cacheWriteTokens: 256 }),
     text("A red dot."),
     finish("stop", 5),
-  ],
-  "computer-tool": [
-    start("msg_computer", 700),
-    { type: "tool-call", id: "toolu_shot", name: "computer", input: { action: "screenshot" } },
-    finish("tool-calls", 29),
   ],
   "error-mid-stream": [
     start("msg_error", 11),

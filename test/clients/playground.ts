@@ -10,7 +10,7 @@ import { expect } from "vitest";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** A stuck process must fail its test, not hang the run. */
-const STUCK_MS = 30_000;
+const STUCK_MS = 180_000;
 
 /** A program and its parameters. */
 export type Command = readonly [program: string, ...parameters: string[]];

@@ -8,8 +8,7 @@ import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { type ChatEvent, flexibleRateLimiter, memoryResponseStore, type ModelBackend } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
-import { connect, serve } from "./chat-completions/stage.ts";
+import { connect, listeningFetch, quiet, serve } from "./chat-completions/stage.ts";
 import { errorOf, sdks } from "./openai/sdk.ts";
 
 // The SDK's own switch: it warns on the console of models that it does not know.
@@ -22,36 +21,17 @@ const plays = (...events: readonly (ChatEvent | string)[]): NonNullable<ModelBac
     yield* events;
   };
 
-/** A backend that is silent before its answer and within it, for longer than a keep-alive takes. */
-function quiet(): { readonly clock: ReturnType<typeof manualClock>; readonly chat: NonNullable<ModelBackend["chat"]> } {
-  const clock = manualClock(Date.now());
-  return {
-    clock,
-    async *chat() {
-      await clock.advance(20_000);
-      yield "Hello";
-      await clock.advance(20_000);
-      yield " there";
-    },
-  };
-}
-
 describe.each(sdks)("$name", (sdk) => {
   it("takes keep-alives for nothing", async () => {
     const { clock, chat } = quiet();
     await using server = await serve(chat, { clock });
-    const copies: Promise<string>[] = [];
-    const listening: typeof fetch = async (input, init) => {
-      const response = await fetch(input, init);
-      copies.push(response.clone().text());
-      return response;
-    };
-    const client = connect({ sdk, url: server.url }, { fetch: listening });
+    const { fetch, heard } = listeningFetch();
+    const client = connect({ sdk, url: server.url }, { fetch });
     const events: ResponseStreamEvent[] = [];
     for await (const event of await client.responses.create({ ...asked, stream: true })) events.push(event);
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
     expect(events.at(-1)).toMatchObject({ response: { output: [{ content: [{ text: "Hello there" }] }] } });
-    expect((await Promise.all(copies)).join("").split(": keep-alive\n\n").length).toBeGreaterThan(3);
+    expect((await heard()).split(": keep-alive\n\n").length).toBeGreaterThan(3);
   });
 
   it("reads a refusal, and not as text", async () => {

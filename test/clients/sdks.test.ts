@@ -7,14 +7,10 @@ import { openaiProvider } from "./ai/openai/client.ts";
 import { anthropicClient } from "./anthropic/client.ts";
 import { genaiClient } from "./genai/client.ts";
 import { langchainClient } from "./langchain.ts";
-import { largeBody } from "./large-body.ts";
 import { openaiClient } from "./openai/client.ts";
 import { tryOnPlayground } from "./servers.ts";
-import { tokenUsage } from "./token-usage.ts";
 
 tryOnPlayground({
-  // First, for it wants the keys as the playground declares them.
-  "token usage": tokenUsage,
   "@anthropic-ai/sdk": anthropicClient,
   "ai with @ai-sdk/anthropic": anthropicProvider,
   "@google/genai": genaiClient,
@@ -23,5 +19,4 @@ tryOnPlayground({
   "ai with @ai-sdk/openai": openaiProvider,
   "@openai/agents": agentsClient,
   "@langchain/openai": langchainClient,
-  "a client that reads nothing until all is sent": largeBody,
 });

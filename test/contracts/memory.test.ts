@@ -199,6 +199,18 @@ describe("memoryQuotaStore, beyond the port", () => {
     expect(await store.reserve(hold("call", 10))).toEqual({ granted: 10 });
   });
 
+  it("answers with promises, also for holds that it does not know", async () => {
+    const { store } = opened({ apiKey: "one", used: 0 });
+    const renewal = { leaseMs: 1, used: 0 };
+    await store.reserve(hold("known", 1));
+    await expect(store.renew("unknown", renewal)).resolves.toBeUndefined();
+    await expect(store.renew("known", renewal)).resolves.toBeUndefined();
+    await expect(store.settle("unknown", exactly(1))).resolves.toBeUndefined();
+    await expect(store.settle("known", exactly(1))).resolves.toBeUndefined();
+    await expect(store.settle("known", exactly(1))).resolves.toBeUndefined();
+    await expect(store.recall("key-1")).resolves.toBeUndefined();
+  });
+
   it("counts exactly, however much is asked for on an unlimited key", async () => {
     const { store } = opened({ apiKey: "one", used: 0 });
     const most = { ...hold("", 1), atMost: Number.MAX_SAFE_INTEGER };

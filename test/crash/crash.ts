@@ -19,6 +19,11 @@ export interface Plan {
   readonly maxPieces: number;
   /** True when the processes borrow blocks: the holds are then those of blocks, and only sums can be compared. */
   readonly isBorrowing?: boolean;
+  /**
+   * The least share of the running calls that the store has noted before a kill. The upstream waits where it has noted less, so that a slow
+   * machine loses no more.
+   */
+  readonly noted?: number;
 }
 
 export interface Crashed extends Audit {
@@ -34,14 +39,14 @@ const [PROCESSES, LANES, KEYS] = [4, 4, 8];
 /** The interval between two pieces of an answer, in milliseconds. */
 const PIECE_MS = 100;
 /** A run without progress for this long fails. */
-const STUCK_MS = 60_000;
+const STUCK_MS = 180_000;
 /** The pause between two sweeps, in milliseconds. */
 const SWEEP_MS = 100;
 /** A kill follows its piece by up to this many milliseconds. */
 const JITTER_MS = 20;
 
 export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
-  const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces, isBorrowing = false } = plan;
+  const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces, isBorrowing = false, noted = 0 } = plan;
   const random = new Random(seed);
   await using upstream = new Upstream(seed, { pieceMs: PIECE_MS, maxPieces });
   const apiKeys = Array.from({ length: isBorrowing ? 1 : KEYS }, (_, index) => `sk-crash-${index}`);
@@ -64,6 +69,7 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   const callers = Array.from({ length: PROCESSES }, start);
   for (let killed = 0; killed < kills; killed++) {
     await whileMoving(upstream.progress(random.int(1, 2 * piecesPerKill)), upstream);
+    if (noted > 0) await whileMoving(untilNoted(ledger, keyIds, upstream, noted), upstream);
     await pause(random.int(0, JITTER_MS));
     // The last kills end one process each; nothing starts again.
     const isLast = kills - killed <= PROCESSES;
@@ -117,6 +123,23 @@ function whileMoving<T>(work: Promise<T>, upstream: Upstream): Promise<T> {
   return Promise.race([work, stuck]).finally(() => clearInterval(timer));
 }
 
+const holdsOf = async (ledger: Ledger, keyIds: readonly string[]): Promise<readonly StoredHold[]> =>
+  (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
+
+/** Waits until the store has noted this share of the calls that run, and meanwhile keeps the upstream from sending more. */
+async function untilNoted(ledger: Ledger, keyIds: readonly string[], upstream: Upstream, share: number): Promise<void> {
+  for (;;) {
+    const counts = new Map([...upstream.calls].flatMap(([id, call]) => (call.isOver ? [] : [[id, countOf(call)]])));
+    const holds = await holdsOf(ledger, keyIds);
+    const running = holds.filter(({ id, state }) => state === "live" && counts.has(id));
+    const noted = running.reduce((sum, hold) => sum + (hold.noted ?? 0), 0);
+    const counted = running.reduce((sum, { id }) => sum + (counts.get(id) ?? 0), 0);
+    upstream.isHeld = noted < share * counted;
+    if (!upstream.isHeld) return;
+    await pause(SWEEP_MS);
+  }
+}
+
 /** Waits until the store has settled such a hold, so that a slow machine has one too. */
 async function untilSettled(
   ledger: Ledger,
@@ -124,7 +147,7 @@ async function untilSettled(
   isMatch: (hold: StoredHold) => boolean,
 ): Promise<void> {
   for (;;) {
-    const holds = (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
+    const holds = await holdsOf(ledger, keyIds);
     if (holds.some((hold) => isSettled(hold) && isMatch(hold))) return;
     await pause(SWEEP_MS);
   }
@@ -176,7 +199,7 @@ async function audit(
   keyIds: readonly string[],
   calls: ReadonlyMap<string, UpstreamCall>,
 ): Promise<Audit> {
-  const holds = (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
+  const holds = await holdsOf(ledger, keyIds);
   const known = new Set(holds.map(({ id }) => id));
   const pairs = holds.map((hold) => ({ ...hold, call: calls.get(hold.id) }));
   const sumOf = (wanted: (pair: (typeof pairs)[number]) => boolean): Sum => {

@@ -39,6 +39,8 @@ export interface UpstreamCall {
   readonly inputTokens: number;
   /** The tokens sent so far. */
   outputTokens: number;
+  /** True once nothing more can come: the answer has ended, or its caller is gone. */
+  isOver: boolean;
 }
 
 /** Words of four bytes on average, spaces included, because the caller's gateway estimates four bytes a token. */
@@ -53,6 +55,8 @@ interface Request {
 
 export class Upstream implements AsyncDisposable {
   readonly calls: Map<string, UpstreamCall> = new Map();
+  /** True while no call gets more than its first piece. */
+  isHeld = false;
   readonly #server = createServer((req, res) => void this.#answer(req, res));
   readonly #random: Random;
   readonly #pieceMs: number;
@@ -94,11 +98,12 @@ export class Upstream implements AsyncDisposable {
     const request = (await json(req).catch(() => undefined)) as Request | undefined;
     if (!request) return;
     const [kind, id] = request.model.split(":") as [Kind, string];
-    const call: UpstreamCall = { id, kind, inputTokens: wordsOf(request), outputTokens: 0 };
+    const call: UpstreamCall = { id, kind, inputTokens: wordsOf(request), outputTokens: 0, isOver: false };
     this.calls.set(id, call);
     res.writeHead(200, { "content-type": "text/event-stream" });
     let left = this.#random.int(this.#maxPieces / 3, this.#maxPieces);
     const timer = setInterval(() => {
+      if (this.isHeld && call.outputTokens > 0) return;
       call.outputTokens += WORDS;
       res.write(frameOf(call, { choices: [{ index: 0, delta: { content: PIECE }, finish_reason: null }] }));
       this.#count();
@@ -108,7 +113,10 @@ export class Upstream implements AsyncDisposable {
       if (kind !== "uncounted") res.write(frameOf(call, { choices: [], usage: usageOf(call) }));
       res.end("data: [DONE]\n\n");
     }, this.#pieceMs);
-    res.on("close", () => clearInterval(timer));
+    res.on("close", () => {
+      call.isOver = true;
+      clearInterval(timer);
+    });
   }
 
   #count(): void {

@@ -107,7 +107,7 @@ async function buildWorker(): Promise<{ modulesRoot: string; modules: Module[] }
   const [{ build }, { edgeBundle }] = await Promise.all([import("tsdown"), import("../../tsdown.config.ts")]);
   const folder = await mkdtemp(join(tmpdir(), "polygate-edge-"));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const quietly = { config: false, logLevel: "error", publint: false } as const;
+  const quietly = { config: false, logLevel: "error", publint: false, checks: { bundlerTimings: false } } as const;
   await build({ ...edgeBundle(folder), ...quietly });
   await build({
     ...quietly,

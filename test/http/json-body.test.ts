@@ -3,10 +3,12 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
+import { readJsonText } from "../../src/http/body.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget, parseJson } from "../../src/model/json.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { streamOf } from "./byte-stream.ts";
-import { readJson } from "./intake.ts";
+import { intakeOf, readJson } from "./intake.ts";
 
 const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20, maxJsonKeys: 20, maxJsonItems: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
@@ -133,6 +135,16 @@ describe("chunks", () => {
 
 describe("size", () => {
   it.each([
+    ["its bytes, where none of them lies beyond Latin-1", "a".repeat(100), 102],
+    ["its bytes, where its characters take as many", "é".repeat(100), 204],
+    ["two bytes for each character, where these are more", `${"a".repeat(99)}€`, 204],
+  ])("is booked as %s", async (_what, text, bytes) => {
+    const room = new BodyRoom(10_000);
+    await readJsonText(chunked(encode(JSON.stringify(text)), [7]), 1_000, intakeOf({ lease: room.lease("key") }));
+    expect(room.takenBytes).toBe(bytes);
+  });
+
+  it.each([
     ["declared", declared],
     ["in chunks", (text: string) => chunked(encode(text), [7])],
   ])("%s may be the limit, and no byte more", async (_name, make) => {
@@ -150,6 +162,12 @@ describe("size", () => {
 
   it("that was declared falsely is held to the limit all the same", async () => {
     expect(await codeOf(readJson(declared(ofBytes(LIMITS.maxJsonBytes + 1), 10), LIMITS))).toBe("body_too_large");
+  });
+
+  it("that was declared falsely is booked as it came", async () => {
+    const room = new BodyRoom(10_000);
+    await readJsonText(declared(ofBytes(100), 5), 1_000, intakeOf({ lease: room.lease("key") }));
+    expect(room.takenBytes).toBe(100);
   });
 
   it("that is declared too large is refused unread", async () => {

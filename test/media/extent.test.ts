@@ -150,6 +150,20 @@ describe("the length of a recording", () => {
     expect(recordingSeconds(fileOf(file))).toSatisfy((seconds: number) => Math.abs(seconds - 12) < 0.2);
   });
 
+  it.each<[name: string, first: number, kilobits: readonly number[]]>([
+    ["1, layer 1", 0xff, [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448]],
+    ["1, layer 2", 0xfd, [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384]],
+    ["1, layer 3", 0xfb, [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]],
+    ["2, layer 1", 0xf7, [32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256]],
+    ["2, layer 2", 0xf5, [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]],
+    ["2.5, layer 3", 0xe3, [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]],
+  ])("is told by each bitrate of MPEG %s, and unknown where that is free or none", (_name, first, kilobits) => {
+    const secondsOf = (index: number): number | undefined =>
+      recordingSeconds(fileOf(Buffer.concat([Buffer.from([0xff, first, index << 4, 0]), Buffer.alloc(7_996)])));
+    for (const [at, one] of kilobits.entries()) expect(secondsOf(at + 1)).toBeCloseTo(64 / one, 6);
+    expect([secondsOf(0), secondsOf(15)]).toEqual([undefined, undefined]);
+  });
+
   it("is unknown for what is no recording, and for one that tells nothing", () => {
     for (const bytes of [
       Buffer.alloc(0),

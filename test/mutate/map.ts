@@ -163,7 +163,7 @@ function oldLines(before: string, now: string, [first, last]: readonly [number, 
  */
 export function testsOf({ sources, tests }: CoverageMap, file: string, lines: readonly [number, number]): string[] {
   const before = sources[file];
-  const passing = Object.entries(tests).filter(([, { passes }]) => passes);
+  const passing = Object.entries(tests).filter(([name, { passes }]) => passes && existsSync(join(root, name)));
   const now = readFileSync(join(root, file), "utf8");
   const chosen = new Set<number>();
   if (before !== undefined) {

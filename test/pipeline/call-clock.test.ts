@@ -1,7 +1,7 @@
 /** The clock of one call: its waits share a timer, and end when they are due. */
 
-import { describe, expect, it } from "vitest";
-import { CallClock } from "../../src/ports/clock.ts";
+import { describe, expect, it, vi } from "vitest";
+import { CallClock, steadyClock } from "../../src/ports/clock.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 describe("the waits of a call", () => {
@@ -50,4 +50,25 @@ describe("the waits of a call", () => {
     await wound.advance(1_001);
     expect(ended).toBe(true);
   });
+});
+
+it("a steady clock ignores a step back and small corrections, and counts what the machine has slept", () => {
+  const steady = vi.spyOn(performance, "now").mockReturnValue(1_000);
+  const wall = vi.spyOn(Date, "now").mockReturnValue(50_000);
+  try {
+    const clock = steadyClock();
+    const nowAt = (atSteady: number, atWall: number): number => {
+      steady.mockReturnValue(atSteady);
+      wall.mockReturnValue(atWall);
+      return clock.now();
+    };
+    expect(nowAt(1_000, 50_000)).toBe(1_000);
+    expect(nowAt(1_000, 40_000)).toBe(1_000);
+    expect(nowAt(1_500, 41_500)).toBe(1_500);
+    expect(nowAt(1_500, 45_501)).toBe(6_501);
+    expect(nowAt(1_600, 45_600)).toBe(6_601);
+  } finally {
+    steady.mockRestore();
+    wall.mockRestore();
+  }
 });

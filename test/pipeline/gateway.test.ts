@@ -97,6 +97,26 @@ describe("errorResponse", () => {
     expect(errorResponse(at("/v1/messages"), slow)).toBeUndefined();
   });
 
+  it.each<[how: string, origin: string[] | ((page: string) => boolean)]>([
+    ["a list", ["https://page.test"]],
+    ["a function", (page) => page === "https://page.test"],
+  ])("lets known pages send credentials: %s", (_how, origin) => {
+    // Without these lists, h3 warns that a wildcard has no effect beside credentials.
+    const cors = {
+      origin,
+      credentials: true,
+      methods: ["POST"],
+      allowHeaders: ["x-api-key"],
+      exposeHeaders: ["request-id"],
+    };
+    const gateway = createGateway({ quotas: memoryQuotaStore(), backend: speaking(WORD), cors });
+    const headersFor = (page: string): Headers | undefined =>
+      gateway.errorResponse(at("/v1/messages", { headers: { origin: page } }), slow)?.headers;
+    expect(headersFor("https://page.test")?.get("access-control-allow-origin")).toBe("https://page.test");
+    expect(headersFor("https://page.test")?.get("access-control-allow-credentials")).toBe("true");
+    expect(headersFor("https://elsewhere.test")?.has("access-control-allow-origin")).toBe(false);
+  });
+
   it("lets a page read it where the gateway lets pages call", () => {
     const cors = { origin: [/^https:\/\/page\.test|evil$/g], exposeHeaders: ["request-id"] };
     const gateway = createGateway({ quotas: memoryQuotaStore(), backend: speaking(WORD), cors });

@@ -172,6 +172,9 @@ describe("before a hold", () => {
   });
 });
 
+const oneUntilSeven = ({ outputTokens }: { readonly outputTokens: number }): number =>
+  outputTokens === 7 ? boom() : 1;
+
 describe("once an answer is on its way", () => {
   const finish: ChatEvent = {
     type: "finish",
@@ -190,6 +193,12 @@ describe("once an answer is on its way", () => {
       expect(failures).toHaveLength(1);
       expect(report()).toMatchObject({ used: INPUT + 50, estimated: INPUT + 50, ...AT_REST });
     }
+  });
+
+  it("a price that fails charges a hold of one unit as it is", async () => {
+    const { send, report } = opened({ price: oneUntilSeven, backend: speaking(WORD, finish) });
+    expect((await send()).status).toBe(200);
+    expect(report()).toMatchObject({ used: 1, estimated: 1, ...AT_REST });
   });
 
   it.each<readonly [how: string, count: () => number]>([
@@ -339,6 +348,13 @@ describe("the author of a backend", () => {
     expect(failures).toHaveLength(1);
     expect(failures[0]?.text).toMatch(told);
     expect(failures[0]?.text).not.toContain("secret");
+  });
+
+  it.each([null, 7, "fox"])("is told which listed model is none: %j", async (listed) => {
+    const models = (): ModelInfo[] => [{ id: "any" }, listed as unknown as ModelInfo];
+    const { send, failures } = opened({ backend: { ...speaking(WORD), models } });
+    expect((await send()).status).toBe(500);
+    expect(failures[0]?.text).toMatch(/models\(\)\[1\]/);
   });
 
   it("is told where a listed image model has no profile, as its caller is", async () => {

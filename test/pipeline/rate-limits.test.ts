@@ -2,6 +2,7 @@
 
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { describe, expect, it } from "vitest";
+import { openaiRateHeaders } from "../../src/formats/shared/errors.ts";
 import {
   type CallRecord,
   flexibleRateLimiter,
@@ -151,6 +152,16 @@ describe("each format", () => {
     expect(answers[1]?.headers.get("retry-after")).toMatch(/^\d+$/);
     expect(await answers[1]?.json()).toMatchObject(body);
   });
+});
+
+it.each([
+  [999, "999ms"],
+  [1_000, "1s"],
+  [59_001, "1m0s"],
+  [3_661_000, "1h1m1s"],
+])("OpenAI's clients are told of %i ms as %s", (resetMs, told) => {
+  const headers = openaiRateHeaders([{ kind: "tokens", limit: 9, remaining: 0, resetMs }]);
+  expect(headers["x-ratelimit-reset-tokens"]).toBe(told);
 });
 
 const tokensLeft = (response: Response): string | null => response.headers.get("anthropic-ratelimit-tokens-remaining");

@@ -6,7 +6,11 @@ import { ANSWER_CONVERSIONS as CHAT_COMPLETIONS } from "../../src/formats/chat-c
 import { ANSWER_CONVERSIONS as GENERATE_CONTENT } from "../../src/formats/generate-content/conversions.ts";
 import { ANSWER_CONVERSIONS as MESSAGES } from "../../src/formats/messages/conversions.ts";
 import { ANSWER_CONVERSIONS as RESPONSES } from "../../src/formats/responses/conversions.ts";
-import type { AnswerField, AnswerConversionTable } from "../../src/formats/shared/conversions.ts";
+import {
+  type AnswerConversionTable,
+  type AnswerField,
+  listAnswerConversions,
+} from "../../src/formats/shared/conversions.ts";
 import type { Annotation, ChatEvent, FinishReason, Usage } from "../../src/index.ts";
 import { through } from "./conversations/answers.ts";
 import { FORMATS, type FormatName } from "./conversations/formats.ts";
@@ -164,3 +168,14 @@ describe.each(FORMATS.map((format) => [format.name, format] as const))("what is 
     }
   });
 });
+
+it.each(["messages", "responses"] as const)(
+  "a text is told to callers of %s where it is not of the first answer",
+  (name) => {
+    const told = (candidate?: number): string[] => {
+      const text = { type: "text-delta", text: "Hi", ...(candidate !== undefined && { candidate }) } as const;
+      return listAnswerConversions(TABLES[name], name, text).map(({ field }) => field);
+    };
+    expect([told(), told(0), told(1)]).toEqual([[], [], ["answer.candidate"]]);
+  },
+);

@@ -12,6 +12,7 @@ import type {
   ToolChoice,
   ToolResultPart,
 } from "../../src/index.ts";
+import { record } from "./arbitraries.openai.ts";
 
 /** Text as people write it: never empty, with astral characters, line breaks and escapes. */
 const text: fc.Arbitrary<string> = fc.oneof(
@@ -39,14 +40,6 @@ const cache = fc.option(
   fc.record({ cache: fc.oneof(fc.constant({}), fc.record({ ttl: fc.constantFrom("5m", "1h") })) }),
   { nil: {} },
 );
-
-const record = <Required, Optional>(
-  required: { [K in keyof Required]: fc.Arbitrary<Required[K]> },
-  optional: { [K in keyof Optional]: fc.Arbitrary<Optional[K]> },
-): fc.Arbitrary<Required & Partial<Optional>> =>
-  fc
-    .tuple(fc.record(required), fc.record(optional, { requiredKeys: [] }))
-    .map(([a, b]) => ({ ...a, ...b }) as Required & Partial<Optional>);
 
 const textPart = fc
   .tuple(text, cache)

@@ -9,7 +9,6 @@ import {
   decodedText,
   meant,
   metered,
-  type Name,
   recording,
   requestOf,
   streamedText,
@@ -51,10 +50,11 @@ function told(events: readonly ChatEvent[]): Told {
   return { ...seen, calls };
 }
 
-const OTHER: Readonly<Record<Name, Name>> = { messages: "generate-content", "generate-content": "messages" };
+const OTHER = { messages: "generate-content", "generate-content": "messages" } as const;
+type From = keyof typeof OTHER;
 
 /** The same answer, as a caller of the other format gets it. */
-function crossed(from: Name, file: string, form: "streamed" | "complete"): Told {
+function crossed(from: From, file: string, form: "streamed" | "complete"): Told {
   const [name, stream] = [OTHER[from], form === "streamed"];
   const request = requestOf(name, { stream });
   const answer = metered(decodedText(from, recording(from, `${file}.txt`)), request);
@@ -62,7 +62,7 @@ function crossed(from: Name, file: string, form: "streamed" | "complete"): Told 
   return told(CODECS[name].answerDecoder().answer(completedText(name, answer, request)));
 }
 
-const FILES: readonly (readonly [from: Name, file: string, reason: string])[] = [
+const FILES: readonly (readonly [from: From, file: string, reason: string])[] = [
   ["messages", "thinking-tools", "tool-calls"],
   ["messages", "web-search", "other"],
   ["messages", "refusal", "content-filter"],
@@ -151,7 +151,7 @@ it("a messages call that is cut short in its arguments is closed, streamed and c
 });
 
 const ERRORS: readonly (readonly [
-  Name,
+  From,
   status: number,
   headers: Record<string, string>,
   body: unknown,

@@ -1,77 +1,18 @@
-/** A Responses upstream's answer goes through to a caller of the format untouched, wherever its bytes were cut. */
+/** What the recorded answers of Responses upstreams say. */
 
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
-import { responses, responsesCodec } from "../../src/formats/responses/index.ts";
-import { RawJson } from "../../src/http/answer.ts";
-import { type ChatEvent, GatewayError, systemClock } from "../../src/index.ts";
-import { chatOf } from "../kinds/chat.ts";
-import { meant, metered, requestOf } from "./upstream-answers.ts";
+import { type ChatEvent, GatewayError } from "../../src/index.ts";
+import { CODECS, decodedText, meant, recording } from "./upstream-answers.ts";
 
-const FOLDER = join(import.meta.dirname, "..", "recordings", "upstream", "responses");
-const recordings = (kind: "txt" | "json"): [string, string][] =>
-  readdirSync(FOLDER)
-    .filter((file) => file.endsWith(`.${kind}`))
-    .map((file) => [file.slice(0, -kind.length - 1), readFileSync(join(FOLDER, file), "utf8")]);
-const textOf = (name: string): string => readFileSync(join(FOLDER, `${name}.txt`), "utf8");
-
-const FAILING = new Set(["error", "failed", "broken-off"]);
-const streams = recordings("txt").filter(([file]) => !FAILING.has(file));
-
-const endpoint = chatOf(responses({ clock: systemClock }));
-const codec = responsesCodec();
-
-const asking = (stream: boolean) =>
-  requestOf("messages", { stream, native: { format: "responses", betas: [], body: {} } });
-
-function decoded(...pieces: readonly Uint8Array[]): ChatEvent[] {
-  const [decoder, text, events] = [codec.answerDecoder(), new TextDecoder(), [] as ChatEvent[]];
-  const parser = createParser({ onEvent: ({ event, data }) => void events.push(...decoder.frame(event, data)) });
-  for (const piece of pieces) parser.feed(text.decode(piece, { stream: true }));
-  decoder.end();
-  return events;
-}
-
-function written(events: readonly ChatEvent[]): string {
-  const request = asking(true);
-  const stream = endpoint.stream({ request, requestId: "req_1" });
-  return metered(events, request)
-    .map((event) => stream.encode(event))
-    .join("");
-}
-
-const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
-const read = (name: string): ChatEvent[] => meant(decoded(bytesOf(textOf(name))));
+const read = (name: string): ChatEvent[] => meant(decodedText("responses", recording("responses", `${name}.txt`)));
 const said = (events: readonly ChatEvent[], type: string): string =>
   events.map((event) => (event.type === type && "text" in event ? event.text : "")).join("");
 
 const isNoDelta = ({ type }: ChatEvent): boolean => !type.endsWith("delta");
 
 describe("an answer of Responses", () => {
-  it.each(streams)("%s passes byte for byte, wherever it was cut", (_file, text) => {
-    const bytes = bytesOf(text);
-    expect(written(decoded(bytes))).toBe(text);
-    for (let cut = 0; cut <= bytes.length; cut += 7)
-      expect(written(decoded(bytes.subarray(0, cut), bytes.subarray(cut)))).toBe(text);
-    expect(written(decoded(...Array.from(bytes, (byte) => Uint8Array.of(byte))))).toBe(text);
-  });
-
-  it.each(streams)("%s passes with lines that end in CR LF", (_file, text) => {
-    expect(written(decoded(bytesOf(text.replaceAll("\n", "\r\n"))))).toBe(text);
-  });
-
-  it.each(recordings("json"))("complete, %s is its upstream's own text", (_file, text) => {
-    const request = asking(false);
-    const collector = endpoint.complete({ request, requestId: "req_1" });
-    for (const event of metered(codec.answerDecoder().answer(text), request)) collector.add(event);
-    const body = collector.body();
-    expect(body instanceof RawJson && body.text).toBe(text);
-  });
-
   it.each(["thinking-tools", "web-search", "unknown"])("means the same complete as streamed: %s", (name) => {
-    const complete = meant(codec.answerDecoder().answer(readFileSync(join(FOLDER, `${name}.json`), "utf8")));
+    const complete = meant(CODECS.responses.answerDecoder().answer(recording("responses", `${name}.json`)));
     const streamed = read(name);
     for (const type of ["text-delta", "reasoning-delta"]) expect(said(streamed, type)).toBe(said(complete, type));
     expect(streamed.filter(isNoDelta)).toEqual(complete.filter(isNoDelta));

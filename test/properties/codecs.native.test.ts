@@ -19,7 +19,7 @@ import {
 
 const NAMES: readonly Name[] = ["messages", "generate-content"];
 /** Recordings that end in an error. */
-const FAILING = new Set(["error", "broken-off"]);
+const FAILING = new Set(["error", "failed", "broken-off", "vllm-error", "openrouter-error", "only-done"]);
 
 /** What a caller must see of a recording: the gateway keeps the stream alive by itself, and ends its lines with LF. */
 const expected = (text: string): string =>
@@ -105,6 +105,33 @@ describe.each(NAMES)("%s", (name) => {
       expect(() => CODECS[name].answerDecoder().answer(body)).toThrow(GatewayError);
     },
   );
+});
+
+describe.each([
+  ["chat-completions", 1],
+  // Its streams are several times as long.
+  ["responses", 7],
+] as const)("%s", (name, step) => {
+  const streams = recordings(name, "txt").filter(([file]) => !FAILING.has(file));
+  const written = (...pieces: readonly Uint8Array[]): string =>
+    streamedText(name, metered(decodedStream(name, ...pieces), requestOf(name)));
+
+  it.each(streams)("stream %s passes byte for byte, wherever it was cut", (_file, text) => {
+    const bytes = bytesOf(text);
+    const places = Array.from({ length: Math.ceil(bytes.length / step) }, (_, index) => index * step);
+    expect(written(bytes)).toBe(text);
+    expect(places.filter((cut) => written(bytes.subarray(0, cut), bytes.subarray(cut)) !== text)).toEqual([]);
+    expect(written(...Array.from(bytes, (byte) => Uint8Array.of(byte)))).toBe(text);
+  });
+
+  it.each(streams)("stream %s passes with lines that end in CR LF", (_file, text) => {
+    expect(written(bytesOf(text.replaceAll("\n", "\r\n")))).toBe(text);
+  });
+
+  it.each(recordings(name, "json"))("complete answer %s is its upstream's own text", (_file, text) => {
+    const request = requestOf(name, { stream: false });
+    expect(completedText(name, metered(CODECS[name].answerDecoder().answer(text), request), request)).toBe(text);
+  });
 });
 
 const complete = (name: Name) => CODECS[name].answerDecoder().answer(recording(name, "thinking-tools.json"));

@@ -2,6 +2,9 @@
 
 import fc from "fast-check";
 import type { JsonObject, JsonValue } from "../../src/index.ts";
+import { record } from "./arbitraries.openai.ts";
+
+export { record } from "./arbitraries.openai.ts";
 
 /** How often a law of generate-content is tried. */
 export const RUNS = { numRuns: 60 } as const;
@@ -52,15 +55,6 @@ const { value } = fc.letrec<{ value: JsonValue }>((tie) => ({
 /** Whatever a user may send as their own. */
 export const userValue: fc.Arbitrary<JsonValue> = value;
 export const userObject: fc.Arbitrary<JsonObject> = ownKeys(userKey, value);
-
-/** Required fields, and optional ones that may be left out. */
-export const record = <Required, Optional>(
-  required: { [K in keyof Required]: fc.Arbitrary<Required[K]> },
-  optional: { [K in keyof Optional]: fc.Arbitrary<Optional[K]> },
-): fc.Arbitrary<Required & Partial<Optional>> =>
-  fc
-    .tuple(fc.record(required), fc.record(optional, { requiredKeys: [] }))
-    .map(([a, b]) => ({ ...a, ...b }) as Required & Partial<Optional>);
 
 /** Some of the optional fields. */
 export const some = <Optional>(optional: {

@@ -2,33 +2,24 @@
 
 import fc from "fast-check";
 import type { OwnInput } from "../../src/formats/responses/kept.ts";
-import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part, ToolChoice } from "../../src/index.ts";
+import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part } from "../../src/index.ts";
+import {
+  audioPart,
+  base64,
+  conversation,
+  effort,
+  json,
+  kind,
+  name,
+  number,
+  record,
+  refusal,
+  text,
+  textPart,
+  toolChoice,
+} from "./arbitraries.openai.ts";
 import { webUrl } from "./arbitraries.ts";
 
-const text = fc.oneof(
-  { weight: 3, arbitrary: fc.string({ minLength: 1, maxLength: 12 }) },
-  fc.string({ minLength: 1, maxLength: 12, unit: "grapheme" }),
-);
-const name = fc.stringMatching(/^[a-z]\w{0,11}$/);
-const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString("base64"));
-const json = fc
-  .dictionary(name, fc.oneof({ weight: 3, arbitrary: fc.jsonValue({ maxDepth: 0 }) }, fc.jsonValue({ maxDepth: 2 })), {
-    maxKeys: 3,
-  })
-  .map((value) => JSON.parse(JSON.stringify(value)) as JsonObject);
-
-/** An object of which some fields may be missing. */
-const record = <Required, Optional>(
-  required: { [K in keyof Required]: fc.Arbitrary<Required[K]> },
-  optional: { [K in keyof Optional]: fc.Arbitrary<Optional[K]> },
-): fc.Arbitrary<Required & Partial<Optional>> =>
-  fc
-    .tuple(fc.record(required), fc.record(optional, { requiredKeys: [] }))
-    .map(([a, b]) => ({ ...a, ...b }) as Required & Partial<Optional>);
-
-const kind = <const Word extends string>(word: Word): fc.Arbitrary<Word> => fc.constant(word);
-
-const textPart = fc.record({ type: kind("text"), text });
 const imagePart = fc.record({
   type: kind("media"),
   kind: kind("image"),
@@ -38,11 +29,6 @@ const imagePart = fc.record({
     fc.record({ type: kind("file"), id: name }),
   ),
   detail: fc.constantFrom("low" as const, "high" as const, "auto" as const),
-});
-const audioPart = fc.record({
-  type: kind("media"),
-  kind: kind("audio"),
-  source: fc.record({ type: kind("base64"), mediaType: fc.constantFrom("audio/mp3", "audio/wav"), data: base64 }),
 });
 const documentPart = (...mediaTypes: readonly string[]) =>
   fc.oneof(
@@ -84,7 +70,6 @@ const results = (ids: readonly string[]): fc.Arbitrary<Part[]> =>
     ),
   );
 
-const refusal = fc.record({ type: kind("refusal"), text });
 const sealed = fc
   .tuple(fc.oneof(fc.constant(""), text), base64)
   .map(([thought, seal]): Part => ({ type: "reasoning", text: thought, signature: seal, maker: "responses" }));
@@ -109,30 +94,18 @@ const call = (id: string, custom: string | undefined): fc.Arbitrary<Part> => {
   return fc.oneof(plain, written);
 };
 
-/** Turns of both sides in turn; the results of calls stand before what else the user says. */
 const messages = (custom: string | undefined): fc.Arbitrary<ChatMessage[]> =>
-  fc.integer({ min: 1, max: 5 }).chain((turns) =>
-    fc.tuple(
-      ...Array.from({ length: turns }, (_, turn): fc.Arbitrary<ChatMessage> => {
-        const ids = [`call_${turn - (turn % 2)}a`, `call_${turn - (turn % 2)}b`];
-        if (turn === 0) return user.map((parts) => ({ role: "user", parts }));
-        if (turn % 2 === 1) {
-          const asked = ids.map((id) => id.replace(String(turn - 1), String(turn)));
-          const thought = fc.array(fc.oneof({ weight: 3, arbitrary: sealed }, shown, hosted), { maxLength: 2 });
-          const said = fc.array(fc.oneof(textPart, refusal), { maxLength: 2 });
-          return fc
-            .tuple(thought, said, ...asked.map((id) => call(id, custom)))
-            .map(([before, first, ...calls]): ChatMessage => ({
-              role: "assistant",
-              parts: [...before, ...first, ...calls],
-            }));
-        }
-        const answered = ids.map((id) => id.replace(String(turn), String(turn - 1)));
-        return fc
-          .tuple(results(answered), fc.option(user, { nil: [] }))
-          .map(([told, said]): ChatMessage => ({ role: "user", parts: [...told, ...said] }));
-      }),
-    ),
+  conversation(
+    user,
+    (ids) =>
+      fc
+        .tuple(
+          fc.array(fc.oneof({ weight: 3, arbitrary: sealed }, shown, hosted), { maxLength: 2 }),
+          fc.array(fc.oneof(textPart, refusal), { maxLength: 2 }),
+          ...ids.map((id) => call(id, custom)),
+        )
+        .map(([thought, said, ...calls]) => [...thought, ...said, ...calls]),
+    results,
   );
 
 const tools: fc.Arbitrary<FunctionTool[]> = fc.uniqueArray(
@@ -162,23 +135,6 @@ const tools: fc.Arbitrary<FunctionTool[]> = fc.uniqueArray(
   { selector: (tool) => tool.name, maxLength: 4 },
 );
 
-function toolChoice(available: readonly FunctionTool[]): fc.Arbitrary<ToolChoice> {
-  const names = available.map((tool) => tool.name);
-  const parallel = fc.boolean();
-  return fc.oneof(
-    fc.constant<ToolChoice>({ type: "none" }),
-    record(
-      { type: fc.constantFrom("auto" as const, "required" as const), parallel },
-      { names: fc.uniqueArray(fc.constantFrom(...names), { minLength: 1 }) },
-    ),
-    fc.record({ type: kind("tool"), name: fc.constantFrom(...names), parallel }),
-  );
-}
-
-const number = (min: number, max: number): fc.Arbitrary<number> =>
-  // JSON has no -0.
-  fc.double({ min, max, noNaN: true }).map((value) => value + 0);
-
 /** The part of a request that came with it, for a request that continues nothing. */
 export const NOTHING_BEFORE: OwnInput = {
   input: [],
@@ -201,7 +157,7 @@ export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
       stream: fc.boolean(),
     },
     {
-      ...(available.length > 0 && { toolChoice: toolChoice(available) }),
+      ...(available.length > 0 && { toolChoice: toolChoice(available.map((tool) => tool.name)) }),
       temperature: number(0, 2),
       topP: number(0, 1),
       logprobs: fc.record({ top: fc.integer({ min: 0, max: 20 }) }),
@@ -214,13 +170,7 @@ export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
         record(
           { type: kind("adaptive"), visible: fc.boolean() },
           {
-            effort: fc.constantFrom(
-              "minimal" as const,
-              "low" as const,
-              "medium" as const,
-              "high" as const,
-              "max" as const,
-            ),
+            effort,
           },
         ),
       ),

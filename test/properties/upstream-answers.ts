@@ -3,17 +3,19 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createParser } from "eventsource-parser";
+import { chatCompletions, chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
 import type { ChatCodec, AnswerCollector, AnswerStream, EndpointOf } from "../../src/formats/format.ts";
 import { generateContentCodec, generateContent } from "../../src/formats/generate-content/index.ts";
 import { messagesCodec, messages } from "../../src/formats/messages/index.ts";
+import { responses, responsesCodec } from "../../src/formats/responses/index.ts";
 import { RawJson } from "../../src/http/answer.ts";
-import type { ChatEvent, ChatRequest } from "../../src/index.ts";
+import { type ChatEvent, type ChatRequest, systemClock } from "../../src/index.ts";
 import type { AnswerEvent } from "../../src/kinds/chat/event.ts";
 import type { ChatKind } from "../../src/kinds/chat/index.ts";
 import { ChatMeter } from "../../src/kinds/chat/meter.ts";
 import { chatOf, meteredCall } from "../kinds/chat.ts";
 
-export type Name = "messages" | "generate-content";
+export type Name = "messages" | "generate-content" | "chat-completions" | "responses";
 
 const FOLDER = join(import.meta.dirname, "..", "recordings", "upstream");
 
@@ -29,6 +31,8 @@ export const recording = (name: Name, file: string): string => readFileSync(join
 export const CODECS: Readonly<Record<Name, ChatCodec>> = {
   messages: messagesCodec(),
   "generate-content": generateContentCodec(),
+  "chat-completions": chatCompletionsCodec(),
+  responses: responsesCodec(),
 };
 
 /** The events of a stream whose bytes come in pieces. */
@@ -52,6 +56,8 @@ export const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
 const ENDPOINTS: Readonly<Record<Name, EndpointOf<ChatKind>>> = {
   messages: chatOf(messages()),
   "generate-content": chatOf(generateContent()),
+  "chat-completions": chatOf(chatCompletions({ clock: systemClock })),
+  responses: chatOf(responses({ clock: systemClock })),
 };
 
 /** A request of a caller who speaks a format. */
@@ -63,7 +69,12 @@ export const requestOf = (name: Name, changes: Partial<ChatRequest> = {}): ChatR
   maxOutputTokens: 100_000,
   stopSequences: [],
   stream: true,
-  native: { format: name, body: {}, betas: [], ...(name === "generate-content" && { framing: "sse" }) },
+  native: {
+    format: name,
+    body: name === "chat-completions" ? { stream_options: { include_usage: true } } : {},
+    betas: [],
+    ...(name === "generate-content" && { framing: "sse" }),
+  },
   ...changes,
 });
 

@@ -10,6 +10,8 @@ export interface StoredHold {
   readonly state: "live" | "settled" | "expired" | "corrected";
   /** The charge of a resolved hold, in units. */
   readonly used: number;
+  /** The usage in the last renewal, in units, where the store tells it. */
+  readonly noted?: number;
 }
 
 /** A place of the run's own in a store. */
@@ -45,7 +47,7 @@ const overSql = (database: TestDatabase): SharedStore => ({
       prefix,
       holds: async (keyId) => {
         const rows = await db.selectFrom(`${prefix}holds`).selectAll().where("key_id", "=", keyId).execute();
-        return rows.map(({ id, state, used }) => ({ id, state, used: Number(used) }));
+        return rows.map(({ id, state, used, noted }) => ({ id, state, used: Number(used), noted: Number(noted) }));
       },
       differences: async () => (await opened.verify?.()) ?? [],
       async remove() {

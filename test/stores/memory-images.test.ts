@@ -26,6 +26,14 @@ describe("memoryImageStore", () => {
     expect(await store.get("d")).toBeUndefined();
   });
 
+  it("has 256 MiB unless told, of which one key may have half", async () => {
+    const store = memoryImageStore({ clock });
+    (await store.book({ keyId: "a", bytes: 2 ** 27 })).release();
+    await store.book({ keyId: "a", bytes: 2 ** 27 - 1 });
+    await store.book({ keyId: "a", bytes: 1 });
+    await expect(store.book({ keyId: "a", bytes: 1 })).rejects.toMatchObject({ code: "busy" });
+  });
+
   it("counts an image that is put again once", async () => {
     const store = memoryImageStore({ maxBytes: 100, clock });
     await store.put(image("a", 60));

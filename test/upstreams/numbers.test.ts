@@ -1,7 +1,7 @@
 /** A backend checks its host's numbers when it is made, not in the calls that they would break. */
 
 import { describe, expect, it } from "vitest";
-import { aiSdk, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
+import { aiSdk, DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import {
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
@@ -82,4 +82,9 @@ it.each(["openai", "toString", undefined])("a relay refuses the format %j, and s
   expect(() => relay({ format: format as never, baseUrl: "https://example.com" })).toThrow(
     `relay: format must be one of messages, generate-content, chat-completions, responses, images, not ${JSON.stringify(format)}.`,
   );
+});
+
+it("a model of the AI SDK has its documented time and room", () => {
+  expect(DEFAULT_AI_SDK_TIMEOUTS).toEqual({ firstEventMs: 180_000, betweenEventsMs: 120_000, completeMs: 600_000 });
+  expect(DEFAULT_AI_SDK_LIMITS).toEqual({ maxRememberedChars: 33_554_432, rememberedMs: 21_600_000 });
 });

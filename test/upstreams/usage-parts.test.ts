@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { decodeUsage as decodeChatCompletions } from "../../src/formats/chat-completions/answer.ts";
+import { withParts } from "../../src/model/usage.ts";
 import { decodeUsage as decodeAiSdk } from "../../src/upstreams/ai-sdk/answer.ts";
 
 const reasoning = (tokens: number) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
@@ -22,6 +23,11 @@ it.each([
   expect(decodeChatCompletions(usage)).toMatchObject({ inputTokens: 32, outputTokens });
 });
 
+it("chat completions may tell a total without an input", () => {
+  const usage = { completion_tokens: 90, total_tokens: 100, ...reasoning(10) };
+  expect(decodeChatCompletions(usage)).toEqual({ outputTokens: 100, reasoningTokens: 10 });
+});
+
 it.each([
   [
     "whose input leaves the cache out",
@@ -40,4 +46,13 @@ it.each([
   ],
 ])("a provider of the AI SDK's second version %s", (_what, usage, told) => {
   expect(decodeAiSdk(usage)).toEqual(told);
+});
+
+it.each([
+  [{ inputTokens: 5, cacheReadTokens: 3, cacheWriteTokens: 4 }, 12],
+  [{ inputTokens: 7, cacheReadTokens: 3, cacheWriteTokens: 4 }, 7],
+  [{ inputTokens: 2, cacheReadTokens: 3 }, 5],
+  [{ inputTokens: 3, cacheWriteTokens: 3 }, 3],
+])("an input of %o is %i tokens", (counts, inputTokens) => {
+  expect(withParts(counts)).toEqual({ ...counts, inputTokens });
 });

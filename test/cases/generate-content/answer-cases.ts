@@ -272,6 +272,23 @@ export const REPEATED_NOTES: readonly (readonly [name: string, notes: readonly A
     },
   ],
   [
+    "the mean of log probabilities whose backend tells none",
+    [
+      { type: "logprobs", chosen: [{ token: "a", logProbability: -1 }], top: [] },
+      { type: "logprobs", chosen: [{ token: "b", logProbability: -2 }], top: [] },
+    ],
+    {
+      avgLogprobs: -1.5,
+      logprobsResult: {
+        chosenCandidates: [
+          { token: "a", logProbability: -1 },
+          { token: "b", logProbability: -2 },
+        ],
+        topCandidates: [],
+      },
+    },
+  ],
+  [
     "the newest retrieved URLs",
     [
       { type: "retrieved-urls", urls: ["https://a.example"] },

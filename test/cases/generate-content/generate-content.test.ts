@@ -11,13 +11,11 @@ import { permissionSuite } from "./permission.ts";
 import { requestsSuite } from "./requests.ts";
 import { streamsSuite } from "./streams.ts";
 import { tokenCountSuite } from "./token-count.ts";
-import { transportSuite } from "./transport.ts";
 
 const CASES: Readonly<Record<string, (mount: Mount) => void>> = {
   requests: requestsSuite,
   "what the backend is asked": neutralSuite,
   credentials: credentialsSuite,
-  transport: transportSuite,
   permission: permissionSuite,
   answers: answersSuite,
   streams: streamsSuite,

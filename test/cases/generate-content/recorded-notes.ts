@@ -8,7 +8,7 @@ import {
   type PromptFeedback,
   type SafetyRating,
 } from "../../../src/index.ts";
-import { finish, hello, note, type Recorded, start, text } from "./recorded-events.ts";
+import { finish, note, type Recorded, start, text } from "./recorded-events.ts";
 
 const rating = (category: HarmCategory, probability: HarmProbability, blocked?: boolean): SafetyRating => ({
   category,
@@ -50,7 +50,6 @@ export const NOTES: Readonly<Record<string, Recorded>> = {
     }),
     finish("content-filter", 3),
   ],
-  "safety-by-default": hello("resp_default"),
   grounding: [
     start("resp_grounding", 5),
     text("The home team won."),
@@ -138,23 +137,8 @@ export const NOTES: Readonly<Record<string, Recorded>> = {
 };
 
 export const ENDINGS: Readonly<Record<string, Recorded>> = {
-  "finish-stop": ended("stop"),
-  "finish-max-tokens": ended("length"),
   "finish-safety": ended("content-filter"),
-  "finish-recitation": ended("recitation"),
-  "finish-language": ended("language"),
-  "finish-other": ended("other"),
-  "finish-blocklist": ended("blocklist"),
-  "finish-prohibited-content": ended("prohibited-content"),
-  "finish-spii": ended("personal-data"),
-  "finish-malformed-function-call": ended("malformed-tool-call"),
-  "finish-image-safety": ended("unsafe-image"),
-  "blocked-unspecified": blocked("unspecified"),
   "blocked-safety": blocked("safety"),
-  "blocked-other": blocked("other"),
-  "blocked-blocklist": blocked("blocklist"),
-  "blocked-prohibited-content": blocked("prohibited-content"),
-  "blocked-image-safety": blocked("unsafe-image"),
   "error-mid-stream": [
     start("resp_error", 9),
     text("Let me th"),

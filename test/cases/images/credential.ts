@@ -83,11 +83,6 @@ export function credentialSuite(mount: Mount): void {
     expect(await refusalOf(await vary(stage(), { n: "0" }, {}))).toMatchObject({ status: 401 });
   });
 
-  it("is not shown to the backend", async () => {
-    await (await generate(stage(), generating())).text();
-    expect(JSON.stringify(stage().backend.askedForImages)).not.toContain(BARE);
-  });
-
   describe("with model limits", () => {
     it.each([
       ["a model of the list", generating({ model: "image-model-2" })],
@@ -110,17 +105,6 @@ export function credentialSuite(mount: Mount): void {
         param: "model",
         message: anyText,
       });
-    });
-  });
-
-  it("finds no model that its backend has not", async () => {
-    const refusal = await refusalOf(await generate(stage(), generating({ model: "image-model-3" })));
-    expect(refusal).toEqual({
-      status: 404,
-      type: "invalid_request_error",
-      code: "model_not_found",
-      param: "model",
-      message: expect.stringContaining("image-model-3"),
     });
   });
 }

@@ -26,17 +26,10 @@ const scalars: readonly Accepted[] = [
   ["a model of 256 characters", having({ model: "m".repeat(256) })],
   ["a model of 256 astral characters", having({ model: ASTRAL.repeat(256) })],
   ["max_tokens 2", having({ max_tokens: 2 })],
-  ["temperature 0", having({ temperature: 0 })],
-  ["temperature 0.5", having({ temperature: 0.5 })],
   ["temperature 1", having({ temperature: 1 })],
   ["top_p just above 0", having({ top_p: Number.MIN_VALUE })],
   ["top_p just below 1", having({ top_p: 1 - Number.EPSILON })],
   ["top_k 1", having({ top_k: 1 })],
-  ["stream false", having({ stream: false })],
-  ["no stop sequences", having({ stop_sequences: [] })],
-  ["stop sequences", having({ stop_sequences: ["\n\nHuman:", "END"] })],
-  ["a system text", having({ system: "Be brief." })],
-  ["a system of blocks", having({ system: [{ type: "text", text: "Be brief." }] })],
   ["metadata without a user", having({ metadata: {} })],
   ["a user_id of 256 characters", having({ metadata: { user_id: "u".repeat(256) } })],
   ["a user_id of 256 astral characters", having({ metadata: { user_id: ASTRAL.repeat(256) } })],
@@ -60,13 +53,8 @@ const scalars: readonly Accepted[] = [
 ];
 
 const blocks: readonly Accepted[] = [
-  ["a text block of 1 character", withBlock({ type: "text", text: "x" })],
-  ["an assistant message at the end", having({ messages: [...turns("user", "assistant")] })],
   ["an assistant message at the start", having({ messages: [...turns("assistant", "user")] })],
   ["messages of one role in a row", having({ messages: [...turns("user", "user", "assistant", "assistant")] })],
-  ["a system message among the messages", having({ messages: [...turns("user", "system")] })],
-  ["cache_control", withBlock({ type: "text", text: "x", cache_control: { type: "ephemeral" } })],
-  ["cache_control with ttl", withBlock({ type: "text", text: "x", cache_control: { type: "ephemeral", ttl: "1h" } })],
   ["cache_control of null", withBlock({ type: "text", text: "x", cache_control: null })],
   ...IMAGE_TYPES.map((type): Accepted => [
     `an image of ${type}`,
@@ -80,33 +68,10 @@ const blocks: readonly Accepted[] = [
     "an image with cache_control",
     withBlock({ type: "image", source: pngSource, cache_control: { type: "ephemeral" } }),
   ],
-  [
-    "a tool_use of an earlier answer",
-    withBlock({ type: "tool_use", id: "c", name: "n", input: { a: [1] } }, "assistant"),
-  ],
-  ["a tool_result of a text", withResult({ content: "noon" })],
   ["a tool_result of an empty text", withResult({ content: "" })],
-  [
-    "a tool_result of blocks",
-    withResult({
-      content: [
-        { type: "text", text: "noon" },
-        { type: "image", source: pngSource },
-      ],
-    }),
-  ],
   ["a tool_result of no blocks", withResult({ content: [] })],
   ["a tool_result of a browser", withResult({ content: [{ type: "browser_state", tabs: [{ tab_id: "1" }] }] })],
-  ["a tool_result without content", withResult({})],
-  ["a tool_result of an error", withResult({ content: "no", is_error: true })],
-  ["a tool_result of no error", withResult({ content: "noon", is_error: false })],
-  ["a document of base64", withDocument({ type: "base64", media_type: "application/pdf", data: "JVBERi0=" })],
-  ["a document of text", withDocument({ type: "text", media_type: "text/plain", data: "Once upon a time." })],
-  ["a document of content", withDocument({ type: "content", content: [{ type: "text", text: "Once." }] })],
-  ["a document of content in short", withDocument({ type: "content", content: "Once." })],
   ["a document of an image", withDocument({ type: "content", content: [{ type: "image", source: pngSource }] })],
-  ["a document by url", withDocument({ type: "url", url: "https://example.com/a.pdf" })],
-  ["a document by file", withDocument({ type: "file", file_id: "file_1" })],
   [
     "a document with all its fields",
     withDocument(
@@ -121,8 +86,6 @@ const blocks: readonly Accepted[] = [
       { title: null, context: null, citations: null },
     ),
   ],
-  ["thinking of an earlier answer", withBlock({ type: "thinking", thinking: "hm", signature: "c2ln" }, "assistant")],
-  ["redacted thinking of an earlier answer", withBlock({ type: "redacted_thinking", data: "c2Vj" }, "assistant")],
 ];
 
 const thinking: readonly Accepted[] = [
@@ -131,8 +94,6 @@ const thinking: readonly Accepted[] = [
     "a budget of one less than max_tokens",
     having({ max_tokens: 1025, thinking: { type: "enabled", budget_tokens: 1024 } }),
   ],
-  ["thinking disabled", having({ thinking: { type: "disabled" } })],
-  ["thinking adaptive", having({ thinking: { type: "adaptive" } })],
 ];
 
 const tools: readonly Accepted[] = [
@@ -141,13 +102,7 @@ const tools: readonly Accepted[] = [
     "a search for tools of no date",
     having({ tools: [{ type: "tool_search_tool_bm25", name: "tool_search_tool_bm25" }] }),
   ],
-  ["a custom tool without its type", withTool(CLOCK)],
-  ["a custom tool with its type", withTool({ ...CLOCK, type: "custom" })],
   ["a custom tool with a type of null", withTool({ ...CLOCK, type: null })],
-  [
-    "a custom tool with all its fields",
-    withTool({ ...CLOCK, description: "Tells the time.", cache_control: { type: "ephemeral" } }),
-  ],
   ["a custom tool with fields that clients add", withTool({ ...CLOCK, strict: true, eager_input_streaming: true })],
   [
     "an input_schema with $schema",
@@ -165,14 +120,7 @@ const tools: readonly Accepted[] = [
   ["the text editor tool", withTool({ type: "text_editor_20241022", name: "str_replace_editor" })],
   ["a built-in tool of a later date", withTool({ type: "web_search_20250305", name: "web_search", max_uses: 5 })],
   ["tool_choice none without tools", having({ tool_choice: { type: "none" } })],
-  ["tool_choice auto", having({ tools: [CLOCK], tool_choice: { type: "auto" } })],
-  ["tool_choice any", having({ tools: [CLOCK], tool_choice: { type: "any", disable_parallel_tool_use: true } })],
-  ["tool_choice tool", having({ tools: [CLOCK], tool_choice: { type: "tool", name: "clock" } })],
   ["tool_choice of a built-in tool", having({ tools: [COMPUTER], tool_choice: { type: "tool", name: "computer" } })],
-  [
-    "tool_choice with an explicit false",
-    having({ tools: [CLOCK], tool_choice: { type: "auto", disable_parallel_tool_use: false } }),
-  ],
 ];
 
 export const ACCEPTED: readonly Accepted[] = [...scalars, ...blocks, ...thinking, ...tools];

@@ -239,16 +239,5 @@ export function streamsSuite(mount: Mount): void {
       expect(JSON.stringify(frames)).not.toContain("10.0.0.7");
       expect(failures.at(-1)?.text).toContain("10.0.0.7");
     });
-
-    it.each<[name: string, events: Events]>([
-      ["a tool call whose arguments are no JSON", [toolStart("a", "n"), toolDelta("a", "{"), toolEnd("a")]],
-      ["a tool call that was not begun", [toolDelta("a", "{}")]],
-      ["a tool call that goes on after its end", [toolStart("a", "n"), toolEnd("a"), toolDelta("a", "{}")]],
-      ["a tool call that was begun twice", [toolStart("a", "n"), toolStart("a", "n")]],
-    ])("of %s ends the stream with an error", async (_name, events) => {
-      const frames = await framesOf(await stream(BEGIN, ...events));
-      expect(frames.at(-1)).toMatchObject({ type: "error", error: { type: "server_error", code: "backend_failed" } });
-      expect(frames.map(({ type }) => type)).not.toContain("message_stop");
-    });
   });
 }

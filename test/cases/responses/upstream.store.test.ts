@@ -224,6 +224,17 @@ describe("a caller", () => {
     }
   });
 
+  it("gets the same of an upstream that does not name its events", async () => {
+    const unnamed = STREAM.replaceAll(/^event: .*\n/gm, "");
+    const fetch = async (): Promise<Response> =>
+      new Response(unnamed, { headers: { "content-type": "text/event-stream" } });
+    const { ask } = staged({ responseStore: memoryResponseStore() }, { fetch });
+    const responses = responsesIn((await ask({ input: "Hi", stream: true })).text);
+    expect(responses.length).toBeGreaterThan(2);
+    for (const response of responses)
+      expect(response).toMatchObject({ id: expect.stringMatching(/^resp_[0-9a-f]{32}$/), store: true });
+  });
+
   it("is told that a response is not kept when its upstream breaks off", async () => {
     const { ask } = staged(
       { responseStore: memoryResponseStore() },

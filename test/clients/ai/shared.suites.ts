@@ -1,9 +1,9 @@
 /** What every provider of the `ai` SDK must do alike. */
 
-import { generateText, streamText } from "ai";
+import { generateText, isStepCount, streamText, tool } from "ai";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { usageOf, usedUntil } from "../playground.ts";
-import { type ChatStage, partsOf, tides, weather } from "./shared.ts";
+import { type ChatStage, citySchema, partsOf, tides, weather } from "./shared.ts";
 
 /** Keeps the SDK from warning on the console of models that it does not know, while the tests beside this run. */
 export function withoutWarnings(): void {
@@ -124,5 +124,40 @@ export function choiceSuite({ plain }: ChatStage): void {
   ] as const)("obeys the choice %o", async (toolChoice, prompt, called) => {
     const { toolCalls } = await generateText({ ...plain(), prompt, tools: { weather, tides }, toolChoice });
     expect(toolCalls.map(({ toolName }) => toolName)).toEqual(called);
+  });
+}
+
+/** Tools that the SDK runs by itself. */
+export function runningSuite({ plain }: ChatStage): void {
+  it("runs them over several steps to the answer", async () => {
+    const result = await generateText({
+      ...plain(),
+      prompt: "What is the weather in Oslo?",
+      tools: { weather, tides },
+      stopWhen: isStepCount(5),
+    });
+    expect(result.steps.map(({ finishReason }) => finishReason)).toEqual(["tool-calls", "stop"]);
+    const [first] = result.steps;
+    expect(first?.toolCalls).toMatchObject([{ toolName: "weather", input: { city: "Oslo" } }]);
+    expect(first?.toolResults).toMatchObject([{ toolName: "weather", output: "sunny in Oslo" }]);
+    expect(result.text).toMatch(/^The tool weather answered: .*sunny in Oslo/);
+  });
+
+  it("runs calls in parallel", async () => {
+    const prompt = "Use every tool for Oslo";
+    const { text } = await generateText({ ...plain(), prompt, tools: { weather, tides }, stopWhen: isStepCount(2) });
+    expect(text).toMatch(/^The tool weather answered: .*sunny in Oslo.* The tool tides answered: .*at noon/);
+  });
+
+  it("tells the model of a tool that fails", async () => {
+    const broken = tool({
+      description: "Tells the weather.",
+      inputSchema: citySchema,
+      execute: (): string => {
+        throw new Error("the station is down");
+      },
+    });
+    const asked = { ...plain(), prompt: "The weather?", tools: { broken }, stopWhen: isStepCount(2) };
+    expect((await generateText(asked)).text).toMatch(/^The tool broken (?:failed|answered): .*the station is down/);
   });
 }

@@ -22,18 +22,6 @@ export function quotaSuite({ sdk, connect, playground }: Stage): void {
     expect(await used()).toBe(before + input_tokens + output_tokens);
   });
 
-  it("serves a caller that asks for more than it has, within what it has", async () => {
-    // The SDK itself asks for a stream where an answer may be this long.
-    const stream = connect({ apiKey: KEY }).messages.stream(say("Hello", { max_tokens: 2_000_000 }));
-    expect(await stream.finalText()).toBe("You said: Hello");
-  });
-
-  it("is not charged for a call that failed before it began", async () => {
-    const before = await used();
-    await errorOf(connect({ apiKey: KEY }).messages.create(say("/fail 503")));
-    expect(await used()).toBe(before);
-  });
-
   it("is released when the helper's stream is aborted, and what was said is charged", async () => {
     const before = await used();
     const stream = connect({ apiKey: KEY }).messages.stream(slow);

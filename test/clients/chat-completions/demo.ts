@@ -59,28 +59,10 @@ export function demoSuite(sdk: Sdk, url: () => string): void {
     expect(JSON.parse(choices[0]?.message.content ?? "")).toEqual({ name: "Ada" });
   });
 
-  it("ends at a stop sequence, and at the limit", async () => {
-    const stopped = await client().chat.completions.create(say("one two three", { stop: " two" }));
-    expect(stopped.choices).toMatchObject([{ message: { content: "You said: one" }, finish_reason: "stop" }]);
-    const cut = await client().chat.completions.create(say("/repeat 9", { max_completion_tokens: 2 }));
-    expect(cut.choices).toMatchObject([{ message: { content: "word word" }, finish_reason: "length" }]);
-  });
-
   it("shows its reasoning as local servers do", async () => {
     const { choices, usage } = await client().chat.completions.create(say("Hi", { reasoning_effort: "low" }));
     expect(choices[0]?.message).toMatchObject({ content: "You said: Hi", reasoning_content: expect.any(String) });
     expect(usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
-  });
-
-  it("is shown pictures, and tells log probabilities", async () => {
-    const look: OpenAI.ChatCompletionContentPart[] = [
-      { type: "text", text: "Look" },
-      { type: "image_url", image_url: { url: "https://example.com/a.png" } },
-    ];
-    const asked = say("", { messages: [{ role: "user", content: look }], logprobs: true, top_logprobs: 2 });
-    const { choices } = await client().chat.completions.create(asked);
-    expect(choices[0]?.message.content).toContain("an image at https://example.com/a.png");
-    expect(choices[0]?.logprobs?.content?.[0]?.top_logprobs).toHaveLength(2);
   });
 
   describe("tools", () => {
@@ -134,23 +116,6 @@ function toolSuite(client: Connect): void {
     );
   });
 
-  it.each([
-    ["none", []],
-    ["required", ["get_weather"]],
-    [{ type: "function", function: { name: "get_time" } }, ["get_time"]],
-    [{ type: "allowed_tools", allowed_tools: { mode: "required", tools: [TIME] } }, ["get_time"]],
-  ] as const)("are chosen by %j", async (choice, names) => {
-    const tool_choice = choice as OpenAI.ChatCompletionToolChoiceOption;
-    const { choices } = await client().chat.completions.create(say("Hello", { tools, tool_choice }));
-    const calls = choices[0]?.message.tool_calls ?? [];
-    expect(calls.map((call) => call.type === "function" && call.function.name)).toEqual(names);
-  });
-
-  it("are called one at a time where that is asked for", async () => {
-    const { choices } = await client().chat.completions.create(say(content, { tools, parallel_tool_calls: false }));
-    expect(choices[0]?.message.tool_calls).toHaveLength(1);
-  });
-
   it("are run by the client's own runner", async () => {
     const tool = { ...WEATHER, function: { ...WEATHER.function, function: tellWeather, parse: JSON.parse } };
     const runner = client().chat.completions.runTools({ ...say("What is the weather?"), tools: [tool as never] });
@@ -163,14 +128,8 @@ function errorSuite(sdk: Sdk, client: Connect): void {
 
   it.each([
     ["/fail 400", 400, Api.BadRequestError],
-    ["/fail 401", 401, Api.AuthenticationError],
-    ["/fail 403", 403, Api.PermissionDeniedError],
-    ["/fail 404", 404, Api.NotFoundError],
-    ["/fail 413", 413, Api.APIError],
     ["/fail 429", 429, Api.RateLimitError],
-    ["/fail 500", 500, Api.InternalServerError],
     ["/fail 503", 503, Api.InternalServerError],
-    ["/fail 504", 504, Api.InternalServerError],
     ["/break 500", 500, Api.InternalServerError],
   ] as const)("%s is %i in its own class", async (content, status, kind) => {
     const error = await errorOf(client().chat.completions.create(say(content)));
@@ -180,9 +139,6 @@ function errorSuite(sdk: Sdk, client: Connect): void {
 
   it.each([
     ["a field", { temperature: 3 }, "sk-demo", 400, "invalid_value", "temperature"],
-    ["a model", { model: "nobody" }, "sk-demo", 404, "model_not_found", "model"],
-    ["an unknown key", {}, "sk-nobody", 401, "invalid_api_key", null],
-    ["a key that has expired", {}, "sk-expired", 401, "expired_api_key", null],
     ["a key that is used up", {}, "sk-empty", 429, "insufficient_quota", null],
   ])("name %s", async (_name, changes, apiKey, status, code, param) => {
     const error = await errorOf(client({ apiKey }).chat.completions.create(say("Hi", changes)));

@@ -3,34 +3,8 @@
 import { streamText } from "ai";
 import { expect, it } from "vitest";
 import type { ChatEvent } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { sdks } from "../openai/sdk.ts";
-import { chatModel, connect, say, serve } from "./stage.ts";
-
-/** The platform's fetch, and all that came back. */
-function listeningFetch(): { readonly fetch: typeof fetch; readonly heard: () => Promise<string> } {
-  const copies: Promise<string>[] = [];
-  const listening: typeof fetch = async (input, init) => {
-    const response = await fetch(input, init);
-    copies.push(response.clone().text());
-    return response;
-  };
-  return { fetch: listening, heard: async () => (await Promise.all(copies)).join("") };
-}
-
-/** A backend that is silent before its answer and within it, for longer than a keep-alive takes. */
-function quiet(): { readonly clock: ReturnType<typeof manualClock>; readonly chat: () => AsyncGenerator<string> } {
-  const clock = manualClock(Date.now());
-  return {
-    clock,
-    async *chat() {
-      await clock.advance(20_000);
-      yield "Hello";
-      await clock.advance(20_000);
-      yield " there";
-    },
-  };
-}
+import { chatModel, connect, listeningFetch, quiet, say, serve } from "./stage.ts";
 
 const CALLS: readonly ChatEvent[] = [
   { type: "tool-call-start", id: "a", name: "one" },

@@ -9,6 +9,7 @@ import type OpenAI from "openai";
 import type { ClientOptions } from "openai";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { createGateway, type GatewayOptions, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { manualClock } from "../../contracts/manual-clock.ts";
 import type { Sdk } from "../openai/sdk.ts";
 
 /** A request of either form: the client adds which. */
@@ -47,6 +48,34 @@ export async function serve(
     async [Symbol.asyncDispose]() {
       server.close();
       server.closeAllConnections();
+    },
+  };
+}
+
+/** The platform's fetch, and all that came back. */
+export function listeningFetch(): { readonly fetch: typeof fetch; readonly heard: () => Promise<string> } {
+  const copies: Promise<string>[] = [];
+  const listening: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    copies.push(response.clone().text());
+    return response;
+  };
+  return { fetch: listening, heard: async () => (await Promise.all(copies)).join("") };
+}
+
+/** A backend that is silent before its answer and within it, for longer than a keep-alive takes. */
+export function quiet(): {
+  readonly clock: ReturnType<typeof manualClock>;
+  readonly chat: () => AsyncGenerator<string>;
+} {
+  const clock = manualClock(Date.now());
+  return {
+    clock,
+    async *chat() {
+      await clock.advance(20_000);
+      yield "Hello";
+      await clock.advance(20_000);
+      yield " there";
     },
   };
 }

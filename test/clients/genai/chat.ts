@@ -46,10 +46,6 @@ export function chatSuite({ sdk, connect }: Stage): void {
       expect(roles.filter((role, index) => role !== roles[index - 1])).toEqual(["user", "model", "user", "model"]);
     });
 
-    it("takes a message of parts", async () => {
-      expect((await send(open(), [{ text: "one" }, "two"])).text).toBe("You said: one\ntwo");
-    });
-
     it("keeps what every kind of answer leaves", async () => {
       const chat = open({
         thinkingConfig: { includeThoughts: true },
@@ -89,14 +85,5 @@ export function chatSuite({ sdk, connect }: Stage): void {
       expect((await send(chat, "/block this")).last?.promptFeedback?.blockReason).toBe("SAFETY");
       expect((await send(chat, "Hello")).last?.usageMetadata?.promptTokenCount).toBe(1);
     });
-  });
-
-  it("begins with a history that it is given", async () => {
-    const history = [
-      { role: "user", parts: [{ text: "one two" }] },
-      { role: "model", parts: [{ text: "three" }] },
-    ];
-    const chat = connect().chats.create({ model: "demo-chat", history });
-    expect((await chat.sendMessage({ message: "four" })).usageMetadata?.promptTokenCount).toBe(4);
   });
 }

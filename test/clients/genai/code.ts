@@ -49,15 +49,6 @@ export function codeSuite({ ask, chunks }: Stage): void {
     expect(streamed.at(-1)?.usageMetadata).toEqual(complete.usageMetadata);
   });
 
-  it("is counted as what a tool brought into the prompt", async () => {
-    const plain = await ask(say(SUM));
-    const { promptTokenCount = 0, toolUsePromptTokenCount = 0 } = complete.usageMetadata ?? {};
-    const { candidatesTokenCount = 0, totalTokenCount } = complete.usageMetadata ?? {};
-    expect(toolUsePromptTokenCount).toBeGreaterThan(0);
-    expect(promptTokenCount).toBeGreaterThan(plain.usageMetadata?.promptTokenCount ?? 0);
-    expect(totalTokenCount).toBe(promptTokenCount + toolUsePromptTokenCount + candidatesTokenCount);
-  });
-
   it("that fails is told to have failed, also beside functions", () => {
     expect(partsOf(failed)).toMatchObject([
       {},
@@ -81,20 +72,5 @@ export function codeSuite({ ask, chunks }: Stage): void {
     const text = { role: "model", parts: [{ text: textOf(complete) }] };
     const without = await ask(say([asked, text, again], config));
     expect(second.usageMetadata?.promptTokenCount).toBeGreaterThan(without.usageMetadata?.promptTokenCount ?? 0);
-  });
-
-  it("is written for nothing that does not ask for it, and never without the tool", async () => {
-    expect(kindsOf(await ask(say("Hello there", config)))).toEqual(["text"]);
-    expect(kindsOf(await ask(say(SUM)))).toEqual(["text"]);
-    expect((await ask(say("The weather?", besideFunctions))).functionCalls).toMatchObject([{ name: "get_weather" }]);
-  });
-
-  it("is not begun where it does not fit, or would be cut", async () => {
-    const short = await ask(say(SUM, { ...config, maxOutputTokens: 5 }));
-    expect(kindsOf(short)).toEqual(["text"]);
-    expect(short.candidates?.[0]?.finishReason).toBe("MAX_TOKENS");
-    const stopped = await ask(say(SUM, { ...config, stopSequences: ["print"] }));
-    expect(kindsOf(stopped)).toEqual(["text"]);
-    expect(stopped.candidates?.[0]?.finishReason).toBe("STOP");
   });
 }

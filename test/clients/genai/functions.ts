@@ -11,9 +11,8 @@ import {
   type Part,
 } from "@google/genai";
 import { describe, expect, it } from "vitest";
-import { png } from "../png.ts";
 import { bookFlight, expectFlight, tides, weather } from "./schemas.ts";
-import { all, errorOf, partsOf, recordingFetch, say, type Stage, streamedText, textOf, wireError } from "./sdk.ts";
+import { all, partsOf, recordingFetch, say, type Stage, streamedText, textOf } from "./sdk.ts";
 
 const declared = (...functionDeclarations: FunctionDeclaration[]): GenerateContentConfig => ({
   tools: [{ functionDeclarations }],
@@ -38,7 +37,7 @@ export function functionsSuite(stage: Stage): void {
   });
 }
 
-function choiceSuite({ sdk, ask }: Stage): void {
+function choiceSuite({ ask }: Stage): void {
   const choose = (text: string, functionCallingConfig: FunctionCallingConfig): Promise<GenerateContentResponse> =>
     ask(say(text, { ...everyTool, toolConfig: { functionCallingConfig } }));
 
@@ -48,43 +47,8 @@ function choiceSuite({ sdk, ask }: Stage): void {
     expect(response.candidates?.[0]?.finishReason).toBe("STOP");
   });
 
-  it.each([Mode.AUTO, Mode.MODE_UNSPECIFIED])("%s calls none where the message speaks of none", async (mode) => {
-    const response = await choose("Hello", { mode });
-    expect(namesOf(response)).toEqual([]);
-    expect(textOf(response)).toBe("You said: Hello");
-  });
-
-  it.each([Mode.AUTO, Mode.ANY, Mode.VALIDATED])("%s calls several in parallel", async (mode) => {
-    expect(namesOf(await choose("Use every tool", { mode }))).toEqual(["get_weather", "book_flight", "get_tides"]);
-  });
-
   it("ANY forces one, though the message speaks of none", async () => {
     expect(namesOf(await choose("Hello", { mode: Mode.ANY }))).toHaveLength(1);
-  });
-
-  it("ANY is held to the functions that are allowed", async () => {
-    const allowedFunctionNames = ["get_tides"];
-    expect(namesOf(await choose("The weather?", { mode: Mode.ANY, allowedFunctionNames }))).toEqual(["get_tides"]);
-    const two = await choose("Use every tool", { mode: Mode.ANY, allowedFunctionNames: ["get_tides", "get_weather"] });
-    expect(namesOf(two)).toEqual(["get_weather", "get_tides"]);
-  });
-
-  it("NONE forbids all", async () => {
-    expect(namesOf(await choose("Use every tool", { mode: Mode.NONE }))).toEqual([]);
-  });
-
-  it.each<[string, FunctionCallingConfig, readonly string[]]>([
-    [
-      "names of functions beside AUTO",
-      { mode: Mode.AUTO, allowedFunctionNames: ["get_tides"] },
-      ["allowedFunctionNames", "mode"],
-    ],
-    ["a name of no function", { mode: Mode.ANY, allowedFunctionNames: ["get_cars"] }, ["get_cars"]],
-  ])("refuses %s, and names it", async (_what, config, named) => {
-    const error = await errorOf(choose("Hello", config));
-    expect(error).toBeInstanceOf(sdk.ApiError);
-    expect(error.status).toBe(400);
-    for (const name of named) expect(wireError(error).message).toContain(name);
   });
 }
 
@@ -104,12 +68,6 @@ function callsSuite({ ask, chunks }: Stage): void {
     expect(parts.map(({ functionCall }) => functionCall)).toEqual(
       callsOf(await ask(say("Use every tool for Oslo", everyTool))),
     );
-  });
-
-  it("are left out where they do not fit into the limit", async () => {
-    const response = await ask(say("Reserve seats", { ...everyTool, maxOutputTokens: 4 }));
-    expect(response.candidates?.[0]?.finishReason).toBe("MAX_TOKENS");
-    expect(callsOf(response)).toEqual([]);
   });
 
   it("carry the signature of the thoughts behind them", async () => {
@@ -159,21 +117,6 @@ function responsesSuite({ ask, chunks }: Stage): void {
     );
   });
 
-  it("come back several at once, with a text after them", async () => {
-    const told = await roundTrip("Use every tool", (call) => responseTo(call, { of: call.functionCall?.name }), "user");
-    expect(told).toBe(
-      'The tool get_weather answered: {"of":"get_weather"}. The tool get_tides answered: {"of":"get_tides"}.',
-    );
-  });
-
-  it("keep every key that a user gives them", async () => {
-    const response = JSON.parse(
-      '{"mime_type":1,"function_call":{"__proto__":2},"constructor":[{"inlineData":null}]}',
-    ) as Record<string, unknown>;
-    const told = await roundTrip("The weather?", (call) => responseTo(call, response), "user");
-    expect(told).toBe(`The tool get_weather answered: ${JSON.stringify(response)}.`);
-  });
-
   it("come back with the signature of their call, which is counted", async () => {
     const thinking: GenerateContentConfig = { ...config, thinkingConfig: { thinkingBudget: 500 } };
     const question: Content = { role: "user", parts: [{ text: "The weather?" }] };
@@ -184,45 +127,6 @@ function responsesSuite({ ask, chunks }: Stage): void {
     const without = await again([{ functionCall: call?.functionCall ?? {} }]);
     expect(textOf(whole)).toBe('The tool get_weather answered: {"output":"sunny"}.');
     expect(whole.usageMetadata?.promptTokenCount).toBeGreaterThan(without.usageMetadata?.promptTokenCount ?? 0);
-  });
-
-  it("give the calls of later turns ids of their own", async () => {
-    const first = await ask(say("The weather?", config));
-    const [call] = callsOf(first);
-    const contents: Content[] = [
-      first.candidates?.[0]?.content ?? {},
-      { role: "user", parts: [{ functionResponse: { ...call, response: { output: "sunny" } } }] },
-      { role: "model", parts: [{ text: "It is sunny." }] },
-      { role: "user", parts: [{ text: "And the weather tomorrow?" }] },
-    ];
-    const [next] = callsOf(await ask(say(contents, config)));
-    expect(next?.name).toBe("get_weather");
-    expect(next?.id).not.toBe(call?.id);
-  });
-
-  it("may hold a picture of their own", async () => {
-    const inlineData = { mimeType: "image/png", data: png(4, 3).toString("base64") };
-    const contents: Content[] = [
-      { role: "model", parts: [{ functionCall: { name: "get_weather", args: {} } }] },
-      {
-        role: "user",
-        parts: [{ functionResponse: { name: "get_weather", response: { output: "a map" }, parts: [{ inlineData }] } }],
-      },
-    ];
-    expect(textOf(await ask(say(contents, config)))).toBe(
-      'The tool get_weather answered: {"output":"a map"}, an image (image/png, 4 × 3 pixels).',
-    );
-  });
-
-  it("may stand beside a picture", async () => {
-    const image = { inlineData: { mimeType: "image/png", data: png(4, 3).toString("base64") } };
-    const contents: Content[] = [
-      { role: "model", parts: [{ functionCall: { name: "get_weather", args: {} } }] },
-      { role: "user", parts: [{ functionResponse: { name: "get_weather", response: { output: "a map" } } }, image] },
-    ];
-    expect(textOf(await ask(say(contents, config)))).toBe(
-      'The tool get_weather answered: {"output":"a map"}. I was shown an image (image/png, 4 × 3 pixels).',
-    );
   });
 }
 

@@ -23,17 +23,6 @@ export function pathsSuite({ connect, playground }: Stage): void {
         "You said: Hello",
       );
     });
-
-    it.each([
-      ["nobody", "nobody"],
-      ["models/org/gem:1 x", "org/gem:1 x"],
-      ["tunedModels/my-own", "tunedModels/my-own"],
-      ["models/naïve-ü", "naïve-ü"],
-    ])("knows no model %o, and names it", async (model, named) => {
-      const error = await errorOf(connect({ apiVersion }).models.generateContent({ ...say("Hello"), model }));
-      expect(wireError(error)).toMatchObject({ code: 404, status: "NOT_FOUND" });
-      expect(wireError(error).message).toContain(named);
-    });
   });
 
   it.each(["header", "query"])("takes the key by %s", async (way) => {
@@ -50,9 +39,5 @@ export function pathsSuite({ connect, playground }: Stage): void {
     const error = await errorOf(connect({ fetch: keyed, apiKey: "sk-3f9a1c" }).models.generateContent(say("Hello")));
     expect(wireError(error)).toMatchObject({ code: 401, status: "UNAUTHENTICATED" });
     expect(error.message).not.toContain("3f9a1c");
-  });
-
-  it.each(["demo", "metered", "limited"])("takes the key %s without its prefix", async (apiKey) => {
-    expect(textOf(await connect({ apiKey }).models.generateContent(say("Hello")))).toBe("You said: Hello");
   });
 }

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { usageOf, usedUntil } from "../playground.ts";
-import { all, errorOf, say, type Stage, streamedText, textOf } from "./sdk.ts";
+import { all, errorOf, say, type Stage, streamedText } from "./sdk.ts";
 
 const KEY = "sk-metered";
 const MAX_TOKENS = 5_000;
@@ -22,25 +22,6 @@ export function quotaSuite({ connect, playground }: Stage): void {
       : await models.generateContent(asked);
     expect(last?.usageMetadata?.totalTokenCount).toBeGreaterThan(20);
     expect(await used()).toBe(before + (last?.usageMetadata?.totalTokenCount ?? 0));
-  });
-
-  it("is charged for every candidate", async () => {
-    const before = await used();
-    await connect({ apiKey: KEY }).models.generateContent(say("/repeat 20", { candidateCount: 3 }));
-    expect(await used()).toBeGreaterThanOrEqual(before + 60);
-  });
-
-  it("serves a caller that asks for more than it has, within what it has", async () => {
-    const response = await connect({ apiKey: KEY }).models.generateContent(
-      say("Hello", { maxOutputTokens: 2_000_000 }),
-    );
-    expect(textOf(response)).toBe("You said: Hello");
-  });
-
-  it("is not charged for a call that failed before it began", async () => {
-    const before = await used();
-    await errorOf(connect({ apiKey: KEY }).models.generateContent(say("/fail 503")));
-    expect(await used()).toBe(before);
   });
 
   it("is released when a stream is aborted, and what was said is charged", async () => {

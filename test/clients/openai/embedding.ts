@@ -39,46 +39,11 @@ export function embeddingSuite({ sdk, connect, playground }: Stage): void {
     expect(several.data[0]?.embedding).toEqual(one.data[0]?.embedding);
   });
 
-  it.each([1, 8, 3_072])("makes vectors of %i numbers", async (dimensions) => {
-    const { data } = await embed({ dimensions, user: "someone" });
-    expect(data.map(({ embedding }) => embedding.length)).toEqual([dimensions, dimensions, dimensions]);
-  });
-
-  it("embeds 2,048 texts at once", async () => {
-    const { data } = await embed({ input: Array.from({ length: 2_048 }, (_, index) => `Text ${index}`) });
-    expect(data).toHaveLength(2_048);
-  });
-
   it("charges the tokens", async () => {
     const before = await usageOf(playground().url, "sk-metered");
     const { usage } = await embed({}, "sk-metered");
     const after = await usageOf(playground().url, "sk-metered");
     expect(after.total_used - before.total_used).toBe(usage.prompt_tokens);
-  });
-
-  it.each<[param: string, request: Partial<EmbeddingCreateParams>]>([
-    ["input", { input: "" }],
-    ["input", { input: [] }],
-    ["input.1", { input: ["A", ""] }],
-    ["input.1", { input: ["A", 5] as never }],
-    ["input.0", { input: [[]] }],
-    ["input.0.1", { input: [[1, -1]] }],
-    ["input", { input: Array.from({ length: 2_049 }, () => "A") }],
-    ["dimensions", { dimensions: 0 }],
-    ["dimensions", { dimensions: 65_537 }],
-    ["encoding_format", { encoding_format: "hex" as never }],
-  ])("BadRequestError names the field %s: %j", async (param, request) => {
-    const error = await errorOf(embed({ encoding_format: "float", ...request }));
-    expect(error).toBeInstanceOf(sdk.OpenAI.BadRequestError);
-    expect(error).toMatchObject({ status: 400, param, code: "invalid_value" });
-  });
-
-  it("has no embeddings of other models, and no chat with this one", async () => {
-    const wrong = [
-      () => embed({ model: "demo-chat" }),
-      () => connect().chat.completions.create({ model, messages: [{ role: "user", content: "Hi" }] }),
-    ];
-    for (const call of wrong) expect(await errorOf(call())).toMatchObject({ status: 404, code: "model_not_found" });
   });
 
   it("tells the failures of the model", async () => {

@@ -61,7 +61,7 @@ export function keptResponsesSuite({ sdk, connect }: Stage): void {
     const { responses } = connect();
     const queued = await responses.create({ model, input: "/delay 1 Hello there", background: true });
     expect(["queued", "in_progress"]).toContain(queued.status);
-    await expect.poll(async () => (await responses.retrieve(queued.id)).status, { timeout: 30_000 }).toBe("completed");
+    await expect.poll(async () => (await responses.retrieve(queued.id)).status).toBe("completed");
     const events = await collected(await responses.retrieve(queued.id, { stream: true }));
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
     expect(events.at(-1)).toMatchObject({ type: "response.completed", response: { id: queued.id } });

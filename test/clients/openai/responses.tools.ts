@@ -3,7 +3,7 @@
 import type OpenAI from "openai";
 import type { ResponseInputItem, Tool } from "openai/resources/responses/responses";
 import { expect, it } from "vitest";
-import { errorOf, type Stage } from "./sdk.ts";
+import { type Stage } from "./sdk.ts";
 
 const model = "demo-chat";
 
@@ -28,9 +28,7 @@ type Call = Extract<OpenAI.Responses.ResponseOutputItem, { type: "function_call"
 const callsOf = ({ output }: OpenAI.Responses.Response): Call[] =>
   output.flatMap((item) => (item.type === "function_call" || item.type === "custom_tool_call" ? [item] : []));
 
-export function responseToolsSuite({ sdk, connect }: Stage): void {
-  const { APIError } = sdk.OpenAI;
-
+export function responseToolsSuite({ connect }: Stage): void {
   it("are called in parallel, streamed and complete, and their results are read", async () => {
     const input = "Use both tools for Oslo";
     const asked = { model, input, tools: [WEATHER, TIME] };
@@ -99,31 +97,6 @@ export function responseToolsSuite({ sdk, connect }: Stage): void {
     );
   });
 
-  it.each([
-    ["none", []],
-    ["auto", []],
-    ["required", ["get_weather"]],
-    [{ type: "function", name: "get_time" }, ["get_time"]],
-    [{ type: "custom", name: "run_sql" }, ["run_sql"]],
-    [{ type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "get_time" }] }, ["get_time"]],
-  ] as const)("are chosen by %j", async (choice, names) => {
-    const tool_choice = choice as NonNullable<OpenAI.Responses.ResponseCreateParams["tool_choice"]>;
-    const answer = await connect().responses.create({
-      model,
-      input: "Hello",
-      tools: [WEATHER, TIME, SQL],
-      tool_choice,
-    });
-    expect(callsOf(answer).map(({ name }) => name)).toEqual(names);
-    expect(answer.tool_choice).toEqual(choice);
-  });
-
-  it("are called one at a time where that is asked for", async () => {
-    const tools = [WEATHER, TIME];
-    const asked = { model, input: "Use both tools", tools, parallel_tool_calls: false };
-    expect(callsOf(await connect().responses.create(asked))).toHaveLength(1);
-  });
-
   it("run code, whose outputs are shown", async () => {
     const tools: Tool[] = [{ type: "code_interpreter", container: { type: "auto" } }];
     const asked = { model, input: "compute 2+2 with python", tools };
@@ -134,24 +107,5 @@ export function responseToolsSuite({ sdk, connect }: Stage): void {
         code: expect.stringContaining("2+2"),
         outputs: [{ type: "logs", logs: "4\n" }],
       });
-  });
-
-  it("that nobody can run are left out with a word, and refused where they are demanded", async () => {
-    const hosted: Tool[] = [
-      { type: "web_search" },
-      { type: "file_search", vector_store_ids: ["vs_1"] },
-      { type: "image_generation" },
-      { type: "mcp", server_label: "docs", server_url: "https://example.com/mcp" },
-      { type: "local_shell" },
-    ];
-    for (const tool of hosted) {
-      const asked = { model, input: "Hi", tools: [WEATHER, tool] };
-      const { response } = await connect().responses.create(asked).withResponse();
-      expect(response.headers.get("polygate-dropped")).toBe("tools.provider");
-      const tool_choice = { type: tool.type as "mcp", server_label: "docs" };
-      const error = await errorOf(connect().responses.create({ ...asked, tool_choice }));
-      expect(error).toBeInstanceOf(APIError);
-      expect(error).toMatchObject({ status: 400, param: "tool_choice" });
-    }
   });
 }

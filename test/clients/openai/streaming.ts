@@ -3,7 +3,7 @@
 import type { ImageEditStreamEvent, ImageGenStreamEvent } from "openai/resources/images";
 import { expect, it } from "vitest";
 import { headerOf, patchwork } from "../pixels.ts";
-import { errorOf, type Stage } from "./sdk.ts";
+import { type Stage } from "./sdk.ts";
 
 const prompt = "A lighthouse in the rain";
 
@@ -45,22 +45,6 @@ export function streamingSuite({ sdk, connect }: Stage): void {
     // The client's type has it on every picture; all of it is on the last.
     const usages = events.flatMap((event) => ("usage" in event ? [event.usage?.total_tokens] : []));
     expect(usages).toEqual([0, expect.toSatisfy((tokens: number) => tokens > 0)]);
-  });
-
-  it("brings pictures of the older models too, and their links", async () => {
-    const events = await eventsOf(await connect().images.generate({ prompt, stream: true, size: "256x256", n: 2 }));
-    expect(events).toHaveLength(2);
-    for (const event of events) {
-      const { url } = event as unknown as { readonly url: string };
-      const bytes = Buffer.from(await (await fetch(url)).arrayBuffer());
-      expect(bytes.toString("base64")).toBe(event.b64_json);
-    }
-  });
-
-  it("is refused before it begins", async () => {
-    const error = await errorOf(connect().images.generate({ prompt, stream: true, n: 11 }));
-    expect(error).toBeInstanceOf(sdk.OpenAI.BadRequestError);
-    expect(error.param).toBe("n");
   });
 
   it("can be broken off", async () => {

@@ -1,6 +1,5 @@
 /** All that the official SDK tries on a server, by name. */
 
-import { editingSuite } from "./editing.ts";
 import { embeddingSuite } from "./embedding.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
@@ -13,7 +12,6 @@ import { uploadingSuite } from "./uploading.ts";
 export const suites: readonly (readonly [name: string, suite: (stage: Stage) => void])[] = [
   ["generating", generatingSuite],
   ["uploading", uploadingSuite],
-  ["editing", editingSuite],
   ["streaming", streamingSuite],
   ["embedding", embeddingSuite],
   ["responses", responsesSuite],

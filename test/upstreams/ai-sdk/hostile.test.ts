@@ -59,6 +59,7 @@ describe("what a provider throws", () => {
       { code: "backend_unavailable" },
     ],
     ["a text", "Tier 1", { code: "backend_failed" }],
+    ["a limit by the name of every object", { name: "constructor", statusCode: 429 }, { code: "rate_limited" }],
     ["nothing", undefined, { code: "backend_failed" }],
     ["null", null, { code: "backend_failed" }],
     ["a headless limit", callError(429, { responseHeaders: { "retry-after": "7\r\nx: y" } }), { code: "rate_limited" }],

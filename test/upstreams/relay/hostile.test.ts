@@ -111,6 +111,21 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
   it.each<[string, RawAnswer, string, string | RegExp]>([
     ["dies before it answers", (socket) => socket.destroy(), "backend_unavailable", /./],
     ["is reset before it answers", (socket) => socket.resetAndDestroy(), "backend_unavailable", /./],
+    ["dies in its headers", (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-ty"), "backend_unavailable", /./],
+    [
+      "switches to another protocol",
+      (socket) => socket.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+      "backend_unavailable",
+      /./,
+    ],
+    ["answers plain text", (socket) => socket.end(whole(200, "text/plain", "Hello")), FAILED, /text\/plain: "Hello"/],
+    [
+      "breaks its chunks",
+      (socket) =>
+        socket.end(`${head(200, { "content-type": "text/event-stream", "transfer-encoding": "chunked" })}zz\r\n`),
+      FAILED,
+      /./,
+    ],
     [
       "dies in mid-stream",
       (socket) =>
@@ -163,6 +178,12 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
     [
       "is coded as nothing that is known",
       (socket) => socket.end(whole(200, "text/event-stream", "x", { "content-encoding": "zzz" })),
+      FAILED,
+      /./,
+    ],
+    [
+      "sends gzip that is none",
+      (socket) => socket.end(whole(200, "text/event-stream", "This is no gzip.", { "content-encoding": "gzip" })),
       FAILED,
       /./,
     ],

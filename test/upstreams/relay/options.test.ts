@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { ReasoningControl } from "../../../src/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
-import { codecOptions } from "../../../src/upstreams/relay/options.ts";
+import { codecOptions, DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../../src/upstreams/relay/options.ts";
 
 const UPSTREAM = { format: "messages", baseUrl: "https://example.com/v1" } as const;
 
@@ -23,6 +23,28 @@ it.each([
       expect(make).toThrow(`relay: ${option} must be one of ${words}, not ${shown}.`);
     }
   expect(() => relay({ ...UPSTREAM, [option]: undefined })).not.toThrow();
+});
+
+it("an upstream has its documented time and room", () => {
+  expect(DEFAULT_RELAY_TIMEOUTS).toEqual({
+    connectMs: 10_000,
+    headersMs: 60_000,
+    firstEventMs: 120_000,
+    betweenEventsMs: 120_000,
+    completeMs: 600_000,
+    pictureMs: 60_000,
+  });
+  expect(DEFAULT_RELAY_LIMITS).toEqual({
+    maxEventChars: 16_777_216,
+    maxBodyBytes: 67_108_864,
+    maxPictureBytes: 26_214_400,
+    maxJsonDepth: 200,
+    maxJsonValues: 5_000_000,
+    maxJsonKeys: 10_000,
+    maxJsonItems: 3_000_000,
+    maxRememberedChars: 33_554_432,
+    rememberedMs: 21_600_000,
+  });
 });
 
 describe("the control of a model's reasoning", () => {

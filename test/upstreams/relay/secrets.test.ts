@@ -240,6 +240,15 @@ describe("the host's policies", () => {
     expect(strict.error).toMatchObject({ code: "failed_precondition", message: expect.stringContaining("topK") });
     const rejected = [{ field: "seed", conversion: "rejected", why: "It must not." }] as const;
     expect((await ask(plainRelay(upstream.url, {}, rejected))).error).toMatchObject({ code: "failed_precondition" });
+    const nothing = [
+      { field: "messages.none", conversion: "rejected", why: "Nothing is left." },
+      { field: "messages.media.audio", conversion: "dropped", why: "There is no sound." },
+      { field: "stopSequences", conversion: "emulated", why: "The gateway stops." },
+    ] as const;
+    const { error } = await ask(plainRelay(upstream.url, {}, nothing));
+    // What was dropped is why nothing is left.
+    expect(error).toMatchObject({ message: expect.stringContaining("Nothing is left.), messages.media.audio (") });
+    expect(String(error)).not.toContain("stopSequences");
     expect(upstream.requests).toHaveLength(1);
   });
 });

@@ -41,25 +41,6 @@ export function outputSuite({ plain }: Stage): void {
     expect(await result.output).toMatchObject({ name: "Ada" });
   });
 
-  it("is a list", async () => {
-    const { output } = await generateText({
-      ...plain(),
-      prompt: "Some people",
-      output: Output.array({ element: person }),
-    });
-    expect(output.every(({ tags }) => tags.length > 0)).toBe(true);
-  });
-
-  it("is a choice", async () => {
-    const output = Output.choice({ options: ["sunny", "rainy"] });
-    expect(["sunny", "rainy"]).toContain((await generateText({ ...plain(), prompt: "Rainy?", output })).output);
-  });
-
-  it("is any JSON where no schema is given", async () => {
-    const { output } = await generateText({ ...plain(), prompt: "Hello", output: Output.json() });
-    expect(output).toEqual({ answer: "You said: Hello" });
-  });
-
   it("may be asked for beside tools", async () => {
     const { toolCalls } = await generateText({
       ...plain(),

@@ -4,7 +4,6 @@ import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
 import { png } from "../../png.ts";
 import { conversationSuite, piecesSuite } from "../shared.suites.ts";
-import { partsOf } from "../shared.ts";
 import type { Stage } from "./stage.ts";
 
 export function textSuite(stage: Stage): void {
@@ -39,20 +38,6 @@ export function textSuite(stage: Stage): void {
     });
 
     it.each([
-      { temperature: 0 },
-      { temperature: 2 },
-      { topP: 1 },
-      { topK: 5 },
-      { seed: 7 },
-      { presencePenalty: 0.5, frequencyPenalty: -0.5 },
-      { stopSequences: [] },
-    ])("takes %o", async (settings) => {
-      const { text, warnings } = await generateText({ ...plain(), ...settings, prompt: "Hi" });
-      expect(text).toBe("You said: Hi");
-      expect(warnings).toEqual([]);
-    });
-
-    it.each([
       ["an image", "image/png", png(12, 34), "I was shown an image (image/png, 12 × 34 pixels)."],
       ["a sound", "audio/mp3", Buffer.from("ID3 and more"), "I was shown an audio (audio/mp3, 12 bytes)."],
       ["a film", "video/mp4", Buffer.from("ftyp and more"), "I was shown a video (video/mp4, 13 bytes)."],
@@ -71,28 +56,6 @@ export function textSuite(stage: Stage): void {
       expect(text).toBe(`${seen} You said: What is this?`);
     });
 
-    it("draws a picture where that is asked for", async () => {
-      const { files, text } = await generateText({
-        ...plain(),
-        prompt: "Draw a cat",
-        providerOptions: { google: { responseModalities: ["TEXT", "IMAGE"] } },
-      });
-      expect(text).toBe("You said: Draw a cat");
-      expect(files.map(({ mediaType }) => mediaType)).toEqual(["image/png"]);
-      expect(Buffer.from(files[0]?.uint8Array ?? []).toString("latin1", 1, 4)).toBe("PNG");
-    });
-
-    it("tells the ratings that its safety settings ask for", async () => {
-      const { providerMetadata } = await generateText({
-        ...plain(),
-        prompt: "Hi",
-        providerOptions: { google: { safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "OFF" }] } },
-      });
-      expect(providerMetadata?.["google"]?.["safetyRatings"]).toEqual([
-        { category: "HARM_CATEGORY_HARASSMENT", probability: "NEGLIGIBLE" },
-      ]);
-    });
-
     it("tells that a prompt was blocked", async () => {
       const result = await generateText({ ...plain(), prompt: "/block this" });
       expect(result.finishReason).toBe("content-filter");
@@ -108,17 +71,6 @@ export function textSuite(stage: Stage): void {
       const result = streamText({ ...plain(), prompt: "/block this" });
       expect(await result.finishReason).toBe("content-filter");
       expect(await result.text).toBe("");
-    });
-
-    it("streams a picture", async () => {
-      const parts = await partsOf(
-        streamText({
-          ...plain(),
-          prompt: "Draw a cat",
-          providerOptions: { google: { responseModalities: ["IMAGE"] } },
-        }).fullStream,
-      );
-      expect(parts.flatMap((part) => (part.type === "file" ? [part.file.mediaType] : []))).toEqual(["image/png"]);
     });
   });
 }

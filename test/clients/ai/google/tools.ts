@@ -1,61 +1,23 @@
 /** Tools: chosen, called, run by the SDK over several steps, and streamed; and code that the model runs. */
 
 import { google } from "@ai-sdk/google";
-import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
-import { beforeAll, expect, it } from "vitest";
-import { choiceSuite } from "../shared.suites.ts";
-import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
+import { generateText, isStepCount, streamText } from "ai";
+import { beforeAll, describe, expect, it } from "vitest";
+import { choiceSuite, runningSuite } from "../shared.suites.ts";
+import { partsOf, weather } from "../shared.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 /** How long a run of code may take: Python is loaded for it. */
-const RUN_MS = 60_000;
+const RUN_MS = 300_000;
 
 export function toolsSuite(stage: Stage): void {
   const { plain, asGemini } = stage;
-  it.each([
+  describe.each([
     ["as it is", plain],
     ["as a model that the provider knows", asGemini],
-  ])("runs them over several steps to the answer, %s", async (_as, call) => {
-    const result = await generateText({
-      ...call(),
-      prompt: "What is the weather in Oslo?",
-      tools: { weather, tides },
-      stopWhen: isStepCount(5),
-    });
-    expect(result.steps.map(({ finishReason }) => finishReason)).toEqual(["tool-calls", "stop"]);
-    const [first] = result.steps;
-    expect(first?.toolCalls).toMatchObject([{ toolName: "weather", input: { city: "Oslo" } }]);
-    expect(first?.toolResults).toMatchObject([{ toolName: "weather", output: "sunny in Oslo" }]);
-    expect(result.text).toMatch(/^The tool weather answered: .*sunny in Oslo/);
+  ])("%s", (_as, plain) => {
+    runningSuite({ ...stage, plain });
   });
-
-  it("runs calls in parallel", async () => {
-    const result = await generateText({
-      ...plain(),
-      prompt: "Use every tool for Oslo",
-      tools: { weather, tides },
-      stopWhen: isStepCount(2),
-    });
-    expect(result.text).toMatch(/^The tool weather answered: .*sunny in Oslo.* The tool tides answered: .*at noon/);
-  });
-
-  it("tells the model of a tool that fails", async () => {
-    const broken: Tool<City, string> = tool({
-      description: "Tells the weather.",
-      inputSchema: citySchema,
-      execute: (): string => {
-        throw new Error("the station is down");
-      },
-    });
-    const { text } = await generateText({
-      ...plain(),
-      prompt: "The weather?",
-      tools: { broken },
-      stopWhen: isStepCount(2),
-    });
-    expect(text).toMatch(/^The tool broken (?:failed|answered): .*the station is down/);
-  });
-
   choiceSuite(stage);
 
   it("streams thoughts, a call with their signature, its result, and the answer to it", async () => {

@@ -6,8 +6,6 @@ import { describe } from "vitest";
 import type { Client } from "../../servers.ts";
 import { embeddingSuite } from "../embedding.ts";
 import { withoutWarnings } from "../shared.suites.ts";
-import { editingSuite } from "./editing.ts";
-import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
 import { responsesSuite } from "./responses.ts";
 import { type Stage, stageOf } from "./stage.ts";
@@ -16,8 +14,6 @@ type Suite = readonly [name: string, suite: (stage: Stage) => void];
 
 const suites: readonly Suite[] = [
   ["generating", generatingSuite],
-  ["editing", editingSuite],
-  ["errors", errorsSuite],
   ["responses", responsesSuite],
   ["embedding", ({ playground }) => embeddingSuite(() => embeddingModel(playground().url))],
 ];
