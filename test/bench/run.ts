@@ -6,6 +6,7 @@
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { Child } from "../trial/child.ts";
+import { benchAgent } from "./agent/run.ts";
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
 import { benchPeers } from "./peers/run.ts";
 import { profiled } from "./profile.ts";
@@ -16,6 +17,14 @@ import { type Load, type Sample, sample, type Server, warmUp } from "./sample.ts
 import { benchStores } from "./stores/run.ts";
 import { benchUploads } from "./uploads/run.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
+
+/** The flags and words of a benchmark's command. */
+export interface BenchOptions {
+  readonly isQuick: boolean;
+  readonly isProfile: boolean;
+  /** The words that a row's name must contain. */
+  readonly only: readonly string[];
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -65,18 +74,19 @@ async function profile(scenario: ScenarioName): Promise<void> {
 const serverOf = (name: ContestantName, execArgv: string[] = []): Server =>
   new Child("bench/server.ts", { args: [name], execArgv });
 
-const OTHERS: Readonly<Record<string, (isQuick: boolean) => Promise<void>>> = {
-  relay: benchRelay,
-  runtimes: benchRuntimes,
-  stores: benchStores,
+const OTHERS: Readonly<Record<string, (options: BenchOptions) => Promise<void>>> = {
+  agent: benchAgent,
+  relay: ({ isQuick }) => benchRelay(isQuick),
+  runtimes: ({ isQuick }) => benchRuntimes(isQuick),
+  stores: ({ isQuick }) => benchStores(isQuick),
   uploads: benchUploads,
-  peers: benchPeers,
+  peers: ({ isQuick }) => benchPeers(isQuick),
 };
 
-const [name] = positionals;
+const [name, ...only] = positionals;
 const bench = name === undefined ? undefined : OTHERS[name];
 if (bench) {
-  await bench(values.quick);
+  await bench({ isQuick: values.quick, isProfile: values.profile, only });
   process.exit();
 }
 if (name !== undefined) {
