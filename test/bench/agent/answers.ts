@@ -41,7 +41,7 @@ function chatCompletions(count: number): Answer {
       choices: [{ index: 0, delta, logprobs: null, finish_reason }],
       usage: null,
     });
-  const call = { id: "call_1", type: "function", function: { name: "tool_1", arguments: "" } };
+  const call = { id: "call_01A09q90qw90lq917835lq9", type: "function", function: { name: "tool_1", arguments: "" } };
   const frames = [
     chunk({ role: "assistant", content: "", refusal: null }),
     ...Array.from({ length: pieces }, (_, index) => chunk({ content: pieceOf(index) })),
@@ -71,7 +71,7 @@ function messages(count: number): Answer {
     output_tokens: 4 * count,
   };
   const message = { id: "msg_1", type: "message", role: "assistant", model: "bench" };
-  const tool = { type: "tool_use", id: "toolu_1", name: "tool_1" };
+  const tool = { type: "tool_use", id: "toolu_01A09q90qw90lq917835lq9", name: "tool_1" };
   const delta = (index: number, piece: object): string => named({ type: "content_block_delta", index, delta: piece });
   const start = {
     ...message,
@@ -150,7 +150,13 @@ function responses(count: number): Answer {
   const running = { ...response, status: "in_progress", output: [], usage: null };
   const text = { type: "output_text", annotations: [], logprobs: [], text: textOf(pieces) };
   const message = { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [text] };
-  const call = { id: "fc_1", type: "function_call", status: "completed", call_id: "call_1", name: "tool_1" };
+  const call = {
+    id: "fc_1",
+    type: "function_call",
+    status: "completed",
+    call_id: "call_01A09q90qw90lq917835lq9",
+    name: "tool_1",
+  };
   const called = { ...call, arguments: args.join("") };
   const complete = { ...response, status: "completed", output: [message, called], usage };
   const at = { item_id: "msg_1", output_index: 0, content_index: 0 };

@@ -13,7 +13,7 @@ export interface AgentBody {
   readonly isHeld?: boolean;
 }
 
-/** The tools and turns of a body of 100 KB and more. A smaller body has a tenth: it is an agent's first request. */
+/** The tools and turns of a body of 100 KB and more. A smaller body has a tenth, as an agent's first request; 1 KB is a turn without tools. */
 const TOOLS = 60;
 const TURNS = 100;
 
@@ -63,14 +63,14 @@ const turnOf = (index: number, chars: number): Turn => ({
   user: textOf(index, Math.floor(chars * 0.2)),
   text: textOf(index + 2, Math.floor(chars * 0.2)),
   call: {
-    id: `call_${index}`,
+    id: `call_${String(index).padStart(24, "0")}`,
     name: `tool_${index % 6}`,
     args: { path: `src/file-${index}.ts`, range: [index, index + 40] },
     result: textOf(index + 4, Math.floor(chars * 0.6)),
   },
 });
 
-const SYSTEM = textOf(1, 1_000);
+const SYSTEM = textOf(1, 500);
 
 /** The model's name, from which the upstream reads what to answer. */
 export const modelOf = ({ frames, isStreamed, isHeld }: AgentBody): string =>
@@ -78,19 +78,20 @@ export const modelOf = ({ frames, isStreamed, isHeld }: AgentBody): string =>
 
 /** Returns the request of an agent as the official clients write it. Its size is right to a few percent. */
 export function agentRequest(format: ChatFormat, body: AgentBody): string {
-  const part = body.kilobytes < 50 ? 0.1 : 1;
+  const part = body.kilobytes < 5 ? 0 : body.kilobytes < 50 ? 0.1 : 1;
+  const turns = Math.max(1, TURNS * part);
   const tools = Array.from({ length: TOOLS * part }, (_, index) => toolOf(index));
   const write = (chars: number): string =>
     JSON.stringify(
       WRITERS[format](
         body,
         tools,
-        Array.from({ length: TURNS * part }, (_, index) => turnOf(index, chars)),
+        Array.from({ length: turns }, (_, index) => turnOf(index, chars)),
       ),
     );
   // The turns fill what the tools and the structure leave.
   const bare = write(0).length;
-  const each = (body.kilobytes * 1000 - bare) / (TURNS * part);
+  const each = (body.kilobytes * 1000 - bare) / turns;
   return write(Math.max(20, each));
 }
 

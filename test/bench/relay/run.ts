@@ -34,6 +34,7 @@ const NAMES: readonly RelayContestant[] = HAS_NGINX ? [...NODES, "nginx"] : NODE
 const RATIOS: readonly (readonly [RelayContestant, RelayContestant])[] = [
   ["relay", "direct"],
   ["relay", "fetch proxy"],
+  ["relay", "undici proxy"],
   ["undici proxy", "direct"],
   ["undici proxy", "fetch proxy"],
   ...(HAS_NGINX ? [["relay", "nginx"] as const] : []),
