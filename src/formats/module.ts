@@ -137,6 +137,8 @@ export interface RequestBelow {
 export type RelayedCall<Decoded, Event> = CompleteCall<Decoded, Event> | StreamableCall<Decoded, Event>;
 
 interface AnyCall<Decoded, Event> extends RequestBelow {
+  /** Empty once the request is sent: a stream lasts, and its request may be megabytes long. */
+  body: RequestBelow["body"];
   readonly kind: ModelKind;
   /** The upstream's own name of the model. */
   readonly model: string;

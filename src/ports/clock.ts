@@ -329,6 +329,12 @@ export class Wait<Value> {
 /** Resolves in the next microtask. Node's own `queueMicrotask` costs more than a promise. */
 export const NEXT_MICROTASK: Promise<void> = Promise.resolve();
 
+/** A function of its own, so that whoever keeps the result does not keep the promise, which may hold a whole body. */
+const endOf =
+  (wait: Wait<typeof LATE>): (() => void) =>
+  () =>
+    wait.resolve(LATE);
+
 /**
  * Resolves with the value of a promise, or with `LATE` after `ms` milliseconds.
  *
@@ -346,7 +352,7 @@ export function within<T>(
     // Skip the timer when the promise settles within one microtask.
     void NEXT_MICROTASK.then(() => {
       if (wait.isOver) return;
-      const end = (): void => wait.resolve(LATE);
+      const end = endOf(wait);
       wait.whenOver(clock.after(ms, end));
       giveUp?.(end);
     });

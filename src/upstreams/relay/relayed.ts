@@ -34,6 +34,7 @@ export async function* relayed<Decoded, Event>(
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
+    call.body = "";
     observation?.onStatus(response.status);
     if (response.status < 200 || response.status > 299)
       throw await refusalOf(response, upstream, call, failures, exchange);
