@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { Child } from "../trial/child.ts";
 import { benchAgent } from "./agent/run.ts";
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
+import type { BenchOptions } from "./options.ts";
 import { benchPeers } from "./peers/run.ts";
 import { profiled } from "./profile.ts";
 import { benchRelay } from "./relay/run.ts";
@@ -17,14 +18,6 @@ import { type Load, type Sample, sample, type Server, warmUp } from "./sample.ts
 import { benchStores } from "./stores/run.ts";
 import { benchUploads } from "./uploads/run.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
-
-/** The flags and words of a benchmark's command. */
-export interface BenchOptions {
-  readonly isQuick: boolean;
-  readonly isProfile: boolean;
-  /** The words that a row's name must contain. */
-  readonly only: readonly string[];
-}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -5,9 +5,9 @@
  */
 
 import { Child } from "../../trial/child.ts";
+import type { BenchOptions } from "../options.ts";
 import { profiled } from "../profile.ts";
 import { spread } from "../report.ts";
-import type { BenchOptions } from "../run.ts";
 import type { AgentContestant } from "./contestants.ts";
 import type { AgentOrder, AgentResult } from "./load.ts";
 import { type AgentBody, CHAT_FORMATS, type ChatFormat } from "./requests.ts";
