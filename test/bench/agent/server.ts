@@ -16,7 +16,11 @@ export interface AgentServerState {
 }
 
 const [name, upstream = "", format = "messages"] = process.argv.slice(2);
-const server = createServer(agentListener(name as AgentContestant, upstream, format as ChatFormat));
+// Kept connections wait while others are measured: a server that closes one meanwhile fails the next call on it.
+const server = createServer(
+  { keepAliveTimeout: 0 },
+  agentListener(name as AgentContestant, upstream, format as ChatFormat),
+);
 const listening = once(server.listen({ port: 0, host: "127.0.0.1", backlog: 4_096 }), "listening");
 
 answerParent(async (question: "state" | "memory"): Promise<AgentServerState> => {
