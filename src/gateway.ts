@@ -163,7 +163,7 @@ export interface GatewayEndpoint {
 
 /** A gateway of `polygate/core`, ready to be mounted. */
 export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
-  /** The endpoints that the gateway serves; they depend on the verbs of the backend, and on the store of responses. */
+  /** The endpoints that the gateway serves, without WebSockets; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
@@ -270,7 +270,7 @@ export function gatewayOf<Context>(
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
     endpoints: owned
-      .filter(({ endpoint }) => answers(endpoint, services))
+      .filter(({ endpoint }) => answers(endpoint, services) && !("socket" in endpoint))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
     formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {

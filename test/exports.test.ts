@@ -58,7 +58,7 @@ it.each([
   ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
   ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
-  ["bun", bun, ["toBunHandler"]],
+  ["bun", bun, ["toBunHandler", "toBunWebSocket"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
   [
@@ -74,7 +74,7 @@ it.each([
   ],
   ["formats/images", images, ["images", "imagesFormat", "imagesUpstream"]],
   ["formats/messages", messages, ["messages", "messagesFormat", "messagesUpstream"]],
-  ["formats/responses", responses, ["responses", "responsesFormat", "responsesUpstream"]],
+  ["formats/responses", responses, ["COMPACTION_PROMPT", "responses", "responsesFormat", "responsesUpstream"]],
   ["formats/token-usage", tokenUsage, ["tokenUsage", "tokenUsageFormat"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
@@ -101,6 +101,7 @@ it("polygate/core, as polygate/edge, and the code that other gateways and relays
       "withCors",
       "withHooks",
       "withReplays",
+      "withSockets",
     ].toSorted(),
   );
 });

@@ -73,6 +73,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/express toExpressHandler": [gateway],
   "polygate/formats/images images": [],
   "polygate/formats/messages messages": [],
+  "polygate/formats/responses responses": [],
   "polygate/koa toKoaMiddleware": [gateway],
   "polygate/node toNodeHandler": [gateway],
   "polygate/openapi openApiDocument": [gateway],
@@ -91,6 +92,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/stores/sql sqlQuotaStore": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql verifyLedger": [db, { dialect: "sqlite" }],
   "polygate/telemetry openTelemetry": [],
+  "polygate/websocket toUpgradeHandler": [gateway],
 };
 
 /** The arguments before the options of a method, where the method has some. */
@@ -379,7 +381,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a feature",
       () => make(createCoreGateway, { backend, quotas, formats: [messages()], features: [null] }),
-      "createGateway: features[0] must be withCors or withHooks or withReplays.",
+      "createGateway: features[0] must be withCors or withHooks or withReplays or withSockets.",
     ],
     [
       "options for a gateway",

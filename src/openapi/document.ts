@@ -259,7 +259,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   failed_precondition: ["backend", "The model backend cannot meet this request as it is asked."],
   not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],
-  upgrade_required: ["route", "This service takes no WebSockets here. Use HTTP: POST /v1/responses."],
+  upgrade_required: ["upgrade", "This service takes no WebSockets here. Use HTTP: POST /v1/responses."],
   missing_api_key: ["key", "No API key was given."],
   malformed_credential: ["key", "Invalid Bearer token"],
   invalid_api_key: ["key", "The API key is not valid."],

@@ -256,7 +256,10 @@ export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
   if (!key.unlimited) {
     const bytes = declaredBytes(request.headers) ?? Number.POSITIVE_INFINITY;
     // Token counts are free, also for a key with no quota left, as long as they are little work.
-    if (bytes > limits.mediumBodyBytes || (endpoint.kind !== "query" && services.exhausted.has(key.id)))
+    if (
+      bytes > Math.min(limits.mediumBodyBytes, limits.largeBodyBytes) ||
+      (endpoint.kind !== "query" && services.exhausted.has(key.id))
+    )
       solvency = assertSolvent(call, key);
     if (bytes > limits.largeBodyBytes) await solvency;
     // The failure is met after the body was read.

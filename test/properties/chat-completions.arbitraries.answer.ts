@@ -10,7 +10,7 @@ const json = fc
   .dictionary(name, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })
   .map((value) => JSON.parse(JSON.stringify(value)) as JsonObject);
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString("base64"));
-const count = fc.nat({ max: 1_000_000 });
+const count = fc.nat({ max: 30_000 });
 
 const spoken: fc.Arbitrary<ChatEvent> = fc.oneof(
   fc.record({ type: fc.constant("text-delta" as const), text }),

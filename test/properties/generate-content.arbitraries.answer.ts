@@ -75,6 +75,9 @@ const rating = record(
   },
   { blocked: fc.boolean() },
 );
+/** More than an upstream may add to a small request would be doubted. */
+const counted = fc.nat({ max: 15_000 });
+
 const logprob = record({ token: text, logProbability: number(-20, 0) }, { tokenId: count });
 const few = <T>(item: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(item, { maxLength: 2 });
 
@@ -126,13 +129,13 @@ const annotations: fc.Arbitrary<Annotation[]> = fc
 const modalities = few(
   fc.record({
     modality: fc.constantFrom("unspecified", "text", "image", "video", "audio", "document"),
-    tokens: count,
+    tokens: counted,
   }),
 );
 
 /** Counts whose parts are no greater than their wholes; a count of nothing is left out. */
 const usage: fc.Arbitrary<Partial<Usage>> = fc
-  .tuple(fc.tuple(count, count, count, count), some({ toolUseTokens: count, details: detailsOf() }))
+  .tuple(fc.tuple(counted, counted, counted, counted), some({ toolUseTokens: counted, details: detailsOf() }))
   .map(([[input, output, cacheReadTokens, reasoningTokens], rest]) => ({
     inputTokens: input + cacheReadTokens + (rest.toolUseTokens ?? 0),
     outputTokens: output + reasoningTokens,

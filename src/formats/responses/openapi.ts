@@ -17,6 +17,7 @@ import {
   Conversation,
   ConversationDeleted,
   ResponsesAnswer,
+  ResponsesCompaction,
   ResponsesDeleted,
   ResponsesOutputItem,
   ResponsesStreamEvent,
@@ -260,6 +261,7 @@ export const responsesDescription: FormatDescription = {
     ResponsesOutputItem,
     ResponsesStreamEvent,
     ResponsesTokenCount,
+    ResponsesCompaction,
     ResponsesDeleted,
     Conversation,
     ConversationDeleted,
@@ -324,6 +326,15 @@ export const responsesDescription: FormatDescription = {
       "The last event": { type: "response.completed", sequence_number: 8, response: ANSWER },
     },
     ResponsesTokenCount: { "An estimate": { object: "response.input_tokens", input_tokens: 8 } },
+    ResponsesCompaction: {
+      "A compaction": {
+        id: "cmp_0123456789abcdef",
+        object: "response.compaction",
+        created_at: 1_700_000_000,
+        output: [QUESTION, { id: "cmp_0123456789abcdef_0", type: "compaction", encrypted_content: "pgc.2026-01:AAAA" }],
+        usage: ANSWER.usage,
+      },
+    },
     ResponsesDeleted: { "A deleted response": { id: ID, object: "response", deleted: true } },
     ResponsesItem: { "A message": QUESTION },
     ResponsesItemList: {
@@ -354,6 +365,16 @@ export const responsesDescription: FormatDescription = {
         "conversation",
         "item",
       ],
+    },
+    {
+      endpoint: "chat POST /v1/responses/compact",
+      operationId: "compactResponse",
+      summary: "Replaces a conversation by its user messages and a sealed summary.",
+      request: "ResponsesRequest",
+      rules: RULES,
+      answer: "ResponsesCompaction",
+      answerDescription: "The items that take the place of the conversation.",
+      causes: [...causes("body", "input", "model", "quota", "replay", "backend"), "context", "conversation", "item"],
     },
     {
       endpoint: "query POST /v1/responses/input_tokens",

@@ -207,6 +207,14 @@ export const ResponsesStreamEvent = v.variant("type", [
   }),
 ]);
 
+export const ResponsesCompaction = v.object({
+  id: text,
+  object: v.literal("response.compaction"),
+  created_at: seconds,
+  output: v.array(v.looseObject({ id: text, type: text })),
+  usage: ResponseUsage,
+});
+
 export const ResponsesTokenCount = v.object({ object: v.literal("response.input_tokens"), input_tokens: count });
 
 export const ResponsesDeleted = v.object({ id: text, object: v.literal("response"), deleted: v.literal(true) });

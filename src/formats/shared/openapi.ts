@@ -150,6 +150,7 @@ export interface FormatOperation
 /** The causes of errors. An operation answers with the errors of the causes that apply to it. */
 export type ErrorCause =
   | "route"
+  | "upgrade"
   | "key"
   | "expiry"
   | "input"

@@ -1,10 +1,9 @@
 /** Compaction: a summary by the conversation's own model, sealed for the key that asked, and opened before any upstream. */
 
 import { describe, expect, it } from "vitest";
-import { Compactions, opened } from "../../../src/formats/responses/compaction.ts";
+import { COMPACTION_PROMPT, Compactions, opened } from "../../../src/formats/responses/compaction.ts";
 import {
   type ChatRequest,
-  COMPACTION_PROMPT,
   createGateway,
   type EncryptionKey,
   type Gateway,

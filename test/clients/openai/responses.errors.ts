@@ -58,11 +58,4 @@ export function responseErrorsSuite({ sdk, connect }: Stage): void {
     expect(said).toBe("word word");
     expect(snapshots).toEqual(["word", "word word"]);
   });
-
-  it("tell that nothing can be compacted", async () => {
-    const error = await errorOf(connect().responses.compact({ model, input: "Hi" }));
-    expect(error).toBeInstanceOf(Api.NotFoundError);
-    expect(error).toMatchObject({ status: 404, type: "invalid_request_error", code: "not_found" });
-    expect(error.message).toContain("compact");
-  });
 }

@@ -82,6 +82,15 @@ export function keptResponsesSuite({ sdk, connect }: Stage): void {
     expect(events.at(-1)).toMatchObject({ type: "response.completed", response: { background: true } });
   });
 
+  it("are compacted, and go on from the compaction", async () => {
+    const { responses } = connect();
+    const { object, output, usage } = await responses.compact({ model, input: "Remember the word slate." });
+    expect([object, output.map(({ type }) => type)]).toEqual(["response.compaction", ["message", "compaction"]]);
+    expect(usage.total_tokens).toBeGreaterThan(0);
+    const input = [...output, { type: "message", role: "user", content: "/repeat 2" }] as never;
+    expect((await responses.create({ model, input })).output_text).toBe("word word");
+  });
+
   it("go on in a conversation", async () => {
     const { conversations, responses } = connect();
     const first = { type: "message", role: "user", content: "zero" } as const;

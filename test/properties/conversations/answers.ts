@@ -32,7 +32,7 @@ const input = fc
     maxKeys: 3,
   })
   .map((value) => JSON.parse(JSON.stringify(value)) as Record<string, never>);
-const count = fc.nat({ max: 100_000 });
+const count = fc.nat({ max: 60_000 });
 
 const REASONS = ["stop", "length", "tool-calls", "content-filter"] as const satisfies readonly FinishReason[];
 
