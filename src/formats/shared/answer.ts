@@ -1,11 +1,11 @@
-/** Parts of answers that several formats share: ids, reasoning, frames, and the list of models. */
+/** The design of answers that all chat formats have: a builder of neutral events, the complete answer and the stream; and the list of models. */
 
 import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
-import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { AnswerCollector, Query } from "../format.ts";
+import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
 
 /**
  * Returns the id of an answer for its caller. Keeps the backend's id, unless it comes from an upstream of another format: ids of
@@ -22,6 +22,127 @@ export const answerId = (
 /** Tells whether the caller of a request sees the answer's reasoning. */
 export const showsThoughts = ({ reasoning }: ChatRequest): boolean =>
   reasoning === undefined || reasoning.type === "disabled" || reasoning.visible !== false;
+
+/** An event in neutral words. */
+export type NeutralEvent = Exclude<AnswerEvent, NativeAnswerEvent>;
+
+/** The last event of an answer. */
+export type AnswerFinish = Extract<AnswerEvent, { type: "finish" }>;
+
+/**
+ * Builds one answer of a chat format from its events. A format extends this class with the state of its answer, and with an optional
+ * function that takes the frames of a stream. With the function, the builder emits frames as the answer grows; without it, the builder
+ * makes the complete body. Both follow from the same state, so they agree, and events in an impossible order never become an answer.
+ */
+export abstract class AnswerBuilder {
+  #hasEnded = false;
+
+  /** Adds an event. Throws `backend_failed` for an event that is out of order. */
+  add(event: AnswerEvent): void {
+    if (this.#hasEnded) throw new GatewayError("backend_failed", "The model backend went on after its answer's end.");
+    if (event.type === "finish") this.#hasEnded = true;
+    if (event.type !== "native") this.write(event);
+    else for (const inner of event.events) this.write(inner);
+  }
+
+  /** The complete body. Throws `backend_failed` before the answer has ended. */
+  get body(): object {
+    if (!this.#hasEnded) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    return this.complete();
+  }
+
+  /** Writes an event into the answer. */
+  protected abstract write(event: NeutralEvent): void;
+
+  /** Returns the body of an answer that has ended. */
+  protected abstract complete(): object;
+}
+
+/**
+ * Collects a complete answer. If the upstream speaks the caller's format, the answer is the upstream's own body. Otherwise the builder makes
+ * the body.
+ */
+export class CompleteAnswer implements AnswerCollector<AnswerEvent> {
+  readonly #format: string;
+  readonly #builder: AnswerBuilder;
+  readonly #passed: (body: string, finish: AnswerFinish) => string;
+  #native: string | undefined;
+
+  /** @param passed Changes the body of an upstream before the caller gets it. */
+  constructor(
+    format: string,
+    builder: AnswerBuilder,
+    passed: (body: string, finish: AnswerFinish) => string = unchanged,
+  ) {
+    this.#format = format;
+    this.#builder = builder;
+    this.#passed = passed;
+  }
+
+  add(event: AnswerEvent): void {
+    // Skip the decoded events of a complete body: `finish` brings the body itself.
+    if (event.type === "native" && event.isWhole && event.format === this.#format) return;
+    if (event.type === "finish" && event.native?.format === this.#format && event.native.body !== undefined)
+      this.#native = this.#passed(event.native.body, event);
+    else this.#builder.add(event);
+  }
+
+  body(): object {
+    return this.#native === undefined ? this.#builder.body : new RawJson(this.#native);
+  }
+}
+
+const unchanged = (body: string): string => body;
+
+/**
+ * Writes one answer as a stream. Frames of an upstream that speaks the caller's format pass by without being built again, and cost no more
+ * than their bytes. The builder gets all other events, and emits its frames into `text`.
+ */
+export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
+  readonly contentType: string = "text/event-stream; charset=utf-8";
+  /** A comment, which clients skip. */
+  readonly keepAlive: string = ": keep-alive\n\n";
+  protected abstract readonly builder: AnswerBuilder;
+  /** The frames that the builder has emitted, and that are not yet written. */
+  protected text = "";
+  readonly #format: string;
+
+  constructor(format: string) {
+    this.#format = format;
+  }
+
+  encode(event: AnswerEvent): string {
+    if (event.type === "finish")
+      return this.finish(event, event.native?.format === this.#format ? event.native.frames : []);
+    if (event.type !== "native" || event.format !== this.#format) return this.write(event);
+    if (event.frames) return this.pass(event.frames, event);
+    // Only a complete body has no frames. The last frames of a stream come with `finish`.
+    return event.isWhole ? this.write(event) : "";
+  }
+
+  abstract error(error: GatewayError): string;
+
+  /** Returns frames of the upstream as the caller gets them. */
+  protected abstract pass(frames: readonly NativeFrame[], event: NativeAnswerEvent): string;
+
+  /** Returns the frames that end the answer: the last ones of the upstream if there are any, and those of the builder otherwise. */
+  protected abstract finish(event: AnswerFinish, frames: readonly NativeFrame[]): string;
+
+  /** Adds an event to the built answer. Returns the frames that the builder emits. */
+  protected write(event: AnswerEvent): string {
+    this.builder.add(event);
+    const { text } = this;
+    this.text = "";
+    return text;
+  }
+
+  /** Returns the emitted frames, once. */
+  protected taken(): string {
+    const { text } = this;
+    this.text = "";
+    return text;
+  }
+}
 
 /** Joins the pieces of one streamed answer into a complete body. */
 interface PieceCollector<Piece> {

@@ -3,8 +3,10 @@
 import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
+import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
+import type { AnswerDecoder } from "../format.ts";
 
 /** Parses an upstream's JSON. Throws `backend_failed` for a text that is not JSON, and for JSON beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {
@@ -86,5 +88,70 @@ export class HeldBack {
 
   letGo(chars: number): void {
     this.#chars -= chars;
+  }
+}
+
+/** An event inside a native event. */
+export type DecodedEvent = NativeEvent["events"][number];
+
+/**
+ * Decodes one answer of an upstream. A format extends this class with the state of the answer. It reads a frame of a stream in `frame`, and a
+ * complete body in `whole`. Both add the same neutral events, which then stand beside the untouched text in a native event.
+ */
+export abstract class NativeDecoder implements AnswerDecoder {
+  protected readonly limits: JsonLimits | undefined;
+  protected readonly heldBack: HeldBack = new HeldBack();
+  /** The unsupported fields that were already reported. */
+  protected readonly reported: Set<string> = new Set();
+  readonly #format: string;
+  /** The events of the piece that is being decoded; undefined before the first one. */
+  #events: DecodedEvent[] | undefined;
+
+  constructor(format: string, limits: JsonLimits | undefined) {
+    this.#format = format;
+    this.limits = limits;
+  }
+
+  abstract frame(event: string | undefined, data: string): ChatEvent[];
+
+  abstract lost(text: string): ChatEvent[];
+
+  end(): void {
+    if (!this.isComplete()) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    const wire = parseAnswer(body, this.limits);
+    this.whole(wire);
+    const unsupported = (): readonly string[] => this.unsupportedIn(wire);
+    return [{ type: "native", format: this.#format, body, events: this.taken(), unsupported }];
+  }
+
+  /** Tells whether the upstream has ended its answer. */
+  protected abstract isComplete(): boolean;
+
+  /** Adds the events of a complete body. Throws the upstream's own error, or `backend_failed` for a value that is not an answer. */
+  protected abstract whole(wire: unknown): void;
+
+  /** Returns the fields of a complete body that its events cannot express. */
+  protected abstract unsupportedIn(wire: unknown): readonly string[];
+
+  /** Adds an event to the piece that is being decoded. */
+  protected add(event: DecodedEvent): void {
+    // Most pieces have one event. An array that is written with its element takes less room than one that grows.
+    if (this.#events) addEvent(this.#events, event);
+    else this.#events = [event];
+  }
+
+  /** Returns the events that were added, once. */
+  protected taken(): DecodedEvent[] {
+    const events = this.#events ?? [];
+    this.#events = undefined;
+    return events;
+  }
+
+  /** Returns a frame with its events. */
+  protected framed(frame: NativeFrame, unsupported: () => readonly string[]): NativeEvent {
+    return { type: "native", format: this.#format, frames: [frame], events: this.taken(), unsupported };
   }
 }
