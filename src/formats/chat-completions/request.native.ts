@@ -7,11 +7,21 @@ import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { outputLimit } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
-import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
-import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
-import { hasEmptySeal, ReturnedReasoning, sealIn, unsealed, withoutEmptySeal } from "./request.reasoning.ts";
+import {
+  demandsSignatures,
+  detailText,
+  hasEmptySeal,
+  historyOf,
+  isOfOthers,
+  NO_SIGNATURE,
+  recordBudget,
+  ReturnedReasoning,
+  sealIn,
+  unsealed,
+  withoutEmptySeal,
+  writeExtra,
+} from "./reasoning.ts";
 import { conversionsOf } from "./request.ts";
-import { detailText, recordBudget } from "./schema.reasoning.ts";
 import {
   type AssistantContent,
   type AssistantMessage,

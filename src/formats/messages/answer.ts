@@ -4,7 +4,14 @@ import { GatewayError } from "../../errors.ts";
 import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
-import { AnswerBuilder, type AnswerFinish, answerId, type NeutralEvent, showsThoughts } from "../shared/answer.ts";
+import {
+  AnswerBuilder,
+  type AnswerFinish,
+  answerId,
+  type Emit,
+  type NeutralEvent,
+  showsThoughts,
+} from "../shared/answer.ts";
 import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { isOwn } from "./request.messages.ts";
@@ -57,9 +64,6 @@ const MAX_TEXT_LENGTH = 5_000_000;
 /** The fields of an answer that are known only at its end. */
 type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
 
-/** Takes a frame of a stream. */
-type Emit = (frame: MessagesStreamEvent) => void;
-
 /**
  * Builds one answer as content blocks. Several tool calls may be open at once; any other block ends when the next block begins. A complete
  * answer consists of these blocks, and a stream writes the same blocks while they grow.
@@ -71,7 +75,7 @@ export class MessagesBuilder extends AnswerBuilder {
   hasBegun = false;
   readonly #context: AnswerContext;
   /** Undefined for a complete answer, which keeps its blocks. */
-  readonly #emit: Emit | undefined;
+  readonly #emit: Emit<MessagesStreamEvent> | undefined;
   /** The blocks in order. A stream removes the blocks that it has written completely. */
   readonly #blocks: AnswerBlock[] = [];
   readonly #calls: ToolCalls<AnswerBlock> = new ToolCalls();
@@ -86,7 +90,7 @@ export class MessagesBuilder extends AnswerBuilder {
   /** Set if the prompt was blocked. Such an answer ends as a refusal, whatever reason its upstream gives. */
   #isBlocked = false;
 
-  constructor(context: AnswerContext, emit?: Emit) {
+  constructor(context: AnswerContext, emit?: Emit<MessagesStreamEvent>) {
     super();
     this.#context = context;
     this.#emit = emit;
@@ -285,7 +289,7 @@ export class MessagesBuilder extends AnswerBuilder {
    * Emits the blocks as far as they are known. Clients expect that a block ends before the next one begins. Therefore a block waits until
    * all earlier blocks have ended, and parallel tool calls are written one after the other.
    */
-  #emitBlocks(emit: Emit): void {
+  #emitBlocks(emit: Emit<MessagesStreamEvent>): void {
     const blocks = this.#blocks;
     for (let block = blocks[0]; block; block = blocks[0]) {
       const index = this.#index;

@@ -17,8 +17,7 @@ import type {
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
-import { detailIn } from "../shared/schema.ts";
+import { dataUrl, detailIn, splitDataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
 import { type Content, flatName, FORMAT, type InputItem, isRole, type ResponsesRequest } from "./schema.ts";

@@ -29,6 +29,9 @@ export type NeutralEvent = Exclude<AnswerEvent, NativeAnswerEvent>;
 /** The last event of an answer. */
 export type AnswerFinish = Extract<AnswerEvent, { type: "finish" }>;
 
+/** Takes a frame of the stream that a builder writes. */
+export type Emit<Frame> = (frame: Frame) => void;
+
 /**
  * Builds one answer of a chat format from its events. A format extends this class with the state of its answer, and with an optional
  * function that takes the frames of a stream. With the function, the builder emits frames as the answer grows; without it, the builder
@@ -180,8 +183,9 @@ export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
   }
 }
 
-/** Returns the name of a tier in OpenAI's formats. */
-export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);
+/** Writes a line of JSON. Escapes U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
+export const dataOf = (value: object): string =>
+  JSON.stringify(value).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 
 /** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
 export function frameOf({ event, data }: NativeFrame): string {

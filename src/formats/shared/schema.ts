@@ -4,7 +4,6 @@ import * as v from "valibot";
 import { type Shape, shapeOf, isLonger } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../../model/json.ts";
-import { splitDataUrl } from "./data-url.ts";
 
 /** The largest number of unsupported fields that are reported for one body. */
 const MAX_UNSUPPORTED = 32;
@@ -250,3 +249,16 @@ export function detailIn(detail: string | null | undefined): { readonly detail?:
   if (isDetail(detail)) return { detail };
   return detail === "original" ? { detail: "high" } : {};
 }
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,/;
+
+/** The longest beginning of a `data:` URL, before its base64, in characters. */
+const MAX_HEAD = 200;
+
+/** Returns the media type and the base64 of a `data:` URL; undefined for any other text. Does not check the base64. */
+export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
+  const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
+  return head === undefined || mediaType === undefined ? undefined : { mediaType, data: url.slice(head.length) };
+}
+
+export const dataUrl = (mediaType: string, data: string): string => `data:${mediaType};base64,${data}`;
