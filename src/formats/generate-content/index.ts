@@ -17,7 +17,7 @@ import type {
   Query,
   QueryEndpoint,
 } from "../format.ts";
-import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
+import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -31,7 +31,7 @@ import { withOwnSeals } from "./request.seals.ts";
 import { budgetInLimit, controlOf } from "./request.thinking.ts";
 import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
-import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
+import { completeAnswer, GenerateContentStream } from "./stream.ts";
 
 /** The paths of models: `v1beta` is the spec's version, `v1` is used by newer official clients. Both have tuned models too. */
 const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
@@ -78,10 +78,7 @@ function methodEndpoints(collection: string): Endpoint[] {
     kind: "chat",
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
-    complete(answer: AnswerContext) {
-      const encoder = new GenerateContentEncoder(answer);
-      return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new JoinedChunks());
-    },
+    complete: completeAnswer,
     stream(answer: AnswerContext) {
       // The cast is safe: `decode` made this request, with a `native` part of this format.
       const { framing } = answer.request.native as GenerateContentNative;

@@ -4,7 +4,7 @@
  */
 
 import { GatewayError } from "../../errors.ts";
-import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
@@ -32,8 +32,8 @@ export class MessagesStream extends StreamedAnswer {
   override readonly keepAlive: string = PING;
   protected readonly builder: MessagesBuilder;
   readonly #requestId: string;
-  /** The source of the content's frames; undefined before the first frame. */
-  #writer: "gateway" | "upstream" | undefined;
+  /** True once frames of the content have passed. */
+  #isPassed = false;
   #hasDelta = false;
   /** The indices of the upstream's blocks that have begun and not ended. */
   readonly #openBlocks: Set<number> = new Set();
@@ -51,15 +51,14 @@ export class MessagesStream extends StreamedAnswer {
   }
 
   protected override write(event: AnswerEvent): string {
-    if (this.#writer === "upstream")
+    if (this.#isPassed)
       throw new GatewayError("backend_failed", "The model backend mixed an upstream's frames with others.");
-    if (event.type !== "start" && (event.type !== "native" || event.events.length > 0)) this.#writer = "gateway";
+    if (event.type !== "start" && (event.type !== "native" || event.events.length > 0)) this.isBuilt = true;
     return super.write(event);
   }
 
   /** Passes an upstream's frames on. Skips a second start, and adds a missing one. */
-  protected pass(frames: readonly NativeFrame[], event?: NativeAnswerEvent): string {
-    if (event && this.#writer === "gateway") return this.write(event);
+  protected pass(frames: readonly NativeFrame[]): string {
     let text = "";
     for (const frame of frames) {
       const type = frame.event ?? "";
@@ -67,7 +66,7 @@ export class MessagesStream extends StreamedAnswer {
         text += this.#passStart(frame);
         continue;
       }
-      this.#writer = "upstream";
+      this.#isPassed = true;
       if (!this.builder.hasBegun) {
         this.builder.begin();
         text += this.taken();
@@ -89,8 +88,7 @@ export class MessagesStream extends StreamedAnswer {
 
   /** Passes an upstream's last frames on. Adds the missing counts, and the missing frames if the answer was cut. */
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
-    const isPassed = this.#writer === "upstream" || (this.#writer === undefined && frames.length > 0);
-    if (!isPassed) return this.write(event);
+    if (this.isBuilt || (!this.#isPassed && frames.length === 0)) return this.write(event);
     const end = endOf(event, true);
     const stop = frames.find((frame) => frame.event === "message_stop");
     const before = stop ? frames.slice(0, frames.indexOf(stop)) : frames;

@@ -16,7 +16,7 @@ import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
-import { ResponseCollector, ResponseStream } from "./stream.ts";
+import { CompleteResponse, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
@@ -36,7 +36,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         maxOutputTokensPath: ["max_output_tokens"],
         decode,
         conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        complete: (answer) => new CompleteResponse(answer, nowInSeconds),
         stream: (answer) => new ResponseStream(answer, nowInSeconds),
         background: (answer) =>
           answer.kept && answer.request.native?.body["background"] === true

@@ -37,7 +37,7 @@ export type Emit<Frame> = (frame: Frame) => void;
  * function that takes the frames of a stream. With the function, the builder emits frames as the answer grows; without it, the builder
  * makes the complete body. Both follow from the same state, so they agree, and events in an impossible order never become an answer.
  */
-export abstract class AnswerBuilder {
+export abstract class AnswerBuilder<Body extends object = object> {
   #hasEnded = false;
 
   /** Adds an event. Throws `backend_failed` for an event that is out of order. */
@@ -49,7 +49,7 @@ export abstract class AnswerBuilder {
   }
 
   /** The complete body. Throws `backend_failed` before the answer has ended. */
-  get body(): object {
+  get body(): Body {
     if (!this.#hasEnded) throw new GatewayError("backend_failed", "The model backend gave no answer.");
     return this.complete();
   }
@@ -58,7 +58,7 @@ export abstract class AnswerBuilder {
   protected abstract write(event: NeutralEvent): void;
 
   /** Returns the body of an answer that has ended. */
-  protected abstract complete(): object;
+  protected abstract complete(): Body;
 }
 
 /**
@@ -66,10 +66,11 @@ export abstract class AnswerBuilder {
  * the body.
  */
 export class CompleteAnswer implements AnswerCollector<AnswerEvent> {
+  /** The body of an upstream of the same format, as the caller gets it. */
+  protected native: string | undefined;
   readonly #format: string;
   readonly #builder: AnswerBuilder;
   readonly #passed: (body: string, finish: AnswerFinish) => string;
-  #native: string | undefined;
 
   /** @param passed Changes the body of an upstream before the caller gets it. */
   constructor(
@@ -86,12 +87,12 @@ export class CompleteAnswer implements AnswerCollector<AnswerEvent> {
     // Skip the decoded events of a complete body: `finish` brings the body itself.
     if (event.type === "native" && event.isWhole && event.format === this.#format) return;
     if (event.type === "finish" && event.native?.format === this.#format && event.native.body !== undefined)
-      this.#native = this.#passed(event.native.body, event);
+      this.native = this.#passed(event.native.body, event);
     else this.#builder.add(event);
   }
 
   body(): object {
-    return this.#native === undefined ? this.#builder.body : new RawJson(this.#native);
+    return this.native === undefined ? this.#builder.body : new RawJson(this.native);
   }
 }
 
@@ -108,6 +109,8 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   protected abstract readonly builder: AnswerBuilder;
   /** The frames that the builder has emitted, and that are not yet written. */
   protected text = "";
+  /** True where the builder writes the rest of the answer, whatever frames an upstream of the same format sends. */
+  protected isBuilt = false;
   readonly #format: string;
 
   constructor(format: string) {
@@ -117,8 +120,8 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   encode(event: AnswerEvent): string {
     if (event.type === "finish")
       return this.finish(event, event.native?.format === this.#format ? event.native.frames : []);
-    if (event.type !== "native" || event.format !== this.#format) return this.write(event);
-    if (event.frames) return this.pass(event.frames, event);
+    if (event.type !== "native" || event.format !== this.#format || this.isBuilt) return this.write(event);
+    if (event.frames) return this.pass(event.frames);
     // Only a complete body has no frames. The last frames of a stream come with `finish`.
     return event.isWhole ? this.write(event) : "";
   }
@@ -126,7 +129,7 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   abstract error(error: GatewayError): string;
 
   /** Returns frames of the upstream as the caller gets them. */
-  protected abstract pass(frames: readonly NativeFrame[], event: NativeAnswerEvent): string;
+  protected abstract pass(frames: readonly NativeFrame[]): string;
 
   /** Returns the frames that end the answer: the last ones of the upstream if there are any, and those of the builder otherwise. */
   protected abstract finish(event: AnswerFinish, frames: readonly NativeFrame[]): string;
@@ -144,42 +147,6 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
     const { text } = this;
     this.text = "";
     return text;
-  }
-}
-
-/** Joins the pieces of one streamed answer into a complete body. */
-interface PieceCollector<Piece> {
-  add(piece: Piece): void;
-  readonly body: object;
-}
-
-/**
- * Makes the complete answer of a chat format. If the upstream speaks the same format, the answer is the upstream's own body. Otherwise
- * the events are encoded as for a stream, and the pieces are joined.
- */
-export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
-  readonly #format: string;
-  readonly #encode: (event: AnswerEvent) => Iterable<Piece>;
-  readonly #pieces: PieceCollector<Piece>;
-  #native: string | undefined;
-
-  /** @param encode Encodes an event into the pieces that a stream of the format would have. */
-  constructor(format: string, encode: (event: AnswerEvent) => Iterable<Piece>, pieces: PieceCollector<Piece>) {
-    this.#format = format;
-    this.#encode = encode;
-    this.#pieces = pieces;
-  }
-
-  add(event: AnswerEvent): void {
-    // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
-    if (event.type === "native" && event.isWhole && event.format === this.#format) return;
-    if (event.type === "finish" && event.native?.format === this.#format) this.#native = event.native.body;
-    if (this.#native !== undefined) return;
-    for (const piece of this.#encode(event)) this.#pieces.add(piece);
-  }
-
-  body(): object {
-    return this.#native === undefined ? this.#pieces.body : new RawJson(this.#native);
   }
 }
 

@@ -63,13 +63,6 @@ export function addEvent<Event>(events: Event[], event: Event): void {
   events.push(event);
 }
 
-/** Collects the events of a frame or a complete answer into a list. Stops and throws `backend_failed` after `MAX_EVENTS`. */
-export function collected<Event>(events: Iterable<Event>): Event[] {
-  const list: Event[] = [];
-  for (const event of events) addEvent(list, event);
-  return list;
-}
-
 /** The longest part of an answer that a decoder holds back, in characters. */
 const MAX_HELD_CHARS = 16 * 1024 ** 2;
 
@@ -121,7 +114,11 @@ export abstract class NativeDecoder implements AnswerDecoder {
   }
 
   answer(body: string): ChatEvent[] {
-    const wire = parseAnswer(body, this.limits);
+    return this.answered(parseAnswer(body, this.limits), body);
+  }
+
+  /** Decodes a complete body, given parsed and as it came. */
+  protected answered(wire: unknown, body: string): ChatEvent[] {
     this.whole(wire);
     const unsupported = (): readonly string[] => this.unsupportedIn(wire);
     return [{ type: "native", format: this.#format, body, events: this.taken(), unsupported }];
