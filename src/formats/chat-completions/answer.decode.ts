@@ -131,10 +131,15 @@ export class CompletionDecoder extends NativeDecoder {
       this.#signsCalls ||= isGemini(model ?? "");
       this.add({ type: "start", ...(id && { id }), ...(model && { model }) });
     }
-    for (const [position, choice] of (choices ?? []).entries()) this.#decodeChoice(choice, choice.index ?? position);
-    const tier = service_tier == null ? {} : { serviceTier: service_tier };
     // Moonshot counts the tokens inside a choice.
-    const counts = usage ?? choices?.find((choice) => choice.usage)?.usage;
+    let counts = usage;
+    let position = 0;
+    for (const choice of choices ?? []) {
+      this.#decodeChoice(choice, choice.index ?? position);
+      counts ??= choice.usage;
+      position++;
+    }
+    const tier = service_tier == null ? {} : { serviceTier: service_tier };
     if (counts) this.add({ type: "usage", usage: { ...decodeUsage(counts), ...tier } });
   }
 
@@ -216,7 +221,7 @@ export class CompletionDecoder extends NativeDecoder {
   #reason(choice: DecodedChoice, piece: ReasoningPiece): void {
     const block = (choice.reasoning ??= new ReasoningBlock());
     const text = block.add(piece);
-    this.heldBack.take(block.kept);
+    this.hold(block.kept);
     if (text !== "") this.#tell({ type: "reasoning-delta", text }, choice.index);
   }
 
@@ -288,8 +293,7 @@ export class CompletionDecoder extends NativeDecoder {
       fragment = "";
     } else if (fragment.trim() !== "") call.held = "";
     if (fragment !== "") call.fragments.push(fragment);
-    if (call.kind !== "function" || call.name === undefined)
-      return this.heldBack.take(FRAGMENT_CHARS + fragment.length);
+    if (call.kind !== "function" || call.name === undefined) return this.hold(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
       if (fragment !== "") this.#tell({ type: "tool-call-delta", id: call.id, json: fragment }, index);
       return;
@@ -337,7 +341,7 @@ export class CompletionDecoder extends NativeDecoder {
 
   #addCall(choice: DecodedChoice, index: number | "function_call", piece: LooseToolCall): DecodedCall {
     const { id } = piece;
-    this.heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
+    this.hold(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: DecodedCall = {
       index,
       id: this.#uniqueId(id),
@@ -407,10 +411,11 @@ function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseTo
 const BEGUN: DecodedEvent = { type: "usage", usage: {} };
 
 /** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
-const isEmptyDelta = (delta: LooseMessage): boolean =>
-  Object.entries(delta).every(
-    ([key, value]) => key === "role" || !value || (Array.isArray(value) && value.length === 0),
-  );
+function isEmptyDelta(delta: LooseMessage): boolean {
+  for (const [key, value] of Object.entries(delta))
+    if (key !== "role" && value && !(Array.isArray(value) && value.length === 0)) return false;
+  return true;
+}
 
 /** The first characters in the base64 of each audio type. Any other data is raw PCM with 24,000 samples a second. */
 const SOUND_HEADS = [

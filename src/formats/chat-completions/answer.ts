@@ -7,7 +7,7 @@ import { AnswerBuilder, type AnswerFinish, answerId, type Emit, type NeutralEven
 import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
-import { AnsweredArguments, customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { DetailsWriter, writeExtra } from "./reasoning.ts";
 import type {
   Chunk,
@@ -312,7 +312,6 @@ interface QueuedCall {
 class CallQueue {
   readonly #queue: QueuedCall[] = [];
   readonly #calls: ToolCalls<QueuedCall> = new ToolCalls();
-  readonly #arguments = new AnsweredArguments();
   #count = 0;
 
   begin(id: string, head: CallHead): void {
@@ -342,7 +341,7 @@ class CallQueue {
   #end(call: QueuedCall, cutShort: boolean): void {
     if (call.ended) return;
     const json = call.json.join("");
-    const input = cutShort ? this.#arguments.find(json) : this.#arguments.parse(json);
+    const input = cutShort ? this.#calls.find(json) : this.#calls.parse(json);
     if (call.isCustom) {
       const text = input?.["input"];
       call.pending.push({ index: call.index, custom: { input: typeof text === "string" ? text : json } });

@@ -159,10 +159,12 @@ export interface ReasoningPiece {
  * @param seals The seals of the details so far. A gateway repeats its details at the end of a stream; the repeated ones are left out.
  */
 export function reasoningIn(message: LooseMessage, seals: Set<string>): ReasoningPiece | undefined {
-  const details = (message.reasoning_details ?? []).filter((detail) => isFirst(detail, seals));
-  const field = PLAIN_FIELDS.find((name) => message[name]);
-  if (!field && details.length === 0) return undefined;
-  return { field, text: field ? (message[field] ?? "") : "", details };
+  const details = message.reasoning_details?.filter((detail) => isFirst(detail, seals)) ?? [];
+  for (const field of PLAIN_FIELDS) {
+    const text = message[field];
+    if (text) return { field, text, details };
+  }
+  return details.length > 0 ? { text: "", details } : undefined;
 }
 
 /** One block of an upstream's reasoning: what its record must hold. */

@@ -13,7 +13,7 @@ import {
 } from "../shared/answer.ts";
 import { EnumeratedText } from "../shared/schema.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
-import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tools.ts";
+import { CUT_SHORT, ToolCalls } from "../shared/tools.ts";
 import { annotate, averageOf, type CandidateNotes, encodeFeedback, encodeUsage } from "./answer.metadata.ts";
 import { encodeCode } from "./request.contents.ts";
 import type { AnswerPart, Candidate, GenerateContentResponse, WireFeedback } from "./schema.answer.ts";
@@ -134,7 +134,6 @@ class CandidateEncoder {
   readonly #pending: (AnswerPart | PendingCall)[] = [];
   readonly #calls: ToolCalls<PendingCall> = new ToolCalls();
   readonly #notes: CandidateNotes = {};
-  readonly #arguments = new AnsweredArguments();
   #hasRefused = false;
 
   constructor(request: ChatRequest) {
@@ -228,7 +227,7 @@ class CandidateEncoder {
     this.#addText(this.#enumerated?.end() ?? "");
     for (const [index, part] of [...this.#pending.entries()].toReversed()) {
       if (!(part instanceof PendingCall) || part.ended) continue;
-      if (CUT_SHORT.has(reason) && !this.#arguments.find(part.json)) this.#pending.splice(index, 1);
+      if (CUT_SHORT.has(reason) && !this.#calls.find(part.json)) this.#pending.splice(index, 1);
       else part.ended = true;
     }
   }
@@ -245,7 +244,7 @@ class CandidateEncoder {
 
   #encodeCall(call: PendingCall): AnswerPart {
     const { id, name, json, seal } = call;
-    return { functionCall: { id, name, args: this.#arguments.parse(json) }, ...seal };
+    return { functionCall: { id, name, args: this.#calls.parse(json) }, ...seal };
   }
 }
 

@@ -159,7 +159,7 @@ export class MessagesDecoder extends NativeDecoder {
     const citations = block?.type === "text" ? [...(block.citations ?? [])] : [];
     this.#forget(index);
     const heldChars = BLOCK_CHARS + chars;
-    this.heldBack.take(heldChars);
+    this.hold(heldChars);
     this.#blocks.set(index, { wire, callId, json: "", citations, textStart: this.#textBytes, heldChars });
     switch (block?.type) {
       case "text":
@@ -256,12 +256,12 @@ export class MessagesDecoder extends NativeDecoder {
   }
 
   #hold(block: DecodedBlock, chars: number): void {
-    this.heldBack.take(chars);
+    this.hold(chars);
     block.heldChars += chars;
   }
 
   #forget(index: number): void {
-    this.heldBack.letGo(this.#blocks.get(index)?.heldChars ?? 0);
+    this.hold(-(this.#blocks.get(index)?.heldChars ?? 0));
     this.#blocks.delete(index);
   }
 }

@@ -46,9 +46,6 @@ interface AnswerBlock {
   ended: boolean;
 }
 
-const isThinkingOn = ({ reasoning }: AnswerContext["request"]): boolean =>
-  reasoning !== undefined && reasoning.type !== "disabled";
-
 const isSealed = (signed: Signed): signed is Signed & { readonly signature: string; readonly maker: string } =>
   Boolean(signed.signature) && signed.maker !== undefined;
 
@@ -78,8 +75,8 @@ export class MessagesBuilder extends AnswerBuilder {
   readonly #emit: Emit<MessagesStreamEvent> | undefined;
   /** The blocks in order. A stream removes the blocks that it has written completely. */
   readonly #blocks: AnswerBlock[] = [];
-  readonly #calls: ToolCalls<AnswerBlock> = new ToolCalls();
-  readonly #arguments = new AnsweredArguments();
+  /** Undefined before the first tool call. */
+  #calls: ToolCalls<AnswerBlock> | undefined;
   /** The index of the block that a stream writes. */
   #index = 0;
   /** Set if the answer comes from an upstream of this format. */
@@ -105,17 +102,12 @@ export class MessagesBuilder extends AnswerBuilder {
 
   /** Throws `backend_failed` if the events of a tool call are out of order, or its arguments are no JSON object. */
   protected write(event: NeutralEvent): void {
-    if (event.type === "start") {
-      this.#start(event);
-      // The first frame of an upstream of this format follows.
-      if (!this.#isNative) this.begin();
-      return;
-    }
+    if (event.type === "start") return this.#start(event);
     if (!this.hasBegun) this.begin();
-    if (event.type === "finish") return this.#finish(event);
     // The format has only one candidate.
     if ("candidate" in event && event.candidate) return;
-    this.#content(event);
+    if (event.type === "finish") this.#ended = this.#finish(event);
+    else this.#content(event);
     if (this.#emit) this.#emitBlocks(this.#emit);
   }
 
@@ -135,7 +127,8 @@ export class MessagesBuilder extends AnswerBuilder {
 
   #start(event: Extract<NeutralEvent, { type: "start" }>): void {
     this.#isNative = event.native === FORMAT;
-    if (event.maker !== FORMAT && isThinkingOn(this.#context.request)) this.#unmarked = event.maker;
+    const { reasoning } = this.#context.request;
+    if (event.maker !== FORMAT && reasoning && reasoning.type !== "disabled") this.#unmarked = event.maker;
     this.started = {
       // The answer's id contains the request's id, so that support can find one by the other.
       id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
@@ -149,28 +142,30 @@ export class MessagesBuilder extends AnswerBuilder {
       diagnostics: null,
       usage: encodeUsage(event.usage),
     };
+    // The first frame of an upstream of this format follows.
+    if (!this.#isNative) this.begin();
   }
 
-  /** Ends every block. Throws `backend_failed` for a call whose arguments are no JSON object, unless the answer was cut short. */
-  #finish(event: AnswerFinish): void {
+  /**
+   * Ends every block, and returns the end of the answer. Throws `backend_failed` for a call whose arguments are no JSON object, unless the
+   * answer was cut short.
+   */
+  #finish(event: AnswerFinish): AnswerEnd {
     const isCutShort = CUT_SHORT.has(event.endings[0].reason);
     for (const block of this.#blocks) {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
       block.ended = true;
     }
     const end = endOf(event, this.#isNative);
-    this.#ended = this.#isBlocked ? { ...end, stop_reason: "refusal" } : end;
-    if (!this.#emit) return;
-    this.#emitBlocks(this.#emit);
-    this.#emit(endDelta(this.#ended));
-    this.#emit({ type: "message_stop" });
+    return this.#isBlocked ? { ...end, stop_reason: "refusal" } : end;
   }
 
   #content(event: ContentEvent | Extract<NeutralEvent, { type: "prompt-feedback" }>): void {
     switch (event.type) {
       case "text-delta":
         this.#text(event.text, event.block);
-        return this.#seal(event, { kind: "part" });
+        if (event.signature) this.#seal(event, { kind: "part" });
+        return;
       case "refusal-delta":
         return this.#text(event.text);
       case "code":
@@ -196,13 +191,13 @@ export class MessagesBuilder extends AnswerBuilder {
       case "tool-call":
         this.#beginCall(event);
         this.#input(event.id, JSON.stringify(event.input));
-        return this.#endCall(this.#calls.get(event.id));
+        return this.#endCall(this.#toolCalls.get(event.id));
       case "tool-call-start":
         return this.#beginCall(event);
       case "tool-call-delta":
         return this.#input(event.id, event.json);
       case "tool-call-end":
-        this.#endCall(this.#calls.get(event.id));
+        this.#endCall(this.#toolCalls.get(event.id));
         return this.#seal(event, { kind: "call", callId: event.id });
       case "provider":
         // The cast is needed because the block has a type that is not in the schema.
@@ -234,13 +229,17 @@ export class MessagesBuilder extends AnswerBuilder {
     }
   }
 
+  get #toolCalls(): ToolCalls<AnswerBlock> {
+    return (this.#calls ??= new ToolCalls());
+  }
+
   #beginCall(call: Extract<ContentEvent, { type: "tool-call" | "tool-call-start" }>): void {
     const { id, name } = call;
     // An upstream of this format refuses a turn of tool calls without thinking, so it must know the turn for another provider's.
     if (this.#unmarked !== undefined && !isSealed(call))
       this.#redacted(wrapSeal({ maker: this.#unmarked, kind: "redacted", value: "" }));
     this.#seal(call, { kind: "call", callId: id });
-    this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {}, caller: DIRECT }));
+    this.#toolCalls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {}, caller: DIRECT }));
   }
 
   /**
@@ -257,13 +256,13 @@ export class MessagesBuilder extends AnswerBuilder {
   }
 
   #input(id: string, json: string): void {
-    const block = this.#calls.open(id);
+    const block = this.#toolCalls.open(id);
     block.json += json;
     if (json !== "") block.pieces.push(json);
   }
 
   #endCall(block: AnswerBlock): void {
-    if (!block.ended) this.#arguments.parse(block.json);
+    if (!block.ended) this.#toolCalls.parse(block.json);
     block.ended = true;
   }
 
@@ -286,7 +285,7 @@ export class MessagesBuilder extends AnswerBuilder {
   }
 
   /**
-   * Emits the blocks as far as they are known. Clients expect that a block ends before the next one begins. Therefore a block waits until
+   * Emits the blocks as far as they are known, and behind them the end. Clients expect that a block ends before the next one begins. Therefore a block waits until
    * all earlier blocks have ended, and parallel tool calls are written one after the other.
    */
   #emitBlocks(emit: Emit<MessagesStreamEvent>): void {
@@ -307,6 +306,9 @@ export class MessagesBuilder extends AnswerBuilder {
       this.#index++;
       blocks.shift();
     }
+    if (!this.#ended) return;
+    emit(endDelta(this.#ended));
+    emit({ type: "message_stop" });
   }
 }
 

@@ -159,7 +159,7 @@ export class ResponseDecoder extends NativeDecoder {
     const item = { hasDeltas: false, done: false, callId, index };
     this.#count++;
     for (const name of [index, id, call_id]) if (name != null && name !== "") this.#items.set(name, item);
-    this.heldBack.take((call_id ?? "").length + (id ?? "").length);
+    this.hold((call_id ?? "").length + (id ?? "").length);
     return item;
   }
 

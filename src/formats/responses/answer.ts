@@ -10,7 +10,7 @@ import { AnswerBuilder, type AnswerFinish, answerId, type NeutralEvent, showsTho
 import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
-import { AnsweredArguments, CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
+import { CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
 import { type WireName, wireNames } from "./request.tools.ts";
 import type {
@@ -91,9 +91,9 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   /** The names of the tools in namespaces. */
   readonly #names: ReadonlyMap<string, WireName>;
   readonly #output: OutputItem[] = [];
-  readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
+  /** Undefined before the first tool call. */
+  #calls: ToolCalls<OpenCall> | undefined;
   readonly #openCalls: Set<OpenCall> = new Set();
-  readonly #arguments = new AnsweredArguments();
   #id: string;
   #model: string;
   /** The fields of the request that each state of the response repeats. */
@@ -392,10 +392,14 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     this.#close();
   }
 
+  get #toolCalls(): ToolCalls<OpenCall> {
+    return (this.#calls ??= new ToolCalls());
+  }
+
   #toolCall(event: CallEvent): void {
-    if (event.type === "tool-call-delta") return this.#addArguments(this.#calls.open(event.id), event.json);
+    if (event.type === "tool-call-delta") return this.#addArguments(this.#toolCalls.open(event.id), event.json);
     if (event.type === "tool-call-end") {
-      this.#endCall(this.#calls.get(event.id), false);
+      this.#endCall(this.#toolCalls.get(event.id), false);
       return this.#sealCall(event);
     }
     this.#close();
@@ -405,7 +409,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     const item: ItemOf<"function_call" | "custom_tool_call"> = this.#custom.has(name)
       ? { type: "custom_tool_call", ...this.#head("ctc"), call_id, ...names, input: "" }
       : { type: "function_call", ...this.#head("fc"), call_id, ...names, arguments: "" };
-    const call = this.#calls.begin(call_id, { ...this.#begin(item), ended: false });
+    const call = this.#toolCalls.begin(call_id, { ...this.#begin(item), ended: false });
     this.#openCalls.add(call);
     if (event.type !== "tool-call") return;
     this.#addArguments(call, JSON.stringify(event.input));
@@ -433,7 +437,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     this.#openCalls.delete(call);
     const { item, pieces } = call;
     const json = pieces.join("");
-    const input = cutShort ? this.#arguments.find(json) : this.#arguments.parse(json);
+    const input = cutShort ? this.#toolCalls.find(json) : this.#toolCalls.parse(json);
     const at = this.#at(call);
     if (item.type === "custom_tool_call") {
       const text = input?.["input"];

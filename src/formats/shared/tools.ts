@@ -14,31 +14,6 @@ import {
 } from "../../model/json.ts";
 import type { Incoming } from "../format.ts";
 
-/** The tool calls of one answer by their ids. Each method throws `backend_failed` if the backend sent the events of a call out of order. */
-export class ToolCalls<Call extends { readonly ended: boolean }> {
-  readonly #calls: Map<string, Call> = new Map();
-
-  begin(id: string, call: Call): Call {
-    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
-    this.#calls.set(id, call);
-    return call;
-  }
-
-  /** Returns a call that has begun. */
-  get(id: string): Call {
-    const call = this.#calls.get(id);
-    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
-    return call;
-  }
-
-  /** Returns a call that has begun and has not ended. */
-  open(id: string): Call {
-    const call = this.get(id);
-    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
-    return call;
-  }
-}
-
 /**
  * Parses the arguments of a tool call, which must be a JSON object. An empty text or white space means an empty object. Returns undefined
  * for any other text. Throws a `JsonLimitError` if the budget is exceeded.
@@ -100,6 +75,34 @@ export class AnsweredArguments {
 
 const beyondLimit = ({ message }: JsonLimitError): GatewayError =>
   failed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
+
+/**
+ * The tool calls of one answer by their ids, and the limit of all their arguments. Each method throws `backend_failed` if the backend sent the
+ * events of a call out of order.
+ */
+export class ToolCalls<Call extends { readonly ended: boolean }> extends AnsweredArguments {
+  readonly #calls: Map<string, Call> = new Map();
+
+  begin(id: string, call: Call): Call {
+    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
+    this.#calls.set(id, call);
+    return call;
+  }
+
+  /** Returns a call that has begun. */
+  get(id: string): Call {
+    const call = this.#calls.get(id);
+    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
+    return call;
+  }
+
+  /** Returns a call that has begun and has not ended. */
+  open(id: string): Call {
+    const call = this.get(id);
+    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
+    return call;
+  }
+}
 
 /** The finish reasons after which a tool call may be incomplete. */
 export const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([

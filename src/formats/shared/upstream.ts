@@ -66,24 +66,6 @@ export function addEvent<Event>(events: Event[], event: Event): void {
 /** The longest part of an answer that a decoder holds back, in characters. */
 const MAX_HELD_CHARS = 16 * 1024 ** 2;
 
-/**
- * Counts the characters that a decoder holds back until a piece of the stream is complete. No output limit counts them, so an upstream
- * that never completes the piece could fill the memory.
- */
-export class HeldBack {
-  #chars = 0;
-
-  /** Adds characters. Throws `backend_failed` beyond the limit. */
-  take(chars: number): void {
-    this.#chars += chars;
-    if (this.#chars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
-  }
-
-  letGo(chars: number): void {
-    this.#chars -= chars;
-  }
-}
-
 /** An event inside a native event. */
 export type DecodedEvent = NativeEvent["events"][number];
 
@@ -93,10 +75,10 @@ export type DecodedEvent = NativeEvent["events"][number];
  */
 export abstract class NativeDecoder implements AnswerDecoder {
   protected readonly limits: JsonLimits | undefined;
-  protected readonly heldBack: HeldBack = new HeldBack();
   /** The unsupported fields that were already reported. */
   protected readonly reported: Set<string> = new Set();
   readonly #format: string;
+  #heldChars = 0;
   /** The events of the piece that is being decoded; undefined before the first one. */
   #events: DecodedEvent[] | undefined;
 
@@ -145,6 +127,15 @@ export abstract class NativeDecoder implements AnswerDecoder {
     const events = this.#events ?? [];
     this.#events = undefined;
     return events;
+  }
+
+  /**
+   * Counts characters that are held back until a piece of the stream is complete; a negative number for those that are let go. No output
+   * limit counts them, so an upstream that never completes the piece could fill the memory. Throws `backend_failed` beyond the limit.
+   */
+  protected hold(chars: number): void {
+    this.#heldChars += chars;
+    if (this.#heldChars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
   }
 
   /** Returns a frame with its events. */
