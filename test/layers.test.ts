@@ -230,7 +230,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|reasoning|errors|conversions|kept|background|queries)";
+    const room = "(?:schema|request|answer|stream|reasoning|embed|errors|conversions|kept|background|queries)";
     const name = new RegExp(String.raw`^src/formats/(?:format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`);
     expect(filesOf("src/formats/**/*.*").filter((file) => !name.test(file))).toEqual([]);
   });

@@ -6,8 +6,12 @@ import { decodeAnswer, floatsOf } from "../../src/formats/embeddings/answer.deco
 import { answerCollector, base64OfFloats } from "../../src/formats/embeddings/answer.ts";
 import { decodeRequest, encodeRequest } from "../../src/formats/embeddings/request.ts";
 import type { AnswerCollector } from "../../src/formats/format.ts";
-import { decodeEmbedAnswer, embedCollector } from "../../src/formats/generate-content/answer.embed.ts";
-import { decodeEmbedRequest, encodeEmbedRequest } from "../../src/formats/generate-content/request.embed.ts";
+import {
+  decodeEmbedAnswer,
+  decodeEmbedRequest,
+  embedCollector,
+  encodeEmbedRequest,
+} from "../../src/formats/generate-content/embed.ts";
 import { TASK_TYPE } from "../../src/formats/generate-content/schema.embed.ts";
 import type { RawJson } from "../../src/http/answer.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingTask } from "../../src/kinds/embedding/request.ts";

@@ -11,8 +11,7 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
-import { overlaidRequest } from "./request.native.ts";
-import { decodeRequest, encodeRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
 import { completeAnswer, CompletionStream } from "./stream.ts";
 

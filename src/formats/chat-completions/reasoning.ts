@@ -6,7 +6,7 @@
 import type { Part } from "../../kinds/chat/request.ts";
 import { DEFAULT_JSON_LIMITS, isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { nameOf } from "../shared/openai.ts";
+import { bareName } from "../shared/openai.ts";
 import { readSignature, type Signed, signatureText, unwrapSeal, wrapSeal } from "../shared/seal.ts";
 import {
   type AssistantContent,
@@ -17,15 +17,15 @@ import {
 } from "./schema.ts";
 import type { LooseMessage, LooseThinking } from "./schema.upstream.ts";
 
-export const isGemini = (model: string): boolean => nameOf(model).includes("gemini");
+export const isGemini = (model: string): boolean => bareName(model).includes("gemini");
 
 /** Tells whether a Gemini model refuses a tool call without a signature. The models before Gemini 3 do not. */
-export const demandsSignatures = (model: string): boolean => isGemini(model) && !/gemini-[12]\b/.test(nameOf(model));
+export const demandsSignatures = (model: string): boolean => isGemini(model) && !/gemini-[12]\b/.test(bareName(model));
 
 /** Tells whether a model is known to come from another maker than Google. Such a provider may refuse the field for signatures. */
 export const isOfOthers = (model: string): boolean =>
   /^(?:gpt|o\d|chatgpt|claude|deepseek|qwen|qwq|glm|kimi|moonshot|minimax|grok|llama|command|(?:mi|ma|mini|code|dev)stral)/.test(
-    nameOf(model),
+    bareName(model),
   );
 
 /** The treatment of earlier reasoning by a provider: it takes the fields of its own answers, demands them, or refuses them. */
@@ -44,7 +44,7 @@ export function historyOf(model: string, { reasoningHistory = "auto" }: CodecOpt
     const refuses = reasoningHistory === "never";
     return { demands: !refuses, refusesFields: refuses, refusesParts: refuses };
   }
-  const name = nameOf(model);
+  const name = bareName(model);
   const isOpenAI = /^(?:gpt-\d|chatgpt|o[1-9](?:-|$))/.test(name);
   return {
     demands: /deepseek|kimi/.test(name),

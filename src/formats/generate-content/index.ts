@@ -22,14 +22,28 @@ import type { ConvertedFields } from "../shared/conversions.ts";
 import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
-import { decodeEmbedAnswer, embedCollector } from "./answer.embed.ts";
 import { conversionsOf, conversionsOfEvent, removedFrom } from "./conversions.ts";
+import {
+  decodeEmbedAnswer,
+  decodeEmbedRequest,
+  embedCollector,
+  embedConversionsOf,
+  encodeEmbedRequest,
+  maxEmbedInputs,
+} from "./embed.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
-import { methodIn, modelIn, pathOf, resourceOf } from "./request.address.ts";
-import { decodeEmbedRequest, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./request.embed.ts";
-import { withOwnSeals } from "./request.seals.ts";
-import { budgetInLimit, controlOf } from "./request.thinking.ts";
-import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
+import { budgetInLimit, controlOf, withOwnSeals } from "./reasoning.ts";
+import {
+  decodeRequest,
+  encodeRequest,
+  type GenerateContentNative,
+  inCamelCase,
+  methodIn,
+  modelIn,
+  pathOf,
+  resourceOf,
+  validRequest,
+} from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
 import { completeAnswer, GenerateContentStream } from "./stream.ts";
 

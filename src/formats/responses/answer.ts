@@ -12,7 +12,7 @@ import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
-import { type WireName, wireNames } from "./request.tools.ts";
+import { type WireName, wireNames } from "./request.ts";
 import type {
   ContentPart,
   ItemOf,

@@ -13,8 +13,7 @@ import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { overlaidRequest } from "./request.native.ts";
-import { decodeRequest, encodeRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { CompleteResponse, ResponseStream } from "./stream.ts";
 

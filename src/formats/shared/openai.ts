@@ -7,7 +7,7 @@ import type { ConvertedFields } from "./conversions.ts";
 import { effortOf, limitWithoutReasoning } from "./reasoning.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
-export const nameOf = (model: string): string =>
+export const bareName = (model: string): string =>
   model
     .slice(model.lastIndexOf("/") + 1)
     .replace(/^ft:/, "")
@@ -25,7 +25,7 @@ interface ReasoningModel {
 
 /** Returns the properties of an OpenAI model that reasons. Returns undefined for any other model. */
 export function reasoningModel(model: string): ReasoningModel | undefined {
-  const name = nameOf(model);
+  const name = bareName(model);
   if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };
   const [, major = "0", minor = "0", rest = ""] = /^gpt-(\d+)(?:\.(\d+))?(.*)/.exec(name) ?? [];
   if (Number(major) < 5 || rest.startsWith("-chat") || rest.startsWith("-search")) return undefined;
@@ -38,7 +38,7 @@ export function reasoningModel(model: string): ReasoningModel | undefined {
 
 /** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
 export const reasoningControl = (model: string): ReasoningControl =>
-  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(nameOf(model)) ? "effort" : "none";
+  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(bareName(model)) ? "effort" : "none";
 
 /** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
 export function nearestLevel(model: string, level: EffortLevel): EffortLevel {

@@ -1,6 +1,9 @@
-/** The control of a model's reasoning, the conversions between its ways, and the turns for which a model wants its reasoning back. */
+/**
+ * The control of a model's reasoning, the conversions between its ways, the turns for which a model wants its reasoning back, and what the
+ * known models of Anthropic accept.
+ */
 
-import type { ChatRequest, Reasoning, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
 
 /** The budget that stands for an effort, in tokens. */
 const BUDGET: Readonly<Record<ReasoningEffort, number>> = {
@@ -68,3 +71,37 @@ export function loopStart<Message extends { readonly role: string }>(
 /** Returns the first message of each turn of the assistant. */
 export const turnsOf = <Message extends { readonly role: string }>(messages: readonly Message[]): Message[] =>
   messages.filter(({ role }, index) => role === "assistant" && messages[index - 1]?.role !== "assistant");
+
+/** The properties of a model that decide which fields its service accepts. */
+export interface ClaudeModel {
+  readonly control: ReasoningControl;
+  /** The accepted sampling fields. `one`: `temperature` or `top_p`, not both. */
+  readonly sampling: "all" | "one" | "none";
+  /** The model reasons only if the request asks for it, and refuses `disabled`. */
+  readonly isOffByDefault: boolean;
+  /** The model reasons always. It refuses `disabled` and forced tools. */
+  readonly isAlwaysOn: boolean;
+}
+
+/** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
+const OTHER: ClaudeModel = { control: "budget", sampling: "all", isOffByDefault: false, isAlwaysOn: false };
+
+/** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
+const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
+
+/** Tells whether a name is one of Claude's. */
+export const isClaude = (name: string): boolean => name.toLowerCase().includes("claude-");
+
+/** Returns the properties of a model by its name. A name of Claude without a known version is taken as new. */
+export function claudeNamed(name: string): ClaudeModel {
+  if (!isClaude(name)) return OTHER;
+  const lower = name.toLowerCase();
+  const [, major = Number.POSITIVE_INFINITY, minor = 0] = VERSION.exec(lower) ?? [];
+  const version = Number(major) * 100 + Number(minor);
+  return {
+    control: version < 307 ? "none" : version < 406 ? "budget" : version < 407 ? "any" : "effort",
+    sampling: version < 400 ? "all" : version < 407 ? "one" : "none",
+    isOffByDefault: version < 500,
+    isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
+  };
+}

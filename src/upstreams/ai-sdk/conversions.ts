@@ -1,6 +1,5 @@
 /** Lists the conversions of a request for an AI SDK model, by the model's provider and by the warnings in the model's answer. */
 
-import { claudeNamed, isClaude } from "../../formats/shared/claude.ts";
 import {
   approximated,
   choiceAmong,
@@ -14,7 +13,7 @@ import {
   listConversions,
   rejected,
 } from "../../formats/shared/conversions.ts";
-import { budgetWithin } from "../../formats/shared/reasoning.ts";
+import { budgetWithin, claudeNamed, isClaude } from "../../formats/shared/reasoning.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
