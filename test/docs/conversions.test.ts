@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
-import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/request.embed.ts";
+import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/embed.ts";
 import * as messages from "../../src/formats/messages/conversions.ts";
 import * as responses from "../../src/formats/responses/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";

@@ -9,7 +9,7 @@ import type { AnswerDecoder } from "../../src/formats/format.ts";
 import { GenerateContentDecoder } from "../../src/formats/generate-content/answer.decode.ts";
 import { generateContent } from "../../src/formats/generate-content/index.ts";
 import { GenerateContentResponse } from "../../src/formats/generate-content/schema.answer.ts";
-import { MessagesAnswerDecoder } from "../../src/formats/messages/answer.decode.ts";
+import { MessagesDecoder } from "../../src/formats/messages/answer.decode.ts";
 import { messages } from "../../src/formats/messages/index.ts";
 import { UPSTREAM_FRAMES, UpstreamAnswer } from "../../src/formats/messages/schema.upstream.ts";
 import { ResponseDecoder } from "../../src/formats/responses/answer.decode.ts";
@@ -54,7 +54,7 @@ function seeFrames(fields: Fields, decoder: () => AnswerDecoder, frames: readonl
       fields.see(frame, (changed) => streamed(decoder, frames.with(index, changed as object)));
 }
 
-const ofMessages = (): AnswerDecoder => new MessagesAnswerDecoder();
+const ofMessages = (): AnswerDecoder => new MessagesDecoder();
 const ofChatCompletions = (): AnswerDecoder => new CompletionDecoder();
 const ofResponses = (): AnswerDecoder => new ResponseDecoder();
 const ofGenerateContent = (): AnswerDecoder => new GenerateContentDecoder();

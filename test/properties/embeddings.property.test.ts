@@ -5,8 +5,12 @@ import { describe, expect, it } from "vitest";
 import { answerCollector, base64OfFloats } from "../../src/formats/embeddings/answer.ts";
 import { decodeRequest } from "../../src/formats/embeddings/request.ts";
 import type { AnswerCollector } from "../../src/formats/format.ts";
-import { decodeEmbedAnswer, embedCollector } from "../../src/formats/generate-content/answer.embed.ts";
-import { decodeEmbedRequest, encodeEmbedRequest } from "../../src/formats/generate-content/request.embed.ts";
+import {
+  decodeEmbedAnswer,
+  decodeEmbedRequest,
+  embedCollector,
+  encodeEmbedRequest,
+} from "../../src/formats/generate-content/embed.ts";
 import { TASK_TYPE } from "../../src/formats/generate-content/schema.embed.ts";
 import { decodeAnswer, encodeRequest, floatsOf } from "../../src/formats/shared/openai-embeddings.ts";
 import type { RawJson } from "../../src/http/answer.ts";

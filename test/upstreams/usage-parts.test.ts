@@ -1,7 +1,7 @@
 /** Providers whose totals leave out some of the parts: everything that was used is charged. */
 
 import { expect, it } from "vitest";
-import { decodeUsage as decodeChatCompletions } from "../../src/formats/chat-completions/answer.ts";
+import { decodeUsage as decodeChatCompletions } from "../../src/formats/chat-completions/answer.decode.ts";
 import { withParts } from "../../src/model/usage.ts";
 import { decodeUsage as decodeAiSdk } from "../../src/upstreams/ai-sdk/answer.ts";
 

@@ -2,20 +2,17 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, NativeEvent } from "../../kinds/chat/event.ts";
+import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { JsonLimits } from "../../model/json.ts";
-import type { AnswerDecoder } from "../format.ts";
-import { splitDataUrl } from "../shared/data-url.ts";
+import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
+import { decodeLogprobs } from "../shared/openai.ts";
+import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
-import { addEvent, HeldBack, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { ReasoningBlock, reasoningIn, type ReasoningPiece } from "./answer.reasoning.ts";
-import { readExtra } from "./answer.signature.ts";
-import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
+import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { errorIn } from "./errors.ts";
-import { isGemini } from "./request.models.ts";
-import { thinkingText } from "./schema.reasoning.ts";
-import { FORMAT } from "./schema.ts";
+import { isGemini, readExtra, ReasoningBlock, reasoningIn, type ReasoningPiece, thinkingText } from "./reasoning.ts";
+import { DONE, FORMAT } from "./schema.ts";
 import {
   isOtherPart,
   LooseCompletion,
@@ -25,9 +22,6 @@ import {
   type LooseMessage,
   type LooseToolCall,
 } from "./schema.upstream.ts";
-import { DONE } from "./stream.ts";
-
-type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
 
 interface DecodedCall {
   /** The index that the server gave the call. */
@@ -73,12 +67,8 @@ interface DecodedChoice {
 /** The memory of a call or of a fragment beside its text, counted as characters. */
 const FRAGMENT_CHARS = 64;
 
-export class CompletionDecoder implements AnswerDecoder {
-  readonly #limits: JsonLimits | undefined;
+export class CompletionDecoder extends NativeDecoder {
   readonly #choices: Map<number, DecodedChoice> = new Map();
-  readonly #unsupported: Set<string> = new Set();
-  /** The events of the frame that is being decoded. */
-  #events: DecodedEvent[] = [];
   #started = false;
   #id: string | undefined;
   /** True if the model signs tool calls. The signature may come behind all calls, and a call that has ended takes none. */
@@ -88,47 +78,45 @@ export class CompletionDecoder implements AnswerDecoder {
   #inventedIds = 0;
   /** The last number that made a repeated id unique. */
   #suffix = 0;
-  readonly #heldBack: HeldBack = new HeldBack();
+  /** The number of events of choices so far. */
+  #added = 0;
   #arguments: AnsweredArguments | undefined;
 
   constructor(limits?: JsonLimits, model = "") {
-    this.#limits = limits;
+    super(FORMAT, limits);
     this.#signsCalls = isGemini(model);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
-    if (data.trim() === "") return [];
-    const frames = [event === undefined ? { data } : { event, data }];
-    this.#events = [];
-    if (data.trim() === DONE) {
-      if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
+    const said = data.trim();
+    if (said === "") return [];
+    const frame = event === undefined ? { data } : { event, data };
+    if (said === DONE) {
       this.#finishAll();
-      return [{ type: "native", format: FORMAT, events: this.#events, frames }];
+      return [{ type: "native", format: FORMAT, frames: [frame], events: this.taken() }];
     }
-    const chunk = parseAnswer(data, this.#limits);
+    const chunk = parseAnswer(data, this.limits);
     this.#decode(chunk, event);
-    const unsupported = () => unsupportedInAnswer(chunk, this.#unsupported);
-    return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
-  }
-
-  end(): void {
-    let isFinished = this.#choices.size > 0;
-    for (const { finished } of this.#choices.values()) isFinished &&= finished;
-    if (!isFinished) throw upstreamFailed("The model backend's answer broke off.");
-  }
-
-  answer(body: string): ChatEvent[] {
-    const answer = parseAnswer(body, this.#limits);
-    this.#events = [];
-    this.#decode(answer);
-    if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
-    this.#finishAll();
-    const unsupported = () => unsupportedInAnswer(answer, this.#unsupported);
-    return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+    return [this.framed(frame, () => this.unsupportedIn(chunk))];
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.#limits, ({ usage }) => usage, LooseUsage, decodeUsage);
+    return lostUsage(text, this.limits, ({ usage }) => usage, LooseUsage, decodeUsage);
+  }
+
+  protected isComplete(): boolean {
+    let isFinished = this.#choices.size > 0;
+    for (const { finished } of this.#choices.values()) isFinished &&= finished;
+    return isFinished;
+  }
+
+  protected whole(wire: unknown): void {
+    this.#decode(wire);
+    this.#finishAll();
+  }
+
+  protected unsupportedIn(wire: unknown): readonly string[] {
+    return unsupportedInAnswer(wire, this.reported);
   }
 
   /** Decodes a chunk or a complete answer. */
@@ -141,13 +129,18 @@ export class CompletionDecoder implements AnswerDecoder {
       this.#started = true;
       this.#id = id || undefined;
       this.#signsCalls ||= isGemini(model ?? "");
-      this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
+      this.add({ type: "start", ...(id && { id }), ...(model && { model }) });
     }
-    for (const [position, choice] of (choices ?? []).entries()) this.#decodeChoice(choice, choice.index ?? position);
-    const tier = service_tier == null ? {} : { serviceTier: service_tier };
     // Moonshot counts the tokens inside a choice.
-    const counts = usage ?? choices?.find((choice) => choice.usage)?.usage;
-    if (counts) this.#add({ type: "usage", usage: { ...decodeUsage(counts), ...tier } });
+    let counts = usage;
+    let position = 0;
+    for (const choice of choices ?? []) {
+      this.#decodeChoice(choice, choice.index ?? position);
+      counts ??= choice.usage;
+      position++;
+    }
+    const tier = service_tier == null ? {} : { serviceTier: service_tier };
+    if (counts) this.add({ type: "usage", usage: { ...decodeUsage(counts), ...tier } });
   }
 
   #decodeChoice({ delta, message, logprobs, finish_reason }: LooseChoice, index: number): void {
@@ -155,12 +148,12 @@ export class CompletionDecoder implements AnswerDecoder {
     // Some servers end a stream with the whole message. It repeats the deltas, if there were any.
     const isDelta = delta != null && !isEmptyDelta(delta);
     choice.said ||= isDelta;
-    const before = this.#events.length;
+    const before = this.#added;
     if (isDelta) this.#decodeMessage(delta, choice);
-    if (this.#events.length === before && !isEmptyDelta({ ...delta, content: null })) this.#add(BEGUN);
+    if (this.#added === before && !isEmptyDelta({ ...delta, content: null })) this.add(BEGUN);
     else if (message && !choice.said) this.#decodeMessage(message, choice);
-    const annotation = logprobs ? decodeLogprobs(logprobs) : undefined;
-    if (annotation) this.#add({ type: "annotation", annotation }, index);
+    const annotation = logprobs?.content?.length ? decodeLogprobs(logprobs.content) : undefined;
+    if (annotation) this.#tell({ type: "annotation", annotation }, index);
     if (finish_reason) this.#finish(choice, finish_reason);
   }
 
@@ -196,7 +189,7 @@ export class CompletionDecoder implements AnswerDecoder {
     let text = "";
     for (const part of typeof content === "string" ? [{ text: content }] : (content ?? [])) {
       if (isOtherPart(part)) {
-        this.#add({ type: "provider", format: FORMAT, value: part }, index);
+        this.#tell({ type: "provider", format: FORMAT, value: part }, index);
         continue;
       }
       const thinking = "thinking" in part ? thinkingText(part.thinking) : "";
@@ -205,16 +198,16 @@ export class CompletionDecoder implements AnswerDecoder {
     }
     const signed = readExtra(message.extra_content);
     if (text || refusal || tool_calls?.length || function_call || audio || images?.length) this.#endReasoning(choice);
-    if (text !== "" || signed.signature) this.#add({ type: "text-delta", text, ...signed }, index);
+    if (text !== "" || signed.signature) this.#tell({ type: "text-delta", text, ...signed }, index);
     if (refusal) {
       choice.refused = true;
-      this.#add({ type: "refusal-delta", text: refusal }, index);
+      this.#tell({ type: "refusal-delta", text: refusal }, index);
     }
-    if (audio?.transcript) this.#add({ type: "text-delta", text: audio.transcript }, index);
-    if (audio?.data) this.#add({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
+    if (audio?.transcript) this.#tell({ type: "text-delta", text: audio.transcript }, index);
+    if (audio?.data) this.#tell({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
     for (const { image_url } of images ?? []) {
       const inline = splitDataUrl(image_url?.url ?? "");
-      if (inline) this.#add({ type: "media", ...inline }, index);
+      if (inline) this.#tell({ type: "media", ...inline }, index);
     }
     for (const call of tool_calls ?? []) this.#decodeCall(choice, this.#findCall(choice, call), call);
     if (function_call) {
@@ -222,14 +215,14 @@ export class CompletionDecoder implements AnswerDecoder {
       this.#decodeCall(choice, call, { function: function_call });
     }
     const sources = annotations ? decodeSources(annotations) : undefined;
-    if (sources) this.#add({ type: "annotation", annotation: sources }, index);
+    if (sources) this.#tell({ type: "annotation", annotation: sources }, index);
   }
 
   #reason(choice: DecodedChoice, piece: ReasoningPiece): void {
     const block = (choice.reasoning ??= new ReasoningBlock());
     const text = block.add(piece);
-    this.#heldBack.take(block.kept);
-    if (text !== "") this.#add({ type: "reasoning-delta", text }, choice.index);
+    this.hold(block.kept);
+    if (text !== "") this.#tell({ type: "reasoning-delta", text }, choice.index);
   }
 
   /** Ends the open block of reasoning with its record. A block without a text is encrypted reasoning. */
@@ -239,13 +232,13 @@ export class CompletionDecoder implements AnswerDecoder {
     choice.reasoning = undefined;
     const { record, hasText } = block;
     const maker = FORMAT;
-    if (hasText) this.#add({ type: "reasoning-signature", signature: record, maker }, index);
-    else this.#add({ type: "redacted-reasoning", data: record, maker }, index);
+    if (hasText) this.#tell({ type: "reasoning-signature", signature: record, maker }, index);
+    else this.#tell({ type: "redacted-reasoning", data: record, maker }, index);
   }
 
   /** Finishes the choices that the server has not finished itself. */
   #finishAll(): void {
-    if (this.#choices.size === 0) this.#choice(0);
+    if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
     for (const choice of this.#choices.values()) this.#finish(choice, "stop");
   }
 
@@ -260,7 +253,7 @@ export class CompletionDecoder implements AnswerDecoder {
     const cutShort = CUT_SHORT.has(reason);
     for (const call of choice.calls) if (!call.ended) this.#endCall(choice, call, cutShort);
     const hasCalls = reason === "stop" && choice.calls.length > 0;
-    this.#add({ type: "finish", reason: hasCalls ? "tool-calls" : reason }, choice.index);
+    this.#tell({ type: "finish", reason: hasCalls ? "tool-calls" : reason }, choice.index);
   }
 
   /** Ends a call when its choice ends. If the answer was cut short, a call with incomplete arguments gets no end event. */
@@ -269,13 +262,13 @@ export class CompletionDecoder implements AnswerDecoder {
     const { index } = choice;
     const { id, name = "", fragments } = call;
     if (call.kind === "custom") {
-      this.#add({ type: "tool-call", id, name, input: { input: fragments.join("") } }, index);
+      this.#tell({ type: "tool-call", id, name, input: { input: fragments.join("") } }, index);
     } else if (call.kind !== "function") {
-      this.#add({ type: "provider", format: FORMAT, value: call.kind }, index);
+      this.#tell({ type: "provider", format: FORMAT, value: call.kind }, index);
     } else if (!call.begun) {
       throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
     } else if (!cutShort || this.#isWhole(call)) {
-      this.#add({ type: "tool-call-end", id, ...call.signed }, index);
+      this.#tell({ type: "tool-call-end", id, ...call.signed }, index);
     }
     call.ended = true;
   }
@@ -300,10 +293,9 @@ export class CompletionDecoder implements AnswerDecoder {
       fragment = "";
     } else if (fragment.trim() !== "") call.held = "";
     if (fragment !== "") call.fragments.push(fragment);
-    if (call.kind !== "function" || call.name === undefined)
-      return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
+    if (call.kind !== "function" || call.name === undefined) return this.hold(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
-      if (fragment !== "") this.#add({ type: "tool-call-delta", id: call.id, json: fragment }, index);
+      if (fragment !== "") this.#tell({ type: "tool-call-delta", id: call.id, json: fragment }, index);
       return;
     }
     // End the previous call now if its arguments are complete. Otherwise the events of this call would have to wait for that end.
@@ -312,13 +304,13 @@ export class CompletionDecoder implements AnswerDecoder {
     const mayBeSigned = this.#signsCalls && !choice.isSigned;
     if (newest && !newest.ended && !mayBeSigned && newest.fragments.length > 0 && this.#isWhole(newest)) {
       newest.ended = true;
-      this.#add({ type: "tool-call-end", id: newest.id, ...newest.signed }, index);
+      this.#tell({ type: "tool-call-end", id: newest.id, ...newest.signed }, index);
     }
     choice.newest = call;
     call.begun = true;
-    this.#add({ type: "tool-call-start", id: call.id, name: call.name, ...call.signed }, index);
+    this.#tell({ type: "tool-call-start", id: call.id, name: call.name, ...call.signed }, index);
     call.signed = {};
-    for (const json of call.fragments) this.#add({ type: "tool-call-delta", id: call.id, json }, index);
+    for (const json of call.fragments) this.#tell({ type: "tool-call-delta", id: call.id, json }, index);
   }
 
   /** Adds the empty object that was held back: no other arguments have come. */
@@ -327,12 +319,12 @@ export class CompletionDecoder implements AnswerDecoder {
     if (json === "") return;
     call.held = "";
     call.fragments.push(json);
-    if (call.begun) this.#add({ type: "tool-call-delta", id, json }, index);
+    if (call.begun) this.#tell({ type: "tool-call-delta", id, json }, index);
   }
 
   /** Tells whether the arguments of a call so far are a complete JSON object. */
   #isWhole({ fragments }: DecodedCall): boolean {
-    this.#arguments ??= new AnsweredArguments(this.#limits);
+    this.#arguments ??= new AnsweredArguments(this.limits);
     return this.#arguments.find(fragments.join("")) !== undefined;
   }
 
@@ -349,7 +341,7 @@ export class CompletionDecoder implements AnswerDecoder {
 
   #addCall(choice: DecodedChoice, index: number | "function_call", piece: LooseToolCall): DecodedCall {
     const { id } = piece;
-    this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
+    this.hold(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: DecodedCall = {
       index,
       id: this.#uniqueId(id),
@@ -387,8 +379,10 @@ export class CompletionDecoder implements AnswerDecoder {
     return unique;
   }
 
-  #add(event: DecodedEvent, candidate: number = 0): void {
-    addEvent(this.#events, candidate === 0 ? event : { ...event, candidate });
+  /** Adds an event of a choice. */
+  #tell(event: ContentEvent | FinishEvent, candidate: number): void {
+    this.#added++;
+    this.add(candidate === 0 ? event : { ...event, candidate });
   }
 }
 
@@ -417,10 +411,11 @@ function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseTo
 const BEGUN: DecodedEvent = { type: "usage", usage: {} };
 
 /** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
-const isEmptyDelta = (delta: LooseMessage): boolean =>
-  Object.entries(delta).every(
-    ([key, value]) => key === "role" || !value || (Array.isArray(value) && value.length === 0),
-  );
+function isEmptyDelta(delta: LooseMessage): boolean {
+  for (const [key, value] of Object.entries(delta))
+    if (key !== "role" && value && !(Array.isArray(value) && value.length === 0)) return false;
+  return true;
+}
 
 /** The first characters in the base64 of each audio type. Any other data is raw PCM with 24,000 samples a second. */
 const SOUND_HEADS = [
@@ -433,3 +428,57 @@ const SOUND_HEADS = [
 
 const soundType = (data: string): string =>
   SOUND_HEADS.find(([head]) => data.startsWith(head))?.[1] ?? "audio/pcm;rate=24000";
+
+/** The finish reasons of the format, and those of single providers: Mistral, GLM, Together, and gateways before Anthropic and Gemini. */
+const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
+  ["stop", "stop"],
+  ["length", "length"],
+  ["tool_calls", "tool-calls"],
+  ["function_call", "tool-calls"],
+  ["content_filter", "content-filter"],
+  ["sensitive", "content-filter"],
+  ["refusal", "refusal"],
+  ["eos", "stop"],
+  ["end_turn", "stop"],
+  ["tool_use", "tool-calls"],
+  ["max_tokens", "length"],
+  ["model_length", "context-window"],
+  ["model_context_window_exceeded", "context-window"],
+]);
+
+const decodeFinish = (wire: string): FinishReason => REASON_OF.get(wire) ?? "other";
+
+/** The finish reasons of an answer that its server gave up: the answer is a failure, however much of it there is. */
+const FAILED_FINISH: ReadonlySet<string> = new Set(["error", "network_error", "insufficient_system_resource"]);
+
+/** Decodes the token counts of an upstream. A count that the upstream left out is absent. */
+export function decodeUsage(usage: LooseUsage): Partial<Usage> {
+  const { prompt_tokens, completion_tokens, total_tokens } = usage;
+  const { prompt_tokens_details: input, completion_tokens_details: output } = usage;
+  const cacheRead = input?.cached_tokens ?? usage.prompt_cache_hit_tokens;
+  const reasoning = output?.reasoning_tokens ?? 0;
+  // Several upstreams leave reasoning out of `completion_tokens`. The neutral count includes it.
+  const leftOut =
+    completion_tokens != null &&
+    (reasoning > completion_tokens || total_tokens === (prompt_tokens ?? 0) + completion_tokens + reasoning);
+  const details = {
+    ...(input?.audio_tokens && { input: [{ modality: "audio", tokens: input.audio_tokens } as const] }),
+    ...(output?.audio_tokens && { output: [{ modality: "audio", tokens: output.audio_tokens } as const] }),
+  };
+  return {
+    ...(prompt_tokens != null && { inputTokens: prompt_tokens }),
+    ...(completion_tokens != null && { outputTokens: completion_tokens + (leftOut ? reasoning : 0) }),
+    ...(cacheRead != null && { cacheReadTokens: cacheRead }),
+    ...(input?.cache_write_tokens != null && { cacheWriteTokens: input.cache_write_tokens }),
+    ...(output?.reasoning_tokens != null && { reasoningTokens: output.reasoning_tokens }),
+    ...(Object.keys(details).length > 0 && { details }),
+  };
+}
+
+function decodeSources(annotations: NonNullable<LooseMessage["annotations"]>): Annotation | undefined {
+  const chunks = annotations.flatMap(({ url_citation }) => {
+    const { url, title } = url_citation ?? {};
+    return url ? [{ uri: url, ...(title && { title }) }] : [];
+  });
+  return chunks.length > 0 ? { type: "grounding", chunks } : undefined;
+}

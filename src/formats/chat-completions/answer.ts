@@ -1,8 +1,14 @@
-/** The complete answer; and finish reasons, token counts, log probabilities and sources in both directions. */
+/** Builds the answer of chat completions of neutral events: as a complete body, or as the chunks of a stream. */
 
-import { GatewayError } from "../../errors.ts";
-import type { Annotation, FinishReason, Logprob, Logprobs } from "../../kinds/chat/event.ts";
+import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
+import type { AnswerContext } from "../format.ts";
+import { AnswerBuilder, type AnswerFinish, answerId, type Emit, type NeutralEvent } from "../shared/answer.ts";
+import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
+import { dataUrl } from "../shared/schema.ts";
+import type { Signed } from "../shared/seal.ts";
+import { customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { DetailsWriter, writeExtra } from "./reasoning.ts";
 import type {
   Chunk,
   ChunkChoice,
@@ -12,12 +18,12 @@ import type {
   ToolCallDelta,
   UrlCitation,
 } from "./schema.answer.ts";
-import type { LooseChoice, LooseLogprob, LooseMessage, LooseUsage } from "./schema.upstream.ts";
+import { FORMAT, type ReasoningDetail } from "./schema.ts";
 
 type WireFinish = NonNullable<ChunkChoice["finish_reason"]>;
 
 /** The wire reason for each finish reason. The format has only four reasons; `stop` stands for each one without a similar reason. */
-export const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
+const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
   stop: "stop",
   "stop-sequence": "stop",
   length: "length",
@@ -36,112 +42,338 @@ export const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
   other: "stop",
 };
 
-/** The finish reasons of the format, and those of single providers: Mistral, GLM, Together, and gateways before Anthropic and Gemini. */
-const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
-  ["stop", "stop"],
-  ["length", "length"],
-  ["tool_calls", "tool-calls"],
-  ["function_call", "tool-calls"],
-  ["content_filter", "content-filter"],
-  ["sensitive", "content-filter"],
-  ["refusal", "refusal"],
-  ["eos", "stop"],
-  ["end_turn", "stop"],
-  ["tool_use", "tool-calls"],
-  ["max_tokens", "length"],
-  ["model_length", "context-window"],
-  ["model_context_window_exceeded", "context-window"],
-]);
+/** The lifetime of a sound, for its `expires_at`, in seconds. It is the lifetime that the spec gives to a picture (spec 3). */
+const AUDIO_LIFETIME_S = 3_600;
 
-export const decodeFinish = (wire: string): FinishReason => REASON_OF.get(wire) ?? "other";
+/** The events of reasoning. */
+const REASONING: ReadonlySet<string> = new Set([
+  "reasoning-delta",
+  "reasoning-signature",
+  "redacted-reasoning",
+  "annotation",
+] satisfies ContentEvent["type"][]);
 
-/** The finish reasons of an answer that its server gave up: the answer is a failure, however much of it there is. */
-export const FAILED_FINISH: ReadonlySet<string> = new Set(["error", "network_error", "insufficient_system_resource"]);
+/** A choice of the answer. */
+interface Choice {
+  readonly index: number;
+  /** Set once the first chunk, which names the role, is written. */
+  begun: boolean;
+  images: number;
+  calls: CallQueue | undefined;
+  /** Set once the choice has reasoning. */
+  reasoning: DetailsWriter | undefined;
+  /** The content so far; undefined in a stream. */
+  readonly collected: Collected | undefined;
+}
 
-export const encodeUsage = ({ inputTokens, outputTokens, details, ...usage }: Usage): CompletionUsage => ({
-  prompt_tokens: inputTokens,
-  completion_tokens: outputTokens,
-  total_tokens: inputTokens + outputTokens,
-  prompt_tokens_details: {
-    cached_tokens: usage.cacheReadTokens,
-    audio_tokens: audioTokens(details?.input),
-    ...(usage.cacheWriteTokens > 0 && { cache_write_tokens: usage.cacheWriteTokens }),
-  },
-  completion_tokens_details: {
-    reasoning_tokens: usage.reasoningTokens,
-    audio_tokens: audioTokens(details?.output),
-    accepted_prediction_tokens: 0,
-    rejected_prediction_tokens: 0,
-  },
+type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
+
+/**
+ * Builds one answer as the deltas of its choices, in the order that the format demands. A stream emits each delta in a chunk; a complete
+ * answer joins them, in the same way as clients that read the stream.
+ */
+export class CompletionBuilder extends AnswerBuilder {
+  readonly #created: number;
+  /** Undefined for a complete answer. */
+  readonly #emit: Emit<Chunk> | undefined;
+  readonly #showsUsage: boolean;
+  /** The names of the tools whose input is a text. */
+  readonly #custom: ReadonlySet<string>;
+  readonly #choices: Map<number, Choice> = new Map();
+  #id: string;
+  #model: string;
+  #tier: string | undefined;
+  #usage: CompletionUsage | null = null;
+  /** True when the provider has blocked the prompt. */
+  #isBlocked = false;
+
+  /**
+   * @param created Unix time in seconds.
+   * @param showsUsage Adds a last chunk with the token counts, and `usage: null` to each chunk before it.
+   */
+  constructor({ request, requestId }: AnswerContext, created: number, showsUsage = false, emit?: Emit<Chunk>) {
+    super();
+    this.#created = created;
+    this.#showsUsage = showsUsage;
+    this.#emit = emit;
+    this.#model = request.model;
+    this.#custom = customNames(request.tools);
+    // The answer's id contains the request's id, so that support can find one by the other.
+    this.#id = requestId.replace(/^req_/, "chatcmpl-");
+  }
+
+  protected write(event: NeutralEvent): void {
+    switch (event.type) {
+      case "start":
+        this.#id = answerId(event, FORMAT, this.#id);
+        this.#model = event.model;
+        this.#tier = openAITier(event.usage.serviceTier);
+        return;
+      case "finish":
+        return this.#finish(event);
+      // The finish reason shows that the prompt was blocked. The other feedback has no field.
+      case "prompt-feedback":
+        this.#isBlocked ||= event.blockReason !== undefined;
+        return;
+      default:
+        return this.#content(this.#choice(event.candidate ?? 0), event);
+    }
+  }
+
+  protected complete(): object {
+    const choices = [...this.#choices.values()].toSorted((a, b) => a.index - b.index);
+    return {
+      id: this.#id,
+      object: "chat.completion",
+      created: this.#created,
+      model: this.#model,
+      choices: choices.map(({ index, collected }) => collected && choiceOf(index, collected)),
+      usage: this.#usage,
+      ...(this.#tier !== undefined && { service_tier: this.#tier }),
+    };
+  }
+
+  #finish({ endings, usage }: AnswerFinish): void {
+    this.#tier = openAITier(usage.serviceTier) ?? this.#tier;
+    this.#usage = encodeUsage(usage);
+    for (const { candidate, reason } of endings) {
+      const choice = this.#choice(candidate);
+      choice.calls?.endAll(CUT_SHORT.has(reason));
+      if (choice.calls) this.#addCalls(choice, choice.calls);
+      this.#addDetails(choice, choice.reasoning?.takeLast());
+      this.#add(choice, {}, null, this.#isBlocked ? "content_filter" : FINISH_REASON[reason]);
+    }
+    if (this.#showsUsage) this.#emit?.({ ...this.#chunk([]), usage: this.#usage });
+  }
+
+  #content(choice: Choice, event: ContentEvent): void {
+    // The seals follow their reasoning, before anything else, where clients expect the end of the reasoning.
+    if (!REASONING.has(event.type)) this.#addDetails(choice, choice.reasoning?.take());
+    switch (event.type) {
+      case "text-delta":
+        if (event.text !== "" || event.signature)
+          this.#add(choice, { ...(event.text !== "" && { content: event.text }), ...writeExtra(event) });
+        return;
+      case "reasoning-delta":
+        (choice.reasoning ??= new DetailsWriter()).addText(event.text, event.block);
+        if (event.text !== "") this.#add(choice, { reasoning_content: event.text });
+        return;
+      case "refusal-delta":
+        if (event.text !== "") this.#add(choice, { refusal: event.text });
+        return;
+      case "code":
+        return this.#add(choice, { content: fenced(event.code, event.language) });
+      case "code-result":
+        return this.#add(choice, { content: fenced(event.output ?? "", "") });
+      case "tool-call":
+      case "tool-call-start":
+      case "tool-call-delta":
+      case "tool-call-end":
+        return this.#toolCall(choice, event);
+      // Parts that only other formats have are left out.
+      case "provider":
+        return;
+      case "media":
+        return this.#media(choice, event);
+      case "annotation": {
+        if (event.annotation.type === "logprobs") {
+          const content = encodeLogprobs(event.annotation);
+          if (content.length > 0) this.#add(choice, {}, { content, refusal: null });
+          return;
+        }
+        const annotations = sourcesIn(event.annotation).map(urlCitation);
+        if (annotations.length > 0) this.#add(choice, { annotations });
+        return;
+      }
+      case "reasoning-signature":
+        return (choice.reasoning ??= new DetailsWriter()).sign(event);
+      case "redacted-reasoning":
+        return (choice.reasoning ??= new DetailsWriter()).redact(event.data, event.maker);
+      default:
+        event satisfies never;
+    }
+  }
+
+  #toolCall(choice: Choice, event: ToolCallEvent): void {
+    const calls = (choice.calls ??= new CallQueue());
+    switch (event.type) {
+      case "tool-call":
+        calls.begin(event.id, callHead(event, this.#custom));
+        calls.add(event.id, JSON.stringify(event.input));
+        calls.end(event.id, {});
+        break;
+      case "tool-call-start":
+        calls.begin(event.id, callHead(event, this.#custom));
+        break;
+      case "tool-call-delta":
+        calls.add(event.id, event.json);
+        break;
+      case "tool-call-end":
+        calls.end(event.id, event);
+    }
+    this.#addCalls(choice, calls);
+  }
+
+  #media(choice: Choice, { mediaType, data, thought }: Extract<ContentEvent, { type: "media" }>): void {
+    if (thought) return;
+    if (mediaType.startsWith("audio/")) {
+      const id = this.#id.replace(/^chatcmpl-/, "audio_");
+      const expires_at = this.#created + AUDIO_LIFETIME_S;
+      this.#add(choice, { audio: { id, data, transcript: "", expires_at } });
+    } else {
+      const image_url = { url: dataUrl(mediaType, data) };
+      this.#add(choice, { images: [{ type: "image_url", index: choice.images++, image_url }] });
+    }
+  }
+
+  #choice(index: number): Choice {
+    let choice = this.#choices.get(index);
+    if (!choice) {
+      const collected = this.#emit ? undefined : newCollected();
+      choice = { index, begun: false, images: 0, calls: undefined, reasoning: undefined, collected };
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  #addCalls(choice: Choice, calls: CallQueue): void {
+    for (const call of calls.take()) this.#add(choice, { tool_calls: [call] });
+  }
+
+  #addDetails(choice: Choice, reasoning_details: ReasoningDetail[] = []): void {
+    if (reasoning_details.length > 0) this.#add(choice, { reasoning_details });
+  }
+
+  /**
+   * Adds a delta. A stream begins a choice with a chunk that names the role. The content of that chunk is an empty text, or null if a tool
+   * call comes first.
+   */
+  #add(
+    choice: Choice,
+    delta: ChunkDelta,
+    logprobs: ChunkChoice["logprobs"] = null,
+    finish_reason: ChunkChoice["finish_reason"] = null,
+  ): void {
+    const { index, collected } = choice;
+    if (collected) {
+      collect(collected, delta);
+      for (const step of logprobs?.content ?? []) collected.logprobs.push(step);
+      collected.finish = finish_reason;
+      return;
+    }
+    if (!choice.begun) {
+      choice.begun = true;
+      const first: ChunkDelta = { role: "assistant", content: "tool_calls" in delta ? null : "", refusal: null };
+      this.#emit?.(this.#chunk([{ index, delta: first, logprobs: null, finish_reason: null }]));
+    }
+    this.#emit?.(this.#chunk([{ index, delta, logprobs, finish_reason }]));
+  }
+
+  #chunk(choices: ChunkChoice[]): Chunk {
+    return {
+      id: this.#id,
+      object: "chat.completion.chunk",
+      created: this.#created,
+      model: this.#model,
+      ...(this.#tier !== undefined && { service_tier: this.#tier }),
+      choices,
+      ...(this.#showsUsage && { usage: null }),
+    };
+  }
+}
+
+type CallHead = Omit<ToolCallDelta, "index">;
+
+const callHead = (
+  { id, name, ...signed }: Signed & { readonly id: string; readonly name: string },
+  custom: ReadonlySet<string>,
+): CallHead => ({
+  id,
+  ...(custom.has(name)
+    ? { type: "custom", custom: { name, input: "" } }
+    : { type: "function", function: { name, arguments: "" } }),
+  ...writeExtra(signed),
 });
 
-const audioTokens = (counts: readonly ModalityCount[] = []): number =>
-  counts.reduce((sum, { modality, tokens }) => (modality === "audio" ? sum + tokens : sum), 0);
-
-/** Decodes the token counts of an upstream. A count that the upstream left out is absent. */
-export function decodeUsage(usage: LooseUsage): Partial<Usage> {
-  const { prompt_tokens, completion_tokens, total_tokens } = usage;
-  const { prompt_tokens_details: input, completion_tokens_details: output } = usage;
-  const cacheRead = input?.cached_tokens ?? usage.prompt_cache_hit_tokens;
-  const reasoning = output?.reasoning_tokens ?? 0;
-  // Several upstreams leave reasoning out of `completion_tokens`. The neutral count includes it.
-  const leftOut =
-    completion_tokens != null &&
-    (reasoning > completion_tokens || total_tokens === (prompt_tokens ?? 0) + completion_tokens + reasoning);
-  const details = {
-    ...(input?.audio_tokens && { input: [{ modality: "audio", tokens: input.audio_tokens } as const] }),
-    ...(output?.audio_tokens && { output: [{ modality: "audio", tokens: output.audio_tokens } as const] }),
-  };
-  return {
-    ...(prompt_tokens != null && { inputTokens: prompt_tokens }),
-    ...(completion_tokens != null && { outputTokens: completion_tokens + (leftOut ? reasoning : 0) }),
-    ...(cacheRead != null && { cacheReadTokens: cacheRead }),
-    ...(input?.cache_write_tokens != null && { cacheWriteTokens: input.cache_write_tokens }),
-    ...(output?.reasoning_tokens != null && { reasoningTokens: output.reasoning_tokens }),
-    ...(Object.keys(details).length > 0 && { details }),
-  };
+interface QueuedCall {
+  readonly index: number;
+  /** The input of a custom tool is known only when its arguments are complete. */
+  readonly isCustom: boolean;
+  readonly json: string[];
+  /** The pieces of the call that are not written yet. */
+  pending: ToolCallDelta[];
+  ended: boolean;
 }
 
-const utf8 = new TextEncoder();
+/**
+ * The tool calls of one choice, in order. Clients treat a call as complete when the next call begins. Therefore only the first open call
+ * is written, and later calls wait for its end.
+ */
+class CallQueue {
+  readonly #queue: QueuedCall[] = [];
+  readonly #calls: ToolCalls<QueuedCall> = new ToolCalls();
+  #count = 0;
 
-const encodeLogprob = ({ token, logProbability }: Logprob): Omit<TokenLogprob, "top_logprobs"> => ({
-  token,
-  logprob: logProbability,
-  bytes: [...utf8.encode(token)],
-});
+  begin(id: string, head: CallHead): void {
+    const index = this.#count++;
+    const isCustom = head.type === "custom";
+    this.#queue.push(this.#calls.begin(id, { index, isCustom, json: [], pending: [{ index, ...head }], ended: false }));
+  }
 
-export const encodeLogprobs = ({ chosen, top }: Logprobs): TokenLogprob[] =>
-  chosen.map((token, step) => ({ ...encodeLogprob(token), top_logprobs: (top[step] ?? []).map(encodeLogprob) }));
+  add(id: string, json: string): void {
+    this.#add(this.#calls.open(id), json);
+  }
 
-const decodeLogprob = ({ token, logprob }: LooseLogprob): Logprob => ({ token, logProbability: logprob });
+  /** @param signed The signature of the call, if the backend sent it only now. */
+  end(id: string, signed: Signed): void {
+    const call = this.#calls.get(id);
+    const extra = writeExtra(signed);
+    if (extra.extra_content && !call.ended)
+      call.pending.push({ index: call.index, ...(!call.isCustom && { function: { arguments: "" } }), ...extra });
+    this.#end(call, false);
+  }
 
-export function decodeLogprobs({ content }: NonNullable<LooseChoice["logprobs"]>): Annotation | undefined {
-  if (!content?.length) return undefined;
-  const top = content.map((step) => (step.top_logprobs ?? []).map(decodeLogprob));
-  return { type: "logprobs", chosen: content.map(decodeLogprob), top };
+  /** Ends the open calls. Their arguments may be incomplete if the answer was cut short. */
+  endAll(cutShort: boolean): void {
+    for (const call of this.#queue) this.#end(call, cutShort);
+  }
+
+  #end(call: QueuedCall, cutShort: boolean): void {
+    if (call.ended) return;
+    const json = call.json.join("");
+    const input = cutShort ? this.#calls.find(json) : this.#calls.parse(json);
+    if (call.isCustom) {
+      const text = input?.["input"];
+      call.pending.push({ index: call.index, custom: { input: typeof text === "string" ? text : json } });
+      call.ended = true;
+      return;
+    }
+    // Clients parse the arguments as JSON, and an empty text is not JSON.
+    if (json.trim() === "") this.#add(call, "{}");
+    call.ended = true;
+  }
+
+  #add({ index, isCustom, json, pending }: QueuedCall, piece: string): void {
+    if (piece === "") return;
+    json.push(piece);
+    if (!isCustom) pending.push({ index, function: { arguments: piece } });
+  }
+
+  /** Takes the pieces that may be written now. */
+  take(): ToolCallDelta[] {
+    const deltas: ToolCallDelta[] = [];
+    for (let call = this.#queue[0]; call; call = this.#queue[0]) {
+      for (const delta of call.pending) deltas.push(delta);
+      call.pending = [];
+      if (!call.ended) break;
+      this.#queue.shift();
+    }
+    return deltas;
+  }
 }
 
-/** Returns the sources on the web that an annotation names. */
-export function encodeSources(annotation: Annotation): UrlCitation[] {
-  if (annotation.type === "citations") return annotation.citations.flatMap(({ uri }) => urlCitation(uri, uri));
-  if (annotation.type !== "grounding") return [];
-  return (annotation.chunks ?? []).flatMap(({ uri, title }) => urlCitation(uri, title));
-}
-
-function urlCitation(url: string | undefined, title: string | undefined): UrlCitation[] {
-  if (url === undefined) return [];
-  return [{ type: "url_citation", url_citation: { start_index: 0, end_index: 0, url, title: title ?? url } }];
-}
-
-export function decodeSources(annotations: NonNullable<LooseMessage["annotations"]>): Annotation | undefined {
-  const chunks = annotations.flatMap(({ url_citation }) => {
-    const { url, title } = url_citation ?? {};
-    return url ? [{ uri: url, ...(title && { title }) }] : [];
-  });
-  return chunks.length > 0 ? { type: "grounding", chunks } : undefined;
-}
-
-interface CollectedChoice {
+/** The content of a choice that is being collected. */
+interface Collected {
   readonly content: string[];
   readonly refusal: string[];
   readonly reasoning: string[];
@@ -153,53 +385,18 @@ interface CollectedChoice {
   finish: WireFinish | null;
 }
 
-/** Collects the chunks of a stream into the complete answer, so that a complete and a streamed answer always agree. */
-export class ChunkCollector {
-  readonly #choices: Map<number, CollectedChoice> = new Map();
-  #last: Chunk | undefined;
-  #usage: CompletionUsage | null = null;
+const newCollected = (): Collected => ({
+  content: [],
+  refusal: [],
+  reasoning: [],
+  details: [],
+  calls: [],
+  logprobs: [],
+  media: {},
+  finish: null,
+});
 
-  add(chunk: Chunk): void {
-    this.#last = chunk;
-    if (chunk.usage) this.#usage = chunk.usage;
-    for (const { index, delta, logprobs, finish_reason } of chunk.choices) {
-      let choice = this.#choices.get(index);
-      if (!choice) {
-        choice = {
-          content: [],
-          refusal: [],
-          reasoning: [],
-          details: [],
-          calls: [],
-          logprobs: [],
-          media: {},
-          finish: null,
-        };
-        this.#choices.set(index, choice);
-      }
-      collectDelta(choice, delta);
-      for (const step of logprobs?.content ?? []) choice.logprobs.push(step);
-      choice.finish = finish_reason ?? choice.finish;
-    }
-  }
-
-  get body(): object {
-    if (!this.#last) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-    const { id, created, model, service_tier } = this.#last;
-    const choices = [...this.#choices]
-      .toSorted(([a], [b]) => a - b)
-      .map(([index, choice]) => ({
-        index,
-        message: messageOf(choice),
-        logprobs: choice.logprobs.length > 0 ? { content: choice.logprobs, refusal: null } : null,
-        finish_reason: choice.finish,
-      }));
-    const tier = service_tier === undefined ? {} : { service_tier };
-    return { id, object: "chat.completion", created, model, choices, usage: this.#usage, ...tier };
-  }
-}
-
-function collectDelta(choice: CollectedChoice, delta: ChunkDelta): void {
+function collect(choice: Collected, delta: ChunkDelta): void {
   const { content, refusal, reasoning, calls, media } = choice;
   if (delta.content) content.push(delta.content);
   if (delta.refusal) refusal.push(delta.refusal);
@@ -221,7 +418,14 @@ function collectDelta(choice: CollectedChoice, delta: ChunkDelta): void {
   if (delta.audio) media.audio = { ...delta.audio, data: (media.audio?.data ?? "") + delta.audio.data };
 }
 
-function messageOf({ content, refusal, reasoning, details, calls, media }: CollectedChoice): object {
+const choiceOf = (index: number, choice: Collected): object => ({
+  index,
+  message: messageOf(choice),
+  logprobs: choice.logprobs.length > 0 ? { content: choice.logprobs, refusal: null } : null,
+  finish_reason: choice.finish,
+});
+
+function messageOf({ content, refusal, reasoning, details, calls, media }: Collected): object {
   const text = content.join("");
   const hasOther = calls.length > 0 || refusal.length > 0 || media.audio !== undefined || media.images !== undefined;
   return {
@@ -240,3 +444,28 @@ function messageOf({ content, refusal, reasoning, details, calls, media }: Colle
     ...media,
   };
 }
+
+const encodeUsage = ({ inputTokens, outputTokens, details, ...usage }: Usage): CompletionUsage => ({
+  prompt_tokens: inputTokens,
+  completion_tokens: outputTokens,
+  total_tokens: inputTokens + outputTokens,
+  prompt_tokens_details: {
+    cached_tokens: usage.cacheReadTokens,
+    audio_tokens: audioTokens(details?.input),
+    ...(usage.cacheWriteTokens > 0 && { cache_write_tokens: usage.cacheWriteTokens }),
+  },
+  completion_tokens_details: {
+    reasoning_tokens: usage.reasoningTokens,
+    audio_tokens: audioTokens(details?.output),
+    accepted_prediction_tokens: 0,
+    rejected_prediction_tokens: 0,
+  },
+});
+
+const audioTokens = (counts: readonly ModalityCount[] = []): number =>
+  counts.reduce((sum, { modality, tokens }) => (modality === "audio" ? sum + tokens : sum), 0);
+
+const urlCitation = ({ url, title }: { readonly url: string; readonly title: string }): UrlCitation => ({
+  type: "url_citation",
+  url_citation: { start_index: 0, end_index: 0, url, title },
+});

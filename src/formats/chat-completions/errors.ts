@@ -25,8 +25,8 @@ export function errorIn(answer: unknown, isNamed: boolean): unknown {
   const chunk: unknown = Array.isArray(answer) ? answer[0] : answer;
   if (!isJsonObject(chunk)) return isNamed ? chunk : undefined;
   const { error, choices, object, type, message, code, errors, base_resp: status } = chunk;
-  const inChoice = Array.isArray(choices) && choices.find((choice) => isJsonObject(choice) && choice["error"] != null);
-  const found = error ?? (isJsonObject(inChoice) ? inChoice["error"] : undefined);
+  let found = error;
+  if (Array.isArray(choices)) for (const choice of choices) found ??= isJsonObject(choice) ? choice["error"] : null;
   if (found != null) return found;
   if (Array.isArray(errors) && errors.length > 0) return errors[0];
   // MiniMax answers with a status of its own; 0 is success.

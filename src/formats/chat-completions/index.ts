@@ -6,18 +6,16 @@ import type { JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ChatCodec, CodecOptions, EndpointOf, Format } from "../format.ts";
-import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
+import { isModelAddress, modelNamed } from "../shared/answer.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
-import { ChunkCollector } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
-import { overlaidRequest } from "./request.native.ts";
-import { decodeRequest, encodeRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
-import { ChunkEncoder, CompletionStream } from "./stream.ts";
+import { completeAnswer, CompletionStream } from "./stream.ts";
 
 /** Returns the format with its endpoints. Its list of models also serves the callers of formats that have no such list. */
 export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
@@ -44,10 +42,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
       return decodeRequest(body, limits.defaultMaxOutputTokens, json);
     },
     conversionsOfEvent,
-    complete(answer) {
-      const encoder = new ChunkEncoder(answer, nowInSeconds(), true);
-      return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new ChunkCollector());
-    },
+    complete: (answer) => completeAnswer(answer, nowInSeconds()),
     stream: (answer) => new CompletionStream(answer, nowInSeconds()),
   };
 

@@ -19,14 +19,22 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, fileSource, splitDataUrl } from "../shared/data-url.ts";
-import { detailIn } from "../shared/schema.ts";
+import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
-import { isGoogles, NO_SIGNATURE, readExtra, writeExtra } from "./answer.signature.ts";
-import { demandsSignatures, historyOf, isGemini } from "./request.models.ts";
-import { decodeReasoning, ReturnedReasoning } from "./request.reasoning.ts";
-import { recordBudget, thinkingText } from "./schema.reasoning.ts";
+import {
+  decodeReasoning,
+  demandsSignatures,
+  historyOf,
+  isGemini,
+  isGoogles,
+  NO_SIGNATURE,
+  readExtra,
+  recordBudget,
+  ReturnedReasoning,
+  thinkingText,
+  writeExtra,
+} from "./reasoning.ts";
 import {
   type AssistantContent,
   type AssistantMessage,

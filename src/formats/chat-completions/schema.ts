@@ -33,6 +33,9 @@ import {
 /** The name of the format in `native` requests, answers and parts of the neutral model. */
 export const FORMAT = "chat-completions";
 
+/** The data of the frame that ends a stream. */
+export const DONE = "[DONE]";
+
 /** Any JSON object. Its values need no check, because the body comes from `JSON.parse`. */
 export const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
 

@@ -3,8 +3,7 @@
 import * as v from "valibot";
 import { choice, object, textOr } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
-import { splitDataUrl } from "../shared/data-url.ts";
-import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
+import { splitDataUrl, unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
 import { ExtraContent, jsonObject, ReasoningDetail } from "./schema.ts";
 
 const maybeText = v.nullish(v.string());

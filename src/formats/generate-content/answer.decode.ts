@@ -1,25 +1,20 @@
 /** Decodes an upstream's answer in this format (spec 2.9), complete or in chunks, into native events with neutral events inside. */
 
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, ContentEvent, FinishEvent, FinishReason, NativeEvent } from "../../kinds/chat/event.ts";
+import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../kinds/chat/event.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import type { AnswerDecoder } from "../format.ts";
 import { isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { addEvent, collected, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { annotationsOf } from "./answer.annotations.ts";
-import { decodeFeedback, decodeUsage } from "./answer.ts";
+import { addEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { annotationsOf, decodeFeedback, decodeUsage } from "./answer.metadata.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
 import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer, UsageMetadata } from "./schema.answer.ts";
 import { BLOCKED_FINISH, FORMAT, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
 
-type DecodedEvent = NativeEvent["events"][number];
-
 /** Decodes one answer. */
-export class GenerateContentDecoder implements AnswerDecoder {
-  readonly #limits: JsonLimits | undefined;
+export class GenerateContentDecoder extends NativeDecoder {
   readonly #arguments: AnsweredArguments;
   #hasStarted = false;
   /** The beginning of the ids that are invented for calls. */
@@ -31,45 +26,49 @@ export class GenerateContentDecoder implements AnswerDecoder {
   readonly #ended: Set<number> = new Set();
   /** The candidates that call tools. */
   readonly #callers: Set<number> = new Set();
-  readonly #unsupported: Set<string> = new Set();
 
   constructor(limits?: JsonLimits) {
-    this.#limits = limits;
+    super(FORMAT, limits);
     this.#arguments = new AnsweredArguments(limits);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     // Some gateways end the stream as another format does. The official clients cannot read that frame.
     if (data.trim() === "[DONE]") return [];
-    const parsed = parseAnswer(data, this.#limits);
-    return this.#chunks(parsed, event).map((chunk) => this.#framed(chunk, Array.isArray(parsed) ? undefined : data));
-  }
-
-  end(): void {
-    if (!this.#isComplete()) throw upstreamFailed("The model backend's answer broke off.");
-  }
-
-  /** Decodes a complete answer, or a stream that came as one JSON array. */
-  answer(body: string): ChatEvent[] {
-    const parsed = parseAnswer(body, this.#limits);
-    const chunks = this.#chunks(parsed);
-    const events: ChatEvent[] = Array.isArray(parsed)
-      ? chunks.map((chunk) => this.#framed(chunk))
-      : chunks.map((chunk) => ({ type: "native", format: FORMAT, body, ...this.#meaningOf(chunk) }));
-    if (!this.#isComplete()) throw upstreamFailed("The model backend's answer has no end.");
-    return events;
+    const parsed = parseAnswer(data, this.limits);
+    return this.#chunks(parsed, event).map((chunk) => this.#chunk(chunk, Array.isArray(parsed) ? undefined : data));
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.#limits, ({ usageMetadata }) => usageMetadata, UsageMetadata, decodeUsage);
+    return lostUsage(text, this.limits, ({ usageMetadata }) => usageMetadata, UsageMetadata, decodeUsage);
   }
 
-  #framed(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {
-    return { type: "native", format: FORMAT, frames: [{ data }], ...this.#meaningOf(chunk) };
+  protected isComplete(): boolean {
+    if (this.#ended.size === 0) return false;
+    for (const index of this.#begun) if (!this.#ended.has(index)) return false;
+    return true;
   }
 
-  #isComplete(): boolean {
-    return this.#ended.size > 0 && [...this.#begun].every((index) => this.#ended.has(index));
+  /** Decodes a complete answer, or a stream that came as one JSON array. */
+  protected override answered(wire: unknown, body: string): ChatEvent[] {
+    const events = Array.isArray(wire)
+      ? this.#chunks(wire).map((chunk) => this.#chunk(chunk))
+      : super.answered(wire, body);
+    if (!this.isComplete()) throw upstreamFailed("The model backend's answer has no end.");
+    return events;
+  }
+
+  protected whole(wire: unknown): void {
+    for (const chunk of this.#chunks(wire)) this.#read(chunk);
+  }
+
+  protected unsupportedIn(wire: unknown): readonly string[] {
+    return unsupportedInAnswer(wire, this.reported);
+  }
+
+  #chunk(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {
+    this.#read(chunk);
+    return this.framed({ data }, () => this.unsupportedIn(chunk));
   }
 
   /**
@@ -88,29 +87,21 @@ export class GenerateContentDecoder implements AnswerDecoder {
     return chunks;
   }
 
-  #meaningOf(chunk: GenerateContentResponse): Pick<NativeEvent, "events" | "unsupported"> {
-    return {
-      events: collected(this.#events(chunk)),
-      unsupported: () => unsupportedInAnswer(chunk, this.#unsupported),
-    };
-  }
-
-  *#events(chunk: GenerateContentResponse): Generator<DecodedEvent> {
+  #read(chunk: GenerateContentResponse): void {
     const { responseId: id, modelVersion: model, promptFeedback, usageMetadata } = chunk;
     if (!this.#hasStarted) {
       this.#hasStarted = true;
       this.#idOfCalls = `call_${id || crypto.randomUUID().replaceAll("-", "")}`;
-      yield { type: "start", ...given({ id, model }) };
+      this.add({ type: "start", ...given({ id, model }) });
     }
     let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
-    if (promptFeedback) yield { type: "prompt-feedback", ...decodeFeedback(promptFeedback) };
+    if (promptFeedback) this.add({ type: "prompt-feedback", ...decodeFeedback(promptFeedback) });
     const candidates = chunk.candidates ?? [];
     for (const { content, index, ...notes } of candidates) {
       const at = index ?? 0;
       this.#begun.add(at);
-      for (const part of content?.parts ?? [])
-        for (const event of this.#partEvents(part, at)) yield at === 0 ? event : { ...event, candidate: at };
-      for (const annotation of annotationsOf(notes)) yield { type: "annotation", annotation, ...candidateOf(at) };
+      for (const part of content?.parts ?? []) this.#part(part, at);
+      for (const annotation of annotationsOf(notes)) this.#tell({ type: "annotation", annotation }, at);
     }
     // Finish the candidates after the content of all. The first finish event has the token counts of all candidates.
     for (const { finishReason, index } of candidates) {
@@ -119,21 +110,26 @@ export class GenerateContentDecoder implements AnswerDecoder {
       const reason = readFinishReason(finishReason);
       const at = index ?? 0;
       const isCall = reason === "stop" && this.#callers.has(at);
-      yield this.#finish(at, isCall ? "tool-calls" : reason, usage);
+      this.#finish(at, isCall ? "tool-calls" : reason, usage);
       usage = undefined;
     }
     const blockReason = promptFeedback?.blockReason;
     if (blockReason != null && this.#ended.size === 0)
-      yield this.#finish(0, BLOCKED_FINISH[readBlockReason(blockReason)], usage);
-    else if (usage) yield { type: "usage", usage };
+      this.#finish(0, BLOCKED_FINISH[readBlockReason(blockReason)], usage);
+    else if (usage) this.add({ type: "usage", usage });
   }
 
-  #finish(at: number, reason: FinishReason, usage: Partial<Usage> | undefined): FinishEvent {
+  #finish(at: number, reason: FinishReason, usage: Partial<Usage> | undefined): void {
     this.#ended.add(at);
-    return { type: "finish", ...candidateOf(at), reason, ...(usage && { usage }) };
+    this.add({ type: "finish", ...(at !== 0 && { candidate: at }), reason, ...(usage && { usage }) });
   }
 
-  #partEvents(part: AnswerPart, candidate: number): ContentEvent[] {
+  /** Adds an event of a candidate. */
+  #tell(event: ContentEvent, candidate: number): void {
+    this.add(candidate === 0 ? event : { ...event, candidate });
+  }
+
+  #part(part: AnswerPart, candidate: number): void {
     const { text, inlineData, functionCall, thought, thoughtSignature } = part;
     // An empty text is no signature.
     const seal = thoughtSignature ? { signature: thoughtSignature, maker: FORMAT } : undefined;
@@ -142,25 +138,25 @@ export class GenerateContentDecoder implements AnswerDecoder {
       const { name, args, partialArgs, willContinue } = functionCall;
       // Only callers of this format ask for arguments in pieces.
       if (!name || willContinue || (args == null && partialArgs != null))
-        return [{ type: "provider", format: FORMAT, value: part }];
+        return this.#tell({ type: "provider", format: FORMAT, value: part }, candidate);
       const input = typeof args === "string" ? this.#arguments.parse(args) : (args ?? {});
       const id = this.#idOf(functionCall.id, `${candidate} ${name} ${JSON.stringify(input)}`);
-      return id === undefined ? [] : [{ type: "tool-call", id, name, input, ...seal }];
+      if (id !== undefined) this.#tell({ type: "tool-call", id, name, input, ...seal }, candidate);
+      return;
     }
     if (inlineData) {
       const { mimeType, data } = inlineData;
-      return [{ type: "media", mediaType: mimeType, data, ...(thought && { thought }), ...seal }];
+      return this.#tell({ type: "media", mediaType: mimeType, data, ...(thought && { thought }), ...seal }, candidate);
     }
     const code = decodeCode(part);
-    if (code) return [{ ...code, ...seal }];
+    if (code) return this.#tell({ ...code, ...seal }, candidate);
     if (thought) {
-      const events: ContentEvent[] = text ? [{ type: "reasoning-delta", text }] : [];
-      if (seal) events.push({ type: "reasoning-signature", ...seal });
-      return events;
-    }
-    if (text || seal) return [{ type: "text-delta", text: text ?? "", ...seal }];
+      if (text) this.#tell({ type: "reasoning-delta", text }, candidate);
+      if (seal) this.#tell({ type: "reasoning-signature", ...seal }, candidate);
+    } else if (text || seal) this.#tell({ type: "text-delta", text: text ?? "", ...seal }, candidate);
     // Pass on a part of an unknown kind.
-    return text == null && Object.keys(part).length > 0 ? [{ type: "provider", format: FORMAT, value: part }] : [];
+    else if (text == null && Object.keys(part).length > 0)
+      this.#tell({ type: "provider", format: FORMAT, value: part }, candidate);
   }
 
   /**
@@ -176,5 +172,3 @@ export class GenerateContentDecoder implements AnswerDecoder {
     return id;
   }
 }
-
-const candidateOf = (index: number): { candidate?: number } => (index === 0 ? {} : { candidate: index });

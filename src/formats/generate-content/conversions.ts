@@ -19,10 +19,9 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
+import { controlOf, encodeThinking } from "./reasoning.ts";
 import { isSayable } from "./request.contents.ts";
-import { controlOf, encodeThinking } from "./request.thinking.ts";
-import { sayableChoice } from "./request.tools.ts";
-import { int32, isSettable } from "./request.ts";
+import { int32, isSettable, sayableChoice } from "./request.ts";
 import { MAX_CANDIDATES, MAX_STOP_SEQUENCES } from "./schema.config.ts";
 import type { GenerateContentRequest } from "./schema.ts";
 import { FORMAT } from "./schema.wire.ts";

@@ -22,20 +22,34 @@ import type {
   Query,
   QueryEndpoint,
 } from "../format.ts";
-import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
+import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
-import { decodeEmbedAnswer, embedCollector } from "./answer.embed.ts";
 import { conversionsOf, conversionsOfEvent, removedFrom } from "./conversions.ts";
+import {
+  decodeEmbedAnswer,
+  decodeEmbedRequest,
+  embedCollector,
+  embedConversionsOf,
+  encodeEmbedRequest,
+  maxEmbedInputs,
+} from "./embed.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
-import { methodIn, modelIn, pathOf, resourceOf } from "./request.address.ts";
-import { decodeEmbedRequest, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./request.embed.ts";
-import { withOwnSeals } from "./request.seals.ts";
-import { budgetInLimit, controlOf } from "./request.thinking.ts";
-import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
+import { budgetInLimit, controlOf, withOwnSeals } from "./reasoning.ts";
+import {
+  decodeRequest,
+  encodeRequest,
+  type GenerateContentNative,
+  inCamelCase,
+  methodIn,
+  modelIn,
+  pathOf,
+  resourceOf,
+  validRequest,
+} from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
-import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
+import { completeAnswer, GenerateContentStream } from "./stream.ts";
 
 export const TELEMETRY: TelemetryNames = { provider: "gcp.gen_ai", operations: { chat: "generate_content" } };
 
@@ -85,10 +99,7 @@ function methodEndpoints(collection: string): Endpoint[] {
     kind: chat,
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
-    complete(answer: AnswerContext) {
-      const encoder = new GenerateContentEncoder(answer);
-      return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new JoinedChunks());
-    },
+    complete: completeAnswer,
     stream(answer: AnswerContext) {
       // The cast is safe: `decode` made this request, with a `native` part of this format.
       const { framing } = answer.request.native as GenerateContentNative;

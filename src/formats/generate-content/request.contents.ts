@@ -16,7 +16,7 @@ import { inStandardAlphabet, textOfBase64 } from "../../media/base64.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";
-import { isPlaceholder } from "./request.seals.ts";
+import { isPlaceholder } from "./reasoning.ts";
 import type { AnswerPart } from "./schema.answer.ts";
 import { inlineKind, isPlainText, type MediaKind, mediaKind, promisedType } from "./schema.config.ts";
 import {

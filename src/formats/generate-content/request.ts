@@ -1,23 +1,34 @@
-/** Converts the generate-content request (spec 2.8) to the neutral request and back. */
+/** Converts the generate-content request (spec 2.8) to the neutral request and back, with its tools and its address (spec 4). */
 
 import { GatewayError } from "../../errors.ts";
 import { assertValid, type FieldPath, unknownIn } from "../../http/validation.ts";
 import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type {
   ChatRequest,
+  FunctionTool,
   NativeRequest,
   ResponseFormat,
   SafetySetting,
   Speech,
   TextPart,
+  Tool,
+  ToolChoice,
   WireObject,
 } from "../../kinds/chat/request.ts";
+import type { JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
+import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
+import { CODE_TOOL, isWebSearch } from "../shared/tools.ts";
+import {
+  controlOf,
+  decodeThinking,
+  demandsSignatures,
+  encodeThinking,
+  isUnsupportedLevel,
+  withPlaceholders,
+} from "./reasoning.ts";
 import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
-import { demandsSignatures, withPlaceholders } from "./request.seals.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
-import { controlOf, decodeThinking, encodeThinking, isUnsupportedLevel } from "./request.thinking.ts";
-import { decodeCalling, decodeTools, encodeCalling, encodeTools, sayableChoice } from "./request.tools.ts";
 import {
   type GenerationConfig,
   isImageType,
@@ -29,7 +40,15 @@ import {
   type VoiceConfig,
 } from "./schema.config.ts";
 import { toJsonSchema, withTypeNames } from "./schema.openapi.ts";
-import { CountTokensRequest, GenerateContentRequest, unsupportedIn, type RequestSafety } from "./schema.ts";
+import {
+  CountTokensRequest,
+  type FunctionCallingConfig,
+  type FunctionDeclaration,
+  GenerateContentRequest,
+  type RequestSafety,
+  type RequestTool,
+  unsupportedIn,
+} from "./schema.ts";
 import {
   FORMAT,
   given,
@@ -301,3 +320,122 @@ const encodeSpeech = ({ language, voice, speakers }: Speech): SpeechConfig =>
       })),
     },
   });
+
+/** Decodes the tools. Each field of a wire tool becomes a neutral tool. A tool that is unknown here is passed on for the backend. */
+function decodeTools(wireTools: readonly RequestTool[]): Tool[] {
+  const tools: Tool[] = [];
+  for (const wireTool of wireTools)
+    for (const [kind, value] of Object.entries<unknown>(wireTool)) {
+      if (value === null) continue;
+      if (kind === "functionDeclarations")
+        for (const declaration of wireTool.functionDeclarations ?? []) tools.push(decodeFunction(declaration));
+      else if (kind === "codeExecution") tools.push({ type: "code-execution" });
+      else tools.push({ type: "provider", format: FORMAT, definition: Object.fromEntries([[kind, value]]) });
+    }
+  return tools;
+}
+
+/** Encodes the tools. Consecutive functions share one wire tool, so that all tools keep their order. */
+function encodeTools(tools: readonly Tool[]): RequestTool[] {
+  const encoded: RequestTool[] = [];
+  let functions: FunctionDeclaration[] | undefined;
+  for (const tool of tools) {
+    if (tool.type === "function") {
+      if (!functions) encoded.push({ functionDeclarations: (functions = []) });
+      const { name, description, inputSchema } = tool;
+      functions.push({ name, ...given({ description }), parametersJsonSchema: inputSchema });
+      continue;
+    }
+    functions = undefined;
+    if (tool.type === "code-execution") encoded.push({ codeExecution: {} });
+    else if (isWebSearch(tool)) encoded.push({ googleSearch: {} });
+    // Leave out tools of other formats.
+    else if (tool.format === FORMAT) encoded.push(tool.definition);
+  }
+  return encoded;
+}
+
+const NO_PARAMETERS: JsonObject = { type: "object", properties: {} };
+
+function decodeFunction({ name, description, parameters, parametersJsonSchema }: FunctionDeclaration): FunctionTool {
+  const inputSchema =
+    parameters == null ? withTypeNames(parametersJsonSchema ?? NO_PARAMETERS) : toJsonSchema(parameters);
+  return { type: "function", name, ...given({ description }), inputSchema };
+}
+
+function decodeCalling({ mode, allowedFunctionNames }: FunctionCallingConfig): ToolChoice | undefined {
+  const names = allowedFunctionNames ?? [];
+  const [only, ...others] = names;
+  // The format cannot forbid parallel calls.
+  const parallel = true;
+  if (mode == null || mode === "MODE_UNSPECIFIED") return undefined;
+  if (mode === "NONE") return { type: "none" };
+  if (mode === "ANY" && only !== undefined && others.length === 0) return { type: "tool", name: only, parallel };
+  return { type: mode === "ANY" ? "required" : "auto", parallel, ...(names.length > 0 && { names }) };
+}
+
+function encodeCalling(choice: ToolChoice): FunctionCallingConfig {
+  if (choice.type === "none") return { mode: "NONE" };
+  if (choice.type === "tool") return { mode: "ANY", allowedFunctionNames: [choice.name] };
+  const names = choice.names ?? [];
+  if (names.length === 0) return { mode: choice.type === "required" ? "ANY" : "AUTO" };
+  return { mode: choice.type === "required" ? "ANY" : "VALIDATED", allowedFunctionNames: [...names] };
+}
+
+/**
+ * Returns the tool choice with only the names of functions, because the format refuses others, and adds the fields that the choice loses.
+ * Undefined if no choice is left.
+ */
+export function sayableChoice(
+  { tools, toolChoice }: ChatRequest,
+  fields: ConvertedFields = new Set(),
+): ToolChoice | undefined {
+  // These two stand beside any tools, also none.
+  if (!toolChoice || toolChoice.type === "none" || (toolChoice.type === "auto" && !toolChoice.names)) return toolChoice;
+  const functions = new Set<string>();
+  // The other tools that are offered: the model may use them, and nothing can make it.
+  const others = new Set<string | undefined>();
+  for (const tool of tools)
+    if (tool.type === "function") functions.add(tool.name);
+    else if (tool.type === "code-execution") others.add(CODE_TOOL);
+    else if (tool.format === FORMAT || isWebSearch(tool)) others.add(tool.name);
+  if (toolChoice.type === "tool" || toolChoice.type === "required") {
+    const names = toolChoice.type === "tool" ? [toolChoice.name] : (toolChoice.names ?? [...functions, ...others]);
+    const isAmong = (offered: ReadonlySet<string | undefined>): boolean => names.some((name) => offered.has(name));
+    if (!isAmong(functions) && isAmong(others)) return void fields.add("toolChoice");
+  }
+  return choiceAmong(toolChoice, functions, functions.size + others.size > 0, fields);
+}
+
+const TUNED = "tunedModels/";
+
+/** Replaces a percent-encoded colon before the method with a plain colon. */
+const withColon = (wildcardPath: string): string => wildcardPath.replace(/%3A(?=[A-Za-z]+$)/i, ":");
+
+/** Returns the method at the end of an address: the text after its last colon. Undefined if no colon follows the last slash. */
+export function methodIn(wildcardPath: string): string | undefined {
+  const address = withColon(wildcardPath);
+  const colon = address.lastIndexOf(":");
+  return colon > address.lastIndexOf("/") ? address.slice(colon + 1) : undefined;
+}
+
+/** Returns the model's id: the text before the last colon of an address. The id may have slashes and colons (spec 4, note 4). */
+export function modelIn(wildcardPath: string, isTuned: boolean): string {
+  const prefix = isTuned ? TUNED : "models/";
+  const address = withColon(wildcardPath);
+  let id: string;
+  try {
+    id = decodeURIComponent(address.slice(0, address.lastIndexOf(":")));
+  } catch {
+    throw new GatewayError("invalid_request", "model: must be percent-encoded UTF-8", { path: ["model"] });
+  }
+  const name = id.startsWith(prefix) ? id.slice(prefix.length) : id;
+  if (name === "") throw new GatewayError("invalid_request", "model: must not be empty", { path: ["model"] });
+  return isTuned ? prefix + name : name;
+}
+
+/** Returns the name of a model as a resource: `models/gemini-2.5-flash`. */
+export const resourceOf = (model: string): string => (model.startsWith(TUNED) ? model : `models/${model}`);
+
+/** Returns a model's path. Slashes in the model's name are part of the path; other characters are percent-encoded. */
+export const pathOf = (model: string): string => `/${resourceOf(model).split("/").map(encodeURIComponent).join("/")}`;

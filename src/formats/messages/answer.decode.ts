@@ -1,16 +1,17 @@
 /** Decodes an upstream's answer in this format (spec 2.7, 6.1), complete or in frames, into native events with neutral events inside. */
 
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, ContentEvent, NativeEvent } from "../../kinds/chat/event.ts";
-import { type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
-import type { AnswerDecoder } from "../format.ts";
+import type { ChatEvent, FinishReason } from "../../kinds/chat/event.ts";
+import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { collected, HeldBack, lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
-import { decodeStopReason, decodeUsage } from "./answer.ts";
+import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { FORMAT } from "./schema.ts";
 import {
+  CACHE_WRITES,
   knownBlock,
+  TOOL_USES,
   unsupportedInAnswer,
   unsupportedInFrame,
   UPSTREAM_FRAMES,
@@ -21,8 +22,6 @@ import {
   type UpstreamFrameType,
   UpstreamUsage,
 } from "./schema.upstream.ts";
-
-type NeutralEvent = NativeEvent["events"][number];
 
 /** A content block that has begun and not ended. */
 interface DecodedBlock {
@@ -44,80 +43,70 @@ const NO_DATA = /^\s*(?:\[DONE\]\s*)?$/;
 const BLOCK_CHARS = 64;
 
 /** Decodes one answer. Throws `backend_failed` for frames, blocks or arguments that the format does not allow. */
-export class MessagesAnswerDecoder implements AnswerDecoder {
-  readonly #limits: JsonLimits | undefined;
+export class MessagesDecoder extends NativeDecoder {
   readonly #arguments: AnsweredArguments;
   readonly #blocks: Map<number, DecodedBlock> = new Map();
-  readonly #heldBack = new HeldBack();
   /** The length of the answer's text so far, in bytes. */
   #textBytes = 0;
   /** The latest value of each token count. A later report with only some counts keeps the others. */
   #usage: UpstreamUsage = {};
-  /** The unsupported fields that were already reported. */
-  readonly #unsupported: Set<string> = new Set();
   #started = false;
   #finished = false;
   #stopped = false;
 
   constructor(limits?: JsonLimits) {
-    this.#limits = limits;
+    super(FORMAT, limits);
     this.#arguments = new AnsweredArguments(limits);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     // Some upstreams send the last frame of chat completions, or frames without data. Nothing belongs to an answer after its end.
     if (this.#stopped || (!data.startsWith("{") && NO_DATA.test(data))) return [];
-    const wire = parseAnswerObject(data, this.#limits);
+    const wire = parseAnswerObject(data, this.limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];
     if (isError(wire, event)) throw decodeUpstreamError(undefined, wire);
-    if (type === "message") return this.#whole(wire, data);
+    if (type === "message") {
+      // The answer of an upstream that does not stream, or a repetition of the streamed answer.
+      if (this.#started || !Array.isArray(wire["content"])) return [];
+      return this.answer(data);
+    }
+    this.#read(type, wire, data.length);
     // Add the event's name if the upstream left it out: clients rely on it.
-    const frames = [{ event: event ?? type, data }];
-    const events = this.#read(type, wire, data.length);
-    const unsupported = (): string[] => unsupportedInFrame(type)(wire, this.#unsupported);
-    return [{ type: "native", format: FORMAT, frames, events, unsupported }];
-  }
-
-  /** Reads a whole message in a stream: the answer of an upstream that does not stream, or a repetition of what was streamed. */
-  #whole(wire: JsonObject, data: string): ChatEvent[] {
-    if (this.#started || !Array.isArray(wire["content"])) return [];
-    this.#stopped = true;
-    return this.answer(data);
-  }
-
-  end(): void {
-    // Some upstreams leave out `message_stop`. An answer with a stop reason is complete.
-    if (!this.#stopped && !this.#finished) throw upstreamFailed("The model backend's answer broke off.");
-  }
-
-  answer(body: string): ChatEvent[] {
-    const wire = parseAnswerObject(body, this.#limits);
-    if (isError(wire)) throw decodeUpstreamError(undefined, wire);
-    if (!isValid(UpstreamAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
-    const events = collected(this.#complete(wire));
-    const unsupported = (): string[] => unsupportedInAnswer(wire, this.#unsupported);
-    return [{ type: "native", format: FORMAT, body, events, unsupported }];
+    return [this.framed({ event: event ?? type, data }, () => unsupportedInFrame(type)(wire, this.reported))];
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.#limits, ({ usage }) => usage, UpstreamUsage, decodeUsage);
+    return lostUsage(text, this.limits, ({ usage }) => usage, UpstreamUsage, decodeUsage);
   }
 
-  *#complete({ content, stop_reason, stop_sequence, ...begun }: UpstreamAnswer): Generator<NeutralEvent> {
-    yield this.#start(begun);
-    for (const [index, block] of content.entries()) {
-      yield* this.#begin(index, block, 0);
-      yield* this.#end(index);
+  protected isComplete(): boolean {
+    // Some upstreams leave out `message_stop`. An answer with a stop reason is complete.
+    return this.#stopped || this.#finished;
+  }
+
+  protected whole(wire: unknown): void {
+    if (!isJsonObject(wire)) throw upstreamFailed("The model backend's answer is no JSON object.");
+    if (isError(wire)) throw decodeUpstreamError(undefined, wire);
+    if (!isValid(UpstreamAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    this.#start(wire);
+    for (const [index, block] of wire.content.entries()) {
+      this.#begin(index, block, 0);
+      this.#end(index);
     }
-    yield this.#finish(stop_reason ?? "end_turn", stop_sequence);
+    this.#finish(wire.stop_reason ?? "end_turn", wire.stop_sequence);
+    this.#stopped = true;
+  }
+
+  protected unsupportedIn(wire: unknown): readonly string[] {
+    return unsupportedInAnswer(wire, this.reported);
   }
 
   /** @param chars The length of the frame's data. */
-  #read(type: string, wire: JsonObject, chars: number): NeutralEvent[] {
+  #read(type: string, wire: JsonObject, chars: number): void {
     switch (type) {
       case "message_start":
-        return [this.#start(this.#valid(type, wire).message)];
+        return this.#start(this.#valid(type, wire).message);
       case "content_block_start": {
         const { index, content_block } = this.#valid(type, wire);
         return this.#begin(index, content_block, chars);
@@ -132,15 +121,15 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
         const { delta, usage } = this.#valid(type, wire);
         this.#learn(delta.usage);
         this.#learn(usage);
-        if (delta.stop_reason != null) return [this.#finish(delta.stop_reason, delta.stop_sequence)];
-        return [{ type: "usage", usage: decodeUsage(this.#usage) }];
+        if (delta.stop_reason != null) return this.#finish(delta.stop_reason, delta.stop_sequence);
+        return this.add({ type: "usage", usage: decodeUsage(this.#usage) });
       }
       case "message_stop":
         this.#valid(type, wire);
         this.#stopped = true;
-        return this.#finished ? [] : [this.#finish("end_turn", undefined)];
+        if (!this.#finished) this.#finish("end_turn", undefined);
+        return;
       default:
-        return [];
     }
   }
 
@@ -152,111 +141,113 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
     return wire;
   }
 
-  #start({ id, model, usage }: UpstreamFrame<"message_start">["message"]): NeutralEvent {
+  #start({ id, model, usage }: UpstreamFrame<"message_start">["message"]): void {
     this.#started = true;
     this.#learn(usage);
-    return {
+    this.add({
       type: "start",
       ...(id != null && { id }),
       ...(model != null && { model }),
       usage: decodeUsage(this.#usage),
-    };
+    });
   }
 
   /** Begins a block. Text, reasoning and tool calls give events at once; any other block gives its event at the end. */
-  #begin(index: number, wire: UpstreamBlock, chars: number): ContentEvent[] {
+  #begin(index: number, wire: UpstreamBlock, chars: number): void {
     const block = knownBlock(wire);
     const callId = block?.type === "tool_use" ? block.id : undefined;
     const citations = block?.type === "text" ? [...(block.citations ?? [])] : [];
     this.#forget(index);
     const heldChars = BLOCK_CHARS + chars;
-    this.#heldBack.take(heldChars);
+    this.hold(heldChars);
     this.#blocks.set(index, { wire, callId, json: "", citations, textStart: this.#textBytes, heldChars });
     switch (block?.type) {
       case "text":
         return this.#text(block.text, index);
       case "thinking":
-        return [
-          ...(block.thinking === "" ? [] : [reasoning(block.thinking, index)]),
-          ...(block.signature ? [sealOf(block.signature)] : []),
-        ];
+        this.#think(block.thinking, index);
+        return this.#sign(block.signature);
       case "redacted_thinking":
-        return block.data === "" ? [] : [{ type: "redacted-reasoning", data: block.data, maker: FORMAT }];
+        if (block.data !== "") this.add({ type: "redacted-reasoning", data: block.data, maker: FORMAT });
+        return;
       case "tool_use":
-        return [{ type: "tool-call-start", id: block.id, name: block.name }];
+        return this.add({ type: "tool-call-start", id: block.id, name: block.name });
       default:
-        return [];
     }
   }
 
-  #delta(index: number, delta: UpstreamFrame<"content_block_delta">["delta"], chars: number): ContentEvent[] {
+  #delta(index: number, delta: UpstreamFrame<"content_block_delta">["delta"], chars: number): void {
     const block = this.#blocks.get(index);
     if (!block) throw upstreamFailed("The model backend went on with a content block that it had not begun.");
     switch (delta.type) {
       case "text_delta":
         return this.#text(delta.text ?? "", index);
       case "thinking_delta":
-        return delta.thinking ? [reasoning(delta.thinking, index)] : [];
+        return this.#think(delta.thinking, index);
       case "signature_delta":
-        return delta.signature ? [sealOf(delta.signature)] : [];
+        return this.#sign(delta.signature);
       case "input_json_delta":
-        if (!delta.partial_json) return [];
+        if (!delta.partial_json) return;
         if (block.callId !== undefined) {
           block.json = delta.partial_json;
-          return [{ type: "tool-call-delta", id: block.callId, json: delta.partial_json }];
+          return this.add({ type: "tool-call-delta", id: block.callId, json: delta.partial_json });
         }
         this.#hold(block, chars);
         block.json += delta.partial_json;
-        return [];
+        return;
       case "citations_delta":
-        if (!delta.citation) return [];
+        if (!delta.citation) return;
         this.#hold(block, chars);
         block.citations.push(delta.citation);
-        return [];
+        return;
       // The neutral model has no events for other types of deltas.
       default:
-        return [];
     }
   }
 
-  #end(index: number): ContentEvent[] {
+  #end(index: number): void {
     const block = this.#blocks.get(index);
     if (!block) throw upstreamFailed("The model backend ended a content block that it had not begun.");
     this.#forget(index);
     const { callId, wire, json, citations, textStart } = block;
-    const events: ContentEvent[] = [];
     if (callId !== undefined) {
       // Some upstreams send all arguments with the start of the block, and no deltas.
-      if (json === "") events.push({ type: "tool-call-delta", id: callId, json: JSON.stringify(wire["input"] ?? {}) });
-      events.push({ type: "tool-call-end", id: callId });
+      if (json === "") this.add({ type: "tool-call-delta", id: callId, json: JSON.stringify(wire["input"] ?? {}) });
+      this.add({ type: "tool-call-end", id: callId });
     } else if (!knownBlock(wire)) {
       const value = json === "" ? wire : { ...wire, input: this.#arguments.parse(json) };
-      events.push({ type: "provider", format: FORMAT, value });
+      this.add({ type: "provider", format: FORMAT, value });
     }
-    if (citations.length > 0) {
-      // Each citation covers the whole text of its block.
-      const cited = citations.map(({ url, source }) => {
-        const uri = [url, source].find((field) => typeof field === "string");
-        return { start: textStart, end: this.#textBytes, ...(uri !== undefined && { uri }) };
-      });
-      events.push({ type: "annotation", annotation: { type: "citations", citations: cited } });
-    }
-    return events;
+    if (citations.length === 0) return;
+    // Each citation covers the whole text of its block.
+    const cited = citations.map(({ url, source }) => {
+      const uri = [url, source].find((field) => typeof field === "string");
+      return { start: textStart, end: this.#textBytes, ...(uri !== undefined && { uri }) };
+    });
+    this.add({ type: "annotation", annotation: { type: "citations", citations: cited } });
   }
 
-  #text(text: string, index: number): ContentEvent[] {
+  #text(text: string, index: number): void {
     this.#textBytes += utf8Length(text);
-    return text === "" ? [] : [{ type: "text-delta", text, block: String(index) }];
+    if (text !== "") this.add({ type: "text-delta", text, block: String(index) });
   }
 
-  #finish(reason: string, stopSequence: string | null | undefined): NeutralEvent {
+  #think(text: string | null | undefined, index: number): void {
+    if (text) this.add({ type: "reasoning-delta", text, block: String(index) });
+  }
+
+  #sign(signature: string | null | undefined): void {
+    if (signature) this.add({ type: "reasoning-signature", signature, maker: FORMAT });
+  }
+
+  #finish(reason: string, stopSequence: string | null | undefined): void {
     this.#finished = true;
-    return {
+    this.add({
       type: "finish",
       reason: decodeStopReason(reason),
       ...(stopSequence != null && { stopSequence }),
       usage: decodeUsage(this.#usage),
-    };
+    });
   }
 
   #learn(usage: UpstreamUsage | null | undefined): void {
@@ -265,20 +256,51 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
   }
 
   #hold(block: DecodedBlock, chars: number): void {
-    this.#heldBack.take(chars);
+    this.hold(chars);
     block.heldChars += chars;
   }
 
   #forget(index: number): void {
-    this.#heldBack.letGo(this.#blocks.get(index)?.heldChars ?? 0);
+    this.hold(-(this.#blocks.get(index)?.heldChars ?? 0));
     this.#blocks.delete(index);
   }
 }
 
-const reasoning = (text: string, index: number): ContentEvent => ({
-  type: "reasoning-delta",
-  text,
-  block: String(index),
-});
+const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([
+  ["end_turn", "stop"],
+  ["max_tokens", "length"],
+  ["stop_sequence", "stop-sequence"],
+  ["tool_use", "tool-calls"],
+  ["pause_turn", "pause"],
+  ["refusal", "refusal"],
+  ["model_context_window_exceeded", "context-window"],
+]);
 
-const sealOf = (signature: string): ContentEvent => ({ type: "reasoning-signature", signature, maker: FORMAT });
+const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.get(reason) ?? "other";
+
+/** Decodes the token counts of an upstream. A count that the upstream has not sent is absent. */
+function decodeUsage(usage: UpstreamUsage): Partial<Usage> {
+  const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
+  const { output_tokens_details, cache_creation, server_tool_use, service_tier } = usage;
+  const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];
+  return {
+    ...(input_tokens != null && { inputTokens: input_tokens + written + read }),
+    ...(output_tokens != null && { outputTokens: output_tokens }),
+    ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
+    ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
+    ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
+    ...(cache_creation && { cacheWritesByTtl: countsNamed(cache_creation, CACHE_WRITES) }),
+    ...(server_tool_use && { serverToolUses: countsNamed(server_tool_use, TOOL_USES) }),
+    ...(service_tier != null && { serviceTier: service_tier }),
+  };
+}
+
+/** Returns the counts above zero whose names match a pattern. The group of the pattern becomes the name in the result. */
+function countsNamed(counts: Readonly<Record<string, unknown>>, form: RegExp): Record<string, number> {
+  const named: [string, number][] = [];
+  for (const [key, count] of Object.entries(counts)) {
+    const name = form.exec(key)?.[1];
+    if (name !== undefined && typeof count === "number" && count > 0) named.push([name, count]);
+  }
+  return Object.fromEntries(named);
+}

@@ -1,27 +1,33 @@
-/** The messages answer (spec 2.7): its content blocks, stop reasons and token counts, and the complete answer made of them. */
+/** Builds the messages answer (spec 2.7, 6.1) of neutral events: content blocks, stop reason and token counts, as a body or as frames. */
 
 import { GatewayError } from "../../errors.ts";
-import { RawJson } from "../../http/answer.ts";
-import type { AnswerEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { Usage } from "../../model/usage.ts";
-import type { AnswerCollector, AnswerContext } from "../format.ts";
-import { answerId, showsThoughts } from "../shared/answer.ts";
+import type { AnswerContext } from "../format.ts";
+import {
+  AnswerBuilder,
+  type AnswerFinish,
+  answerId,
+  type Emit,
+  type NeutralEvent,
+  showsThoughts,
+} from "../shared/answer.ts";
 import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
-import { withCounts } from "./answer.native.ts";
 import { isOwn } from "./request.messages.ts";
-import {
-  type ContentBlock,
-  type MessagesAnswer,
-  type MessagesUsage,
-  type StartedAnswer,
-  type StopReason,
+import type {
+  ContentBlock,
+  ContentDelta,
+  MessagesAnswer,
+  MessagesStreamEvent,
+  MessagesUsage,
+  StartedAnswer,
+  StopReason,
 } from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
-import { CACHE_WRITES, TOOL_USES, type UpstreamUsage } from "./schema.upstream.ts";
 
 /** A content block of an answer, complete or still growing. */
-export interface AnswerBlock {
+interface AnswerBlock {
   /** A `whole` block is complete when it begins, and gets no pieces. */
   readonly kind: "text" | "thinking" | "tool_use" | "whole";
   /** The block as a stream sends it at its start: without its text, thoughts or arguments. */
@@ -40,14 +46,11 @@ export interface AnswerBlock {
   ended: boolean;
 }
 
-const isThinkingOn = ({ reasoning }: AnswerContext["request"]): boolean =>
-  reasoning !== undefined && reasoning.type !== "disabled";
-
 const isSealed = (signed: Signed): signed is Signed & { readonly signature: string; readonly maker: string } =>
   Boolean(signed.signature) && signed.maker !== undefined;
 
 /** The fields of a message that the official service always sends, and that are not known. */
-export const UNKNOWN = { container: null, stop_details: null } as const;
+const UNKNOWN = { container: null, stop_details: null } as const;
 
 /** The model itself called the tool. In the official service, code may call tools, too. */
 const DIRECT = { type: "direct" } as const;
@@ -56,68 +59,113 @@ const DIRECT = { type: "direct" } as const;
 const MAX_TEXT_LENGTH = 5_000_000;
 
 /** The fields of an answer that are known only at its end. */
-export type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
+type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
 
 /**
- * Collects one answer as content blocks. Several tool calls may be open at once; any other block ends when the next block begins. A
- * complete answer consists of these blocks, and a stream writes the same blocks while they grow, so that both always agree.
+ * Builds one answer as content blocks. Several tool calls may be open at once; any other block ends when the next block begins. A complete
+ * answer consists of these blocks, and a stream writes the same blocks while they grow.
  */
-export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
+export class MessagesBuilder extends AnswerBuilder {
   /** The answer as it begins. Undefined before the start event. */
   started: StartedAnswer | undefined;
-  /** The blocks in order. A stream removes the blocks that it has written completely. */
-  readonly blocks: AnswerBlock[] = [];
+  /** True once the stream has its first frame, which an upstream of this format sends itself. */
+  hasBegun = false;
   readonly #context: AnswerContext;
-  readonly #calls: ToolCalls<AnswerBlock> = new ToolCalls();
-  readonly #arguments = new AnsweredArguments();
+  /** Undefined for a complete answer, which keeps its blocks. */
+  readonly #emit: Emit<MessagesStreamEvent> | undefined;
+  /** The blocks in order. A stream removes the blocks that it has written completely. */
+  readonly #blocks: AnswerBlock[] = [];
+  /** Undefined before the first tool call. */
+  #calls: ToolCalls<AnswerBlock> | undefined;
+  /** The index of the block that a stream writes. */
+  #index = 0;
   /** Set if the answer comes from an upstream of this format. */
   #isNative = false;
   /** The answer's maker, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
   #unmarked: string | undefined;
-  /** The body of a complete answer of an upstream of this format. */
-  #native: string | undefined;
   #ended: AnswerEnd | undefined;
   /** Set if the prompt was blocked. Such an answer ends as a refusal, whatever reason its upstream gives. */
   #isBlocked = false;
 
-  constructor(context: AnswerContext) {
+  constructor(context: AnswerContext, emit?: Emit<MessagesStreamEvent>) {
+    super();
     this.#context = context;
+    this.#emit = emit;
+  }
+
+  /** Emits the first frame. */
+  begin(): void {
+    if (!this.started) return;
+    this.hasBegun = true;
+    this.#emit?.({ type: "message_start", message: this.started });
   }
 
   /** Throws `backend_failed` if the events of a tool call are out of order, or its arguments are no JSON object. */
-  add(event: AnswerEvent): void {
+  protected write(event: NeutralEvent): void {
+    if (event.type === "start") return this.#start(event);
+    if (!this.hasBegun) this.begin();
     // The format has only one candidate.
     if ("candidate" in event && event.candidate) return;
+    if (event.type === "finish") this.#ended = this.#finish(event);
+    else this.#content(event);
+    if (this.#emit) this.#emitBlocks(this.#emit);
+  }
+
+  /** Throws `backend_failed` if the arguments of tool calls are too large. */
+  protected complete(): MessagesAnswer {
+    if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    const content: ContentBlock[] = [];
+    const args = new AnsweredArguments();
+    for (const { kind, begun, pieces, json, signature } of this.#blocks)
+      if (kind === "text") content.push({ type: "text", text: pieces.join(""), citations: null });
+      else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
+      // If the answer was cut short, a call with incomplete JSON gets empty arguments.
+      else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
+      else content.push(begun);
+    return { ...this.started, content, ...this.#ended };
+  }
+
+  #start(event: Extract<NeutralEvent, { type: "start" }>): void {
+    this.#isNative = event.native === FORMAT;
+    const { reasoning } = this.#context.request;
+    if (event.maker !== FORMAT && reasoning && reasoning.type !== "disabled") this.#unmarked = event.maker;
+    this.started = {
+      // The answer's id contains the request's id, so that support can find one by the other.
+      id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
+      type: "message",
+      role: "assistant",
+      model: event.model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      ...UNKNOWN,
+      diagnostics: null,
+      usage: encodeUsage(event.usage),
+    };
+    // The first frame of an upstream of this format follows.
+    if (!this.#isNative) this.begin();
+  }
+
+  /**
+   * Ends every block, and returns the end of the answer. Throws `backend_failed` for a call whose arguments are no JSON object, unless the
+   * answer was cut short.
+   */
+  #finish(event: AnswerFinish): AnswerEnd {
+    const isCutShort = CUT_SHORT.has(event.endings[0].reason);
+    for (const block of this.#blocks) {
+      if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
+      block.ended = true;
+    }
+    const end = endOf(event, this.#isNative);
+    return this.#isBlocked ? { ...end, stop_reason: "refusal" } : end;
+  }
+
+  #content(event: ContentEvent | Extract<NeutralEvent, { type: "prompt-feedback" }>): void {
     switch (event.type) {
-      case "start":
-        this.#isNative = event.native === FORMAT;
-        if (event.maker !== FORMAT && isThinkingOn(this.#context.request)) this.#unmarked = event.maker;
-        this.started = {
-          // The answer's id contains the request's id, so that support can find one by the other.
-          id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
-          type: "message",
-          role: "assistant",
-          model: event.model,
-          content: [],
-          stop_reason: null,
-          stop_sequence: null,
-          ...UNKNOWN,
-          diagnostics: null,
-          usage: encodeUsage(event.usage),
-        };
-        return;
-      case "native":
-        // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
-        if (!event.isWhole || event.format !== FORMAT) for (const meant of event.events) this.add(meant);
-        return;
-      case "finish":
-        this.#ended = this.end(event);
-        if (event.native?.format === FORMAT && event.native.body !== undefined)
-          this.#native = withCounts(event.native.body, this.#ended.usage);
-        return;
       case "text-delta":
         this.#text(event.text, event.block);
-        return this.#seal(event, { kind: "part" });
+        if (event.signature) this.#seal(event, { kind: "part" });
+        return;
       case "refusal-delta":
         return this.#text(event.text);
       case "code":
@@ -143,13 +191,13 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       case "tool-call":
         this.#beginCall(event);
         this.#input(event.id, JSON.stringify(event.input));
-        return this.#endCall(this.#calls.get(event.id));
+        return this.#endCall(this.#toolCalls.get(event.id));
       case "tool-call-start":
         return this.#beginCall(event);
       case "tool-call-delta":
         return this.#input(event.id, event.json);
       case "tool-call-end":
-        this.#endCall(this.#calls.get(event.id));
+        this.#endCall(this.#toolCalls.get(event.id));
         return this.#seal(event, { kind: "call", callId: event.id });
       case "provider":
         // The cast is needed because the block has a type that is not in the schema.
@@ -167,48 +215,6 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     }
   }
 
-  /**
-   * Ends every block, and returns the end of the answer. Throws `backend_failed` for a tool call whose arguments are
-   * no JSON object, unless the answer was cut short.
-   *
-   * @param isNative Also allows the stop reasons that an upstream of this format has and the spec does not.
-   */
-  end(
-    { endings: [{ reason, stopSequence }], usage }: Extract<AnswerEvent, { type: "finish" }>,
-    isNative: boolean = this.#isNative,
-  ): AnswerEnd {
-    const isCutShort = CUT_SHORT.has(reason);
-    for (const block of this.blocks) {
-      if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
-      block.ended = true;
-    }
-    const later = isNative ? LATER_STOP_REASON[reason] : undefined;
-    return {
-      stop_reason: this.#isBlocked ? "refusal" : (later ?? STOP_REASON[reason]),
-      stop_sequence: stopSequence ?? null,
-      // Report at least one token (spec 2.7), even if the backend counts none for an empty answer.
-      usage: encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) }),
-    };
-  }
-
-  /**
-   * Returns the upstream's own body if it has this format, or a body made of the blocks. Throws `backend_failed` if the start or the
-   * finish is missing, or if the arguments of tool calls are too large.
-   */
-  body(): MessagesAnswer | RawJson {
-    if (this.#native !== undefined) return new RawJson(this.#native);
-    if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-    const content: ContentBlock[] = [];
-    const args = new AnsweredArguments();
-    for (const { kind, begun, pieces, json, signature } of this.blocks)
-      if (kind === "text") content.push({ type: "text", text: pieces.join(""), citations: null });
-      else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
-      // If the answer was cut short, a call with incomplete JSON gets empty arguments.
-      else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
-      else content.push(begun);
-    return { ...this.started, content, ...this.#ended };
-  }
-
   #text(text: string, name?: string): void {
     for (let rest = text; rest !== "";) {
       const block = this.#open("text", name);
@@ -223,13 +229,17 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     }
   }
 
-  #beginCall(call: Extract<AnswerEvent, { type: "tool-call" | "tool-call-start" }>): void {
+  get #toolCalls(): ToolCalls<AnswerBlock> {
+    return (this.#calls ??= new ToolCalls());
+  }
+
+  #beginCall(call: Extract<ContentEvent, { type: "tool-call" | "tool-call-start" }>): void {
     const { id, name } = call;
     // An upstream of this format refuses a turn of tool calls without thinking, so it must know the turn for another provider's.
     if (this.#unmarked !== undefined && !isSealed(call))
       this.#redacted(wrapSeal({ maker: this.#unmarked, kind: "redacted", value: "" }));
     this.#seal(call, { kind: "call", callId: id });
-    this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {}, caller: DIRECT }));
+    this.#toolCalls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {}, caller: DIRECT }));
   }
 
   /**
@@ -246,19 +256,19 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   }
 
   #input(id: string, json: string): void {
-    const block = this.#calls.open(id);
+    const block = this.#toolCalls.open(id);
     block.json += json;
     if (json !== "") block.pieces.push(json);
   }
 
   #endCall(block: AnswerBlock): void {
-    if (!block.ended) this.#arguments.parse(block.json);
+    if (!block.ended) this.#toolCalls.parse(block.json);
     block.ended = true;
   }
 
   /** Returns the newest block if it has this kind, is open and has no other name. Otherwise begins a new block. */
   #open(kind: "text" | "thinking", name?: string): AnswerBlock {
-    const newest = this.blocks.at(-1);
+    const newest = this.#blocks.at(-1);
     const isSame = name === undefined || newest?.name === undefined || newest.name === name;
     if (newest?.kind === kind && !newest.ended && isSame) return newest;
     if (kind === "text") return this.#begin(kind, { type: kind, text: "", citations: null }, name);
@@ -266,14 +276,66 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   }
 
   #begin(kind: AnswerBlock["kind"], begun: ContentBlock, name?: string): AnswerBlock {
-    const newest = this.blocks.at(-1);
+    const newest = this.#blocks.at(-1);
     if (newest && newest.kind !== "tool_use") newest.ended = true;
     const state = { length: 0, json: "", signature: "", isWritten: false, ended: kind === "whole" };
     const block: AnswerBlock = { kind, begun, name, pieces: [], ...state };
-    this.blocks.push(block);
+    this.#blocks.push(block);
     return block;
   }
+
+  /**
+   * Emits the blocks as far as they are known, and behind them the end. Clients expect that a block ends before the next one begins. Therefore a block waits until
+   * all earlier blocks have ended, and parallel tool calls are written one after the other.
+   */
+  #emitBlocks(emit: Emit<MessagesStreamEvent>): void {
+    const blocks = this.#blocks;
+    for (let block = blocks[0]; block; block = blocks[0]) {
+      const index = this.#index;
+      if (!block.isWritten) emit({ type: "content_block_start", index, content_block: block.begun });
+      block.isWritten = true;
+      for (const piece of block.pieces) emit({ type: "content_block_delta", index, delta: deltaOf(block.kind, piece) });
+      block.pieces.length = 0;
+      if (!block.ended) return;
+      // Write this frame even for an empty signature: some clients read the signature only here.
+      if (block.kind === "thinking") {
+        const delta = { type: "signature_delta", signature: block.signature } as const;
+        emit({ type: "content_block_delta", index, delta });
+      }
+      emit({ type: "content_block_stop", index });
+      this.#index++;
+      blocks.shift();
+    }
+    if (!this.#ended) return;
+    emit(endDelta(this.#ended));
+    emit({ type: "message_stop" });
+  }
 }
+
+function deltaOf(kind: AnswerBlock["kind"], piece: string): ContentDelta {
+  if (kind === "text") return { type: "text_delta", text: piece };
+  if (kind === "thinking") return { type: "thinking_delta", thinking: piece };
+  return { type: "input_json_delta", partial_json: piece };
+}
+
+/** Returns the frame with the end of an answer. */
+export function endDelta({ stop_reason, stop_sequence, usage }: AnswerEnd): MessagesStreamEvent {
+  const { input_tokens, output_tokens } = usage;
+  const delta = { stop_reason, stop_sequence, ...UNKNOWN, usage: { input_tokens, output_tokens } };
+  return { type: "message_delta", delta, usage };
+}
+
+/**
+ * Returns the end of an answer.
+ *
+ * @param isNative Also allows the stop reasons that an upstream of this format has and the spec does not.
+ */
+export const endOf = ({ endings: [{ reason, stopSequence }], usage }: AnswerFinish, isNative: boolean): AnswerEnd => ({
+  stop_reason: (isNative ? LATER_STOP_REASON[reason] : undefined) ?? STOP_REASON[reason],
+  stop_sequence: stopSequence ?? null,
+  // Report at least one token (spec 2.7), even if the backend counts none for an empty answer.
+  usage: encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) }),
+});
 
 /**
  * The stop reason for each finish reason. The spec (2.7) has four reasons and none for a refusal. `end_turn` would call a refused or
@@ -303,18 +365,6 @@ const LATER_STOP_REASON: Readonly<Partial<Record<FinishReason, StopReason>>> = {
   pause: "pause_turn",
   "context-window": "model_context_window_exceeded",
 };
-
-const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([
-  ["end_turn", "stop"],
-  ["max_tokens", "length"],
-  ["stop_sequence", "stop-sequence"],
-  ["tool_use", "tool-calls"],
-  ["pause_turn", "pause"],
-  ["refusal", "refusal"],
-  ["model_context_window_exceeded", "context-window"],
-]);
-
-export const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.get(reason) ?? "other";
 
 /** Encodes the token counts. In this format, the input does not include the tokens that were read from a cache or written to it. */
 function encodeUsage(usage: Usage): MessagesUsage {
@@ -351,30 +401,3 @@ const NO_TOOL_USES = { web_search_requests: 0, web_fetch_requests: 0 };
 
 const renamed = (counts: Readonly<Record<string, number>>, rename: (name: string) => string): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).map(([name, count]) => [rename(name), count]));
-
-/** Decodes the token counts of an upstream. A count that the upstream has not sent is absent. */
-export function decodeUsage(usage: UpstreamUsage): Partial<Usage> {
-  const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
-  const { output_tokens_details, cache_creation, server_tool_use, service_tier } = usage;
-  const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];
-  return {
-    ...(input_tokens != null && { inputTokens: input_tokens + written + read }),
-    ...(output_tokens != null && { outputTokens: output_tokens }),
-    ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
-    ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
-    ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
-    ...(cache_creation && { cacheWritesByTtl: countsNamed(cache_creation, CACHE_WRITES) }),
-    ...(server_tool_use && { serverToolUses: countsNamed(server_tool_use, TOOL_USES) }),
-    ...(service_tier != null && { serviceTier: service_tier }),
-  };
-}
-
-/** Returns the counts above zero whose names match a pattern. The group of the pattern becomes the name in the result. */
-function countsNamed(counts: Readonly<Record<string, unknown>>, form: RegExp): Record<string, number> {
-  const named: [string, number][] = [];
-  for (const [key, count] of Object.entries(counts)) {
-    const name = form.exec(key)?.[1];
-    if (name !== undefined && typeof count === "number" && count > 0) named.push([name, count]);
-  }
-  return Object.fromEntries(named);
-}

@@ -30,8 +30,7 @@ import {
 } from "../shared/conversions.ts";
 import { SERVICE_TIER } from "./answer.ts";
 import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
-import { MAX_TEMPERATURE } from "./request.thinking.ts";
-import { isServiceTier, sayableChoice } from "./request.ts";
+import { isServiceTier, MAX_TEMPERATURE, sayableChoice } from "./request.ts";
 import { FORMAT, type MessagesRequest } from "./schema.ts";
 
 const NO_PENALTIES = dropped("The format has no penalties.");

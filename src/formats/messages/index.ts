@@ -14,17 +14,15 @@ import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { anthropicRateHeaders } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
-import { MessagesAnswerDecoder } from "./answer.decode.ts";
-import { MessagesAnswerCollector } from "./answer.ts";
+import { MessagesDecoder } from "./answer.decode.ts";
 import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
 import { encodeMessages } from "./request.messages.ts";
 import { nativeBody } from "./request.native.ts";
-import { fitted, INTERLEAVED_THINKING } from "./request.thinking.ts";
-import { decodeRequest, encodeRequest, type MessagesHeaders } from "./request.ts";
+import { decodeRequest, encodeRequest, fitted, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { FORMAT, messagesRequest } from "./schema.ts";
-import { MessagesStreamEncoder } from "./stream.ts";
+import { completeAnswer, MessagesStream } from "./stream.ts";
 
 export const TELEMETRY: TelemetryNames = { provider: "anthropic" };
 
@@ -81,8 +79,8 @@ export function messages(options: MessagesOptions = {}): Format {
     maxOutputTokensPath: ["max_tokens"],
     decode,
     conversionsOfEvent,
-    complete: (answer) => new MessagesAnswerCollector(answer),
-    stream: (answer) => new MessagesStreamEncoder(answer),
+    complete: completeAnswer,
+    stream: (answer) => new MessagesStream(answer),
   };
 
   return {
@@ -196,7 +194,7 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
   return {
     format: FORMAT,
     encodeRequest: encode,
-    answerDecoder: (limits) => new MessagesAnswerDecoder(limits),
+    answerDecoder: (limits) => new MessagesDecoder(limits),
     count: {
       encode(request) {
         const { body, headers } = encode(request);

@@ -10,13 +10,12 @@ import type {
   Part,
   ProviderPart,
   TextPart,
-  ToolCallPart,
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { fromBase64 } from "../../media/base64.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { readSignature, type Seal, unwrapSeal } from "../shared/seal.ts";
+import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { fenced, ToolIds } from "../shared/tools.ts";
 import {
   FORMAT,
@@ -46,10 +45,8 @@ interface Turn {
   readonly role: RequestMessage["role"];
   readonly parts: Part[];
   /** The signatures of tool calls, by the ids of the calls. Their blocks may stand before or behind the calls. */
-  seals: Map<string, Signed> | undefined;
+  seals: Map<string, PartSignature> | undefined;
 }
-
-type Signed = Pick<ToolCallPart, "signature" | "maker">;
 
 /**
  * Adds the part of a block to a turn. The signature of a tool call or of a text has a block of its own, and is added to its part. Leaves out
@@ -69,11 +66,11 @@ function decodeBlock(block: RequestBlock, turn: Turn): void {
   }
 }
 
-const signed = (part: Part, seals: ReadonlyMap<string, Signed>): Part =>
+const signed = (part: Part, seals: ReadonlyMap<string, PartSignature>): Part =>
   part.type === "tool-call" ? { ...part, ...seals.get(part.id) } : part;
 
 /** Returns the signature in a wrapped text. An empty value means that the maker signs nothing, and an empty maker that nobody is known. */
-const signedBy = ({ value, maker }: Seal): Signed => ({
+const signedBy = ({ value, maker }: Seal): PartSignature => ({
   ...(value !== "" && { signature: value }),
   ...(maker !== "" && { maker }),
 });

@@ -9,7 +9,7 @@ import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { toldOf } from "./conversions.ts";
 import { isBlank } from "./request.messages.ts";
-import { INTERLEAVED_THINKING, lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.thinking.ts";
+import { INTERLEAVED_THINKING, lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.ts";
 import { FORMAT } from "./schema.ts";
 
 /**

@@ -1,167 +1,155 @@
-/** The messages stream (spec 6.1). Events may come in any order; the frames are written in the order of the format. */
+/**
+ * The answer to a messages caller, complete and streamed (spec 2.7, 6.1): built of neutral events, or the bytes of an upstream that speaks this
+ * format. Such an upstream may leave out counts that the spec requires, and the end of a stream. They are added; all other bytes stay.
+ */
 
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
-import type { AnswerContext, AnswerStream } from "../format.ts";
-import { frameOf } from "../shared/answer.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import type { AnswerContext } from "../format.ts";
+import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { valueAt, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
-import { deltaWithCounts, startWithCounts } from "./answer.native.ts";
-import { type AnswerBlock, type AnswerEnd, MessagesAnswerCollector, UNKNOWN } from "./answer.ts";
+import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
-import type { ContentDelta, MessagesStreamEvent } from "./schema.answer.ts";
+import type { MessagesStreamEvent, MessagesUsage } from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
-
-type Finish = Extract<AnswerEvent, { type: "finish" }>;
 
 /** Writes one frame. Its data is one line, because JSON escapes line breaks. */
 const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${JSON.stringify(frame)}\n\n`;
 
 const PING = frameText({ type: "ping" });
+const MESSAGE_STOP = frameText({ type: "message_stop" });
 
-/**
- * Writes one answer. Frames of an upstream of this format pass unchanged, and the gateway adds only the missing frames. For all other
- * events, the gateway writes the frames. One answer cannot mix both.
- */
-export class MessagesStreamEncoder implements AnswerStream<AnswerEvent> {
-  readonly contentType: string = "text/event-stream; charset=utf-8";
-  readonly keepAlive: string = PING;
+/** Makes the collector of a complete answer. */
+export const completeAnswer = (context: AnswerContext): CompleteAnswer =>
+  new CompleteAnswer(FORMAT, new MessagesBuilder(context), (body, finish) =>
+    completed(body, ["usage"], countsOf(endOf(finish, true).usage)),
+  );
+
+/** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder. One answer cannot mix both. */
+export class MessagesStream extends StreamedAnswer {
+  override readonly keepAlive: string = PING;
+  protected readonly builder: MessagesBuilder;
   readonly #requestId: string;
-  readonly #answer: MessagesAnswerCollector;
-  /** The source of the content's frames; undefined before the first frame. */
-  #writer: "gateway" | "upstream" | undefined;
-  /** The index of the block that is being written. */
-  #index = 0;
-  /** The types in `ONCE` whose frame is already written. */
-  readonly #written: Set<string> = new Set();
+  /** True once frames of the content have passed. */
+  #isPassed = false;
+  #hasDelta = false;
   /** The indices of the upstream's blocks that have begun and not ended. */
   readonly #openBlocks: Set<number> = new Set();
 
   constructor(context: AnswerContext) {
+    super(FORMAT);
     this.#requestId = context.requestId;
-    this.#answer = new MessagesAnswerCollector(context);
-  }
-
-  encode(event: AnswerEvent): string {
-    if (event.type === "start") {
-      this.#answer.add(event);
-      // Write no start yet: the upstream's own first frame follows.
-      return event.native === FORMAT ? "" : this.#start();
-    }
-    if (event.type === "native" && event.format === FORMAT && this.#writer !== "gateway") {
-      // A stop in front of the finish belongs to an answer that fails behind it.
-      if (event.frames) return this.#pass(event.frames.filter((frame) => frame.event !== "message_stop"));
-      // The last frames come with `finish`. A complete answer has no frames, so the gateway writes them below.
-      if (this.#writer === "upstream") return "";
-    }
-    if (event.type === "finish") {
-      const frames = event.native?.format === FORMAT ? event.native.frames : [];
-      const isUpstreams = this.#writer === "upstream" || (this.#writer === undefined && frames.length > 0);
-      if (isUpstreams) return this.#finish(event, frames);
-    }
-    return this.#write(event);
+    this.builder = new MessagesBuilder(context, (frame) => {
+      this.text += frameText(frame);
+    });
   }
 
   error(error: GatewayError): string {
     return frameText(encodeError(error, this.#requestId));
   }
 
-  /** Writes an event as frames of the gateway's own. */
-  #write(event: Exclude<AnswerEvent, { type: "start" }>): string {
-    if (this.#writer === "upstream")
+  protected override write(event: AnswerEvent): string {
+    if (this.#isPassed)
       throw new GatewayError("backend_failed", "The model backend mixed an upstream's frames with others.");
-    if (event.type !== "native" || event.events.length > 0) this.#writer = "gateway";
-    const start = this.#start();
-    if (event.type === "finish") {
-      const ended = this.#answer.end(event);
-      return start + this.#blocks() + messageDelta(ended) + MESSAGE_STOP;
-    }
-    if (event.type === "native") for (const meant of event.events) this.#answer.add(meant);
-    else this.#answer.add(event);
-    return start + this.#blocks();
+    if (event.type !== "start" && (event.type !== "native" || event.events.length > 0)) this.isBuilt = true;
+    return super.write(event);
   }
 
-  /** Writes the start, unless the gateway or the upstream has already written one. */
-  #start(): string {
-    const { started } = this.#answer;
-    if (!started || this.#written.has("message_start")) return "";
-    this.#written.add("message_start");
-    return frameText({ type: "message_start", message: started });
-  }
-
-  /**
-   * Writes the blocks as far as they are known. Clients expect that a block ends before the next one begins. Therefore a block waits until
-   * all earlier blocks have ended, and parallel tool calls are written one after the other.
-   */
-  #blocks(): string {
-    const { blocks } = this.#answer;
+  /** Passes an upstream's frames on. Skips a second start, and adds a missing one. */
+  protected pass(frames: readonly NativeFrame[]): string {
     let text = "";
-    for (let block = blocks[0]; block; block = blocks[0]) {
-      const index = this.#index;
-      if (!block.isWritten) text += frameText({ type: "content_block_start", index, content_block: block.begun });
-      block.isWritten = true;
-      for (const piece of block.pieces)
-        text += frameText({ type: "content_block_delta", index, delta: deltaOf(block.kind, piece) });
-      block.pieces.length = 0;
-      if (!block.ended) return text;
-      // Write this frame even for an empty signature: some clients read the signature only here.
-      if (block.kind === "thinking") {
-        const delta = { type: "signature_delta", signature: block.signature } as const;
-        text += frameText({ type: "content_block_delta", index, delta });
-      }
-      text += frameText({ type: "content_block_stop", index });
-      this.#index++;
-      blocks.shift();
-    }
-    return text;
-  }
-
-  /** Passes an upstream's frames on. Skips a second start. */
-  #pass(frames: readonly NativeFrame[]): string {
-    let text = "";
-    const { started } = this.#answer;
     for (const frame of frames) {
       const type = frame.event ?? "";
-      if (type === "message_start" && this.#written.has(type)) continue;
-      if (type !== "message_start") {
-        text += this.#start();
-        this.#writer = "upstream";
+      // A stop in front of the finish belongs to an answer that fails behind it. `finish` writes the stop.
+      if (type === "message_stop") continue;
+      if (type === "message_start") {
+        text += this.#passStart(frame);
+        continue;
+      }
+      this.#isPassed = true;
+      if (!this.builder.hasBegun) {
+        this.builder.begin();
+        text += this.taken();
       }
       if (type === "content_block_start") this.#openBlocks.add(indexOf(frame));
       else if (type === "content_block_stop") this.#openBlocks.delete(indexOf(frame));
-      else if (ONCE.has(type)) this.#written.add(type);
-      text += frameOf(type === "message_start" && started ? startWithCounts(frame, started.usage) : frame);
+      else if (type === "message_delta") this.#hasDelta = true;
+      text += frameOf(frame);
     }
     return text;
   }
 
+  #passStart(frame: NativeFrame): string {
+    if (this.builder.hasBegun) return "";
+    this.builder.hasBegun = true;
+    const { started } = this.builder;
+    return frameOf(started ? startWithCounts(frame, started.usage) : frame);
+  }
+
   /** Passes an upstream's last frames on. Adds the missing counts, and the missing frames if the answer was cut. */
-  #finish(event: Finish, frames: readonly NativeFrame[]): string {
-    const ended = this.#answer.end(event, true);
+  protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
+    if (this.isBuilt || (!this.#isPassed && frames.length === 0)) return this.write(event);
+    const end = endOf(event, true);
     const stop = frames.find((frame) => frame.event === "message_stop");
     const before = stop ? frames.slice(0, frames.indexOf(stop)) : frames;
     const delta = before.findLast((frame) => frame.event === "message_delta");
-    let text = this.#pass(before.map((frame) => (frame === delta ? deltaWithCounts(frame, ended.usage) : frame)));
+    let text = this.pass(before.map((frame) => (frame === delta ? deltaWithCounts(frame, end.usage) : frame)));
     for (const index of this.#openBlocks) text += frameText({ type: "content_block_stop", index });
-    if (!this.#written.has("message_delta")) text += messageDelta(ended);
+    if (!this.#hasDelta) text += frameText(endDelta(end));
     return text + (stop ? frameOf(stop) : MESSAGE_STOP);
   }
 }
 
-/** The types of frames that come only once in a stream. */
-const ONCE: ReadonlySet<string> = new Set(["message_start", "message_delta"]);
-
-const MESSAGE_STOP = frameText({ type: "message_stop" });
-
-function deltaOf(kind: AnswerBlock["kind"], piece: string): ContentDelta {
-  if (kind === "text") return { type: "text_delta", text: piece };
-  if (kind === "thinking") return { type: "thinking_delta", thinking: piece };
-  return { type: "input_json_delta", partial_json: piece };
-}
-
-function messageDelta({ stop_reason, stop_sequence, usage }: AnswerEnd): string {
-  const { input_tokens, output_tokens } = usage;
-  const delta = { stop_reason, stop_sequence, ...UNKNOWN, usage: { input_tokens, output_tokens } };
-  return frameText({ type: "message_delta", delta, usage });
-}
-
 const indexOf = ({ data }: NativeFrame): number => Number(parseAnswerObject(data)["index"]);
+
+/** The counts that the spec requires (2.7). */
+const countsOf = (usage: MessagesUsage): JsonObject => ({
+  input_tokens: usage.input_tokens,
+  output_tokens: usage.output_tokens,
+  cache_creation_input_tokens: usage.cache_creation_input_tokens,
+  cache_read_input_tokens: usage.cache_read_input_tokens,
+});
+
+/** Returns the first frame with all counts. */
+function startWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
+  const counts = countsOf(usage);
+  if (hasMembers(parseAnswerObject(frame.data), { message: { usage: counts } })) return frame;
+  return { ...frame, data: completed(frame.data, ["message", "usage"], counts) };
+}
+
+/** Returns the last `message_delta` with all counts: beside `delta`, where the official service has them, and inside (spec 6.1). */
+function deltaWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
+  const counts = countsOf(usage);
+  const { input_tokens, output_tokens } = usage;
+  const inside = { input_tokens, output_tokens };
+  if (hasMembers(parseAnswerObject(frame.data), { usage: counts, delta: { usage: inside } })) return frame;
+  const beside = completed(frame.data, ["usage"], counts);
+  return { ...frame, data: completed(beside, ["delta", "usage"], inside) };
+}
+
+/** Tells whether a value has these members. Most frames do, and to parse a short text is faster than to search it for each member. */
+function hasMembers(value: JsonValue | undefined, members: JsonObject): boolean {
+  if (!isJsonObject(value)) return false;
+  for (const [name, member] of Object.entries(members))
+    if (isJsonObject(member) ? !hasMembers(value[name], member) : value[name] == null) return false;
+  return true;
+}
+
+/**
+ * Returns the text of a JSON object in which the object at a path has these members. A member that is there stays, unless it is null.
+ *
+ * @param path The path of an object that may be missing, in an object that is there.
+ */
+function completed(text: string, path: readonly [string, ...string[]], members: JsonObject): string {
+  const span = valueAt(text, path);
+  if (!span || text[span.start] !== "{") return withMember(text, path, JSON.stringify(members), isNull);
+  if (hasMembers(parseAnswerObject(text.slice(span.start, span.end)), members)) return text;
+  let changed = text;
+  for (const [name, value] of Object.entries(members))
+    changed = withMember(changed, [...path, name], JSON.stringify(value), isNull);
+  return changed;
+}
+
+const isNull = (json: string): boolean => json === "null";

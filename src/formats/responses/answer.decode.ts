@@ -2,12 +2,12 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, Logprob, NativeEvent } from "../../kinds/chat/event.ts";
+import type { ChatEvent } from "../../kinds/chat/event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
-import { addEvent, HeldBack, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { decodeLogprobs } from "../shared/openai.ts";
+import { lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { flatName, FORMAT } from "./schema.ts";
 import {
   isKnownPart,
@@ -19,8 +19,6 @@ import {
   LooseUsage,
   unsupportedInAnswer,
 } from "./schema.upstream.ts";
-
-type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
 
 /** An item of a stream that has begun. */
 interface BegunItem {
@@ -37,16 +35,12 @@ type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
 /** The types of the events that end a response. */
 const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
 
-export class ResponseDecoder implements AnswerDecoder {
-  readonly #limits: JsonLimits | undefined;
+export class ResponseDecoder extends NativeDecoder {
   /** The items by their place in the output, and by their ids: some servers name the same place again, or none. */
   readonly #items: Map<number | string, BegunItem> = new Map();
   /** The place of the last item, and the number of items so far. */
   #last = 0;
   #count = 0;
-  readonly #heldBack: HeldBack = new HeldBack();
-  readonly #unsupported: Set<string> = new Set();
-  #events: DecodedEvent[] = [];
   /** True when the frames of the stream can be passed on. Set by the first frame. */
   #passes: boolean | undefined;
   #started = false;
@@ -55,14 +49,13 @@ export class ResponseDecoder implements AnswerDecoder {
   #hasRefusal = false;
 
   constructor(limits?: JsonLimits) {
-    this.#limits = limits;
+    super(FORMAT, limits);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     // Some servers end their streams like chat completions.
     if (data.trim() === "" || data === "[DONE]") return [];
-    this.#events = [];
-    const said = parseAnswer(data, this.#limits);
+    const said = parseAnswer(data, this.limits);
     const isError =
       event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
     if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
@@ -70,32 +63,30 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#event(said);
     // Callers of this format could not read the frames of a stream without a beginning, or without numbers.
     this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
-    if (!this.#passes) return this.#events;
-    const frames = [event === undefined ? { data } : { event, data }];
-    const unsupported = () =>
-      unsupportedInAnswer(isRead(said.type) && said.item ? { output: [said.item] } : {}, this.#unsupported);
-    return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
-  }
-
-  end(): void {
-    if (!this.#finished) throw upstreamFailed("The model backend's answer broke off.");
-  }
-
-  answer(body: string): ChatEvent[] {
-    const response = parseAnswer(body, this.#limits);
-    if (!isValid(LooseResponse, response) || response.output == null) {
-      if (isJsonObject(response) && response["error"] != null)
-        throw decodeUpstreamError(undefined, { error: response["error"] });
-      throw upstreamFailed("The model backend's answer holds no output.");
-    }
-    this.#events = [];
-    this.#end(response);
-    const unsupported = () => unsupportedInAnswer(response, this.#unsupported);
-    return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+    if (!this.#passes) return this.taken();
+    const { type, item } = said;
+    const unsupported = () => this.unsupportedIn(isRead(type) && item ? { output: [item] } : {});
+    return [this.framed(event === undefined ? { data } : { event, data }, unsupported)];
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.#limits, usageIn, LooseUsage, decodeUsage);
+    return lostUsage(text, this.limits, usageIn, LooseUsage, decodeUsage);
+  }
+
+  protected isComplete(): boolean {
+    return this.#finished;
+  }
+
+  protected whole(wire: unknown): void {
+    if (!isValid(LooseResponse, wire) || wire.output == null) {
+      if (isJsonObject(wire) && wire["error"] != null) throw decodeUpstreamError(undefined, { error: wire["error"] });
+      throw upstreamFailed("The model backend's answer holds no output.");
+    }
+    this.#end(wire);
+  }
+
+  protected unsupportedIn(wire: unknown): readonly string[] {
+    return unsupportedInAnswer(wire, this.reported);
   }
 
   #event(event: LooseEvent): void {
@@ -103,7 +94,7 @@ export class ResponseDecoder implements AnswerDecoder {
     if (!isRead(type)) {
       if (typeof event.output_index === "number") this.#last = event.output_index;
       // The caller gets content that the gateway does not read, so the call is not free.
-      if (type.endsWith(".delta")) this.#add({ type: "usage", usage: {} });
+      if (type.endsWith(".delta")) this.add({ type: "usage", usage: {} });
       return;
     }
     const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;
@@ -121,16 +112,16 @@ export class ResponseDecoder implements AnswerDecoder {
         return;
       case "response.output_text.delta":
         this.#touch(index, item_id);
-        if (delta !== "") this.#add({ type: "text-delta", text: delta });
+        if (delta !== "") this.add({ type: "text-delta", text: delta });
         return this.#addLogprobs(event.logprobs as LooseLogprobs);
       case "response.refusal.delta":
         this.#touch(index, item_id);
         this.#hasRefusal = true;
-        return this.#add({ type: "refusal-delta", text: delta });
+        return this.add({ type: "refusal-delta", text: delta });
       case "response.reasoning_summary_text.delta":
       case "response.reasoning_text.delta":
         this.#touch(index, item_id);
-        return this.#add({
+        return this.add({
           type: "reasoning-delta",
           text: delta,
           block: `${index}.${event.summary_index ?? event.content_index ?? 0}`,
@@ -139,7 +130,7 @@ export class ResponseDecoder implements AnswerDecoder {
         const call = this.#find({ id: item_id ?? "" }, index);
         if (call?.callId === undefined || delta === "") return;
         call.hasDeltas = true;
-        return this.#add({ type: "tool-call-delta", id: call.callId, json: delta });
+        return this.add({ type: "tool-call-delta", id: call.callId, json: delta });
       }
       default:
         if (ENDS.has(type) && response) this.#end(response);
@@ -149,7 +140,7 @@ export class ResponseDecoder implements AnswerDecoder {
   #start({ id, model }: LooseResponse): void {
     if (this.#started) return;
     this.#started = true;
-    this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
+    this.add({ type: "start", ...(id && { id }), ...(model && { model }) });
   }
 
   /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
@@ -168,7 +159,7 @@ export class ResponseDecoder implements AnswerDecoder {
     const item = { hasDeltas: false, done: false, callId, index };
     this.#count++;
     for (const name of [index, id, call_id]) if (name != null && name !== "") this.#items.set(name, item);
-    this.#heldBack.take((call_id ?? "").length + (id ?? "").length);
+    this.hold((call_id ?? "").length + (id ?? "").length);
     return item;
   }
 
@@ -179,7 +170,7 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#note(item, index, isCall ? call_id : undefined);
     if (!isCall) return;
     this.#hasCalls = true;
-    this.#add({ type: "tool-call-start", id: call_id, name: flatName({ name, namespace }) });
+    this.add({ type: "tool-call-start", id: call_id, name: flatName({ name, namespace }) });
   }
 
   /** Decodes a complete item: the whole of it, or what its deltas have not said. */
@@ -195,37 +186,37 @@ export class ResponseDecoder implements AnswerDecoder {
         const block = (at: number): string => `${index}.${at}`;
         if (isNew)
           for (const [at, { text }] of [...(item.summary ?? []), ...(item.content ?? [])].entries())
-            if (text) this.#add({ type: "reasoning-delta", text, block: block(at) });
+            if (text) this.add({ type: "reasoning-delta", text, block: block(at) });
         // Local servers encrypt nothing: they show the reasoning itself, and take it back.
         const isTakenBack = item.encrypted_content || (item.content ?? []).some(({ text }) => text);
         if (isTakenBack)
-          this.#add({ type: "reasoning-signature", signature: item.encrypted_content ?? "", maker: FORMAT });
+          this.add({ type: "reasoning-signature", signature: item.encrypted_content ?? "", maker: FORMAT });
         return;
       }
       case "function_call": {
         const id = begun?.callId ?? this.#callId(item);
-        if (begun?.callId === undefined) this.#add({ type: "tool-call-start", id, name: this.#nameOf(item) });
-        if (isNew && item.arguments) this.#add({ type: "tool-call-delta", id, json: item.arguments });
-        return this.#add({ type: "tool-call-end", id });
+        if (begun?.callId === undefined) this.add({ type: "tool-call-start", id, name: this.#nameOf(item) });
+        if (isNew && item.arguments) this.add({ type: "tool-call-delta", id, json: item.arguments });
+        return this.add({ type: "tool-call-end", id });
       }
       case "custom_tool_call": {
         const input = { input: typeof item.input === "string" ? item.input : "" };
-        return this.#add({ type: "tool-call", id: this.#callId(item), name: this.#nameOf(item), input });
+        return this.add({ type: "tool-call", id: this.#callId(item), name: this.#nameOf(item), input });
       }
       case "code_interpreter_call": {
         const { code, outputs } = item;
-        this.#add({ type: "code", language: "python", code: code ?? "" });
+        this.add({ type: "code", language: "python", code: code ?? "" });
         const output = (outputs ?? []).map(({ logs }) => logs ?? "").join("");
-        return this.#add({ type: "code-result", outcome: "ok", output });
+        return this.add({ type: "code-result", outcome: "ok", output });
       }
       case "image_generation_call": {
         const { result, output_format } = item;
         if (typeof result === "string" && result !== "")
-          this.#add({ type: "media", mediaType: `image/${output_format ?? "png"}`, data: result });
+          this.add({ type: "media", mediaType: `image/${output_format ?? "png"}`, data: result });
         return;
       }
       default:
-        this.#add({ type: "provider", format: FORMAT, value: item });
+        this.add({ type: "provider", format: FORMAT, value: item });
     }
   }
 
@@ -235,21 +226,21 @@ export class ResponseDecoder implements AnswerDecoder {
       const { text, refusal, annotations, logprobs } = part;
       if (!isKnownPart(part)) {
         // Read no field of a part of another type but a text.
-        if (isNew && typeof text === "string") this.#add({ type: "text-delta", text });
-        else if (typeof text !== "string") this.#add({ type: "provider", format: FORMAT, value: part });
+        if (isNew && typeof text === "string") this.add({ type: "text-delta", text });
+        else if (typeof text !== "string") this.add({ type: "provider", format: FORMAT, value: part });
         continue;
       }
-      if (isNew && text) this.#add({ type: "text-delta", text });
+      if (isNew && text) this.add({ type: "text-delta", text });
       if (isNew && refusal) {
         this.#hasRefusal = true;
-        this.#add({ type: "refusal-delta", text: refusal });
+        this.add({ type: "refusal-delta", text: refusal });
       }
       if (isNew) this.#addLogprobs(logprobs);
       for (const { url, title } of annotations ?? [])
         if (typeof url === "string" && url !== "")
           chunks.push({ uri: url, ...(typeof title === "string" && title !== "" && { title }) });
     }
-    if (chunks.length > 0) this.#add({ type: "annotation", annotation: { type: "grounding", chunks } });
+    if (chunks.length > 0) this.add({ type: "annotation", annotation: { type: "grounding", chunks } });
   }
 
   #callId({ call_id, id }: LooseItem): string {
@@ -266,8 +257,7 @@ export class ResponseDecoder implements AnswerDecoder {
 
   #addLogprobs(logprobs: LooseLogprobs): void {
     if (!Array.isArray(logprobs) || logprobs.length === 0) return;
-    const top = logprobs.map(({ top_logprobs }) => (top_logprobs ?? []).map(decodeLogprob));
-    this.#add({ type: "annotation", annotation: { type: "logprobs", chosen: logprobs.map(decodeLogprob), top } });
+    this.add({ type: "annotation", annotation: decodeLogprobs(logprobs) });
   }
 
   /** Ends the answer. Decodes the items of the final response that no event of the stream has completed. */
@@ -279,22 +269,13 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#finished = true;
     for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
     const tier = service_tier == null ? {} : { serviceTier: service_tier };
-    if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+    if (usage) this.add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
     const isCut = status === "incomplete" || incomplete_details?.reason != null;
     const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
     const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
-    this.#add({ type: "finish", reason: isCut ? cut : ended });
-  }
-
-  #add(event: DecodedEvent): void {
-    addEvent(this.#events, event);
+    this.add({ type: "finish", reason: isCut ? cut : ended });
   }
 }
-
-const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly logprob: number }): Logprob => ({
-  token,
-  logProbability: logprob,
-});
 
 /** Finds the usage in a complete response or an event. */
 const usageIn = ({ response, usage }: JsonObject): unknown => (isJsonObject(response) ? response["usage"] : usage);

@@ -1,17 +1,18 @@
 /** Builds one answer from its events: the output items, the final response, and the events of the stream on the way. */
 
 import { GatewayError } from "../../errors.ts";
-import type { Annotation, AnswerEvent, ContentEvent, FinishReason, Logprob } from "../../kinds/chat/event.ts";
+import type { Annotation, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { WireObject } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
-import { answerId, openAITier, showsThoughts } from "../shared/answer.ts";
+import { AnswerBuilder, type AnswerFinish, answerId, type NeutralEvent, showsThoughts } from "../shared/answer.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
+import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
-import { AnsweredArguments, CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
+import { CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
-import { type WireName, wireNames } from "./request.tools.ts";
+import { type WireName, wireNames } from "./request.ts";
 import type {
   ContentPart,
   ItemOf,
@@ -19,7 +20,6 @@ import type {
   OutputItem,
   ResponseBody,
   ResponseUsage,
-  TokenLogprob,
   UrlCitation,
 } from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
@@ -40,7 +40,7 @@ export const failureOf = ({ error }: OpenAIErrorBody): { readonly code: string; 
 };
 
 /** Takes an event of the stream: its type, and its fields beside the type and the sequence number. */
-export type Emit = (type: string, fields: Readonly<Record<string, unknown>>) => void;
+type EmitEvent = (type: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** The reasons for which an answer is incomplete. An answer with any other reason is completed. */
 const INCOMPLETE: ReadonlyMap<FinishReason, "max_output_tokens" | "content_filter"> = new Map<
@@ -76,12 +76,12 @@ interface OpenReasoning extends Open<ItemOf<"reasoning">> {
 
 type CallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
 
-export class ResponseBuilder {
+export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   readonly #context: AnswerContext;
   /** The fields of a response that is kept. */
   readonly #fields: JsonObject | undefined;
   /** Undefined for a complete answer, whose events are then not even made. */
-  readonly #emit: Emit | undefined;
+  readonly #emit: EmitEvent | undefined;
   readonly #base: string;
   readonly #createdAt: number;
   readonly #now: () => number;
@@ -91,9 +91,9 @@ export class ResponseBuilder {
   /** The names of the tools in namespaces. */
   readonly #names: ReadonlyMap<string, WireName>;
   readonly #output: OutputItem[] = [];
-  readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
+  /** Undefined before the first tool call. */
+  #calls: ToolCalls<OpenCall> | undefined;
   readonly #openCalls: Set<OpenCall> = new Set();
-  readonly #arguments = new AnsweredArguments();
   #id: string;
   #model: string;
   /** The fields of the request that each state of the response repeats. */
@@ -113,7 +113,8 @@ export class ResponseBuilder {
    * @param now Returns the Unix time in seconds.
    * @param emit Takes the events of the stream. A complete answer needs none.
    */
-  constructor(context: AnswerContext, now: () => number, emit?: Emit) {
+  constructor(context: AnswerContext, now: () => number, emit?: EmitEvent) {
+    super();
     const { request, requestId } = context;
     this.#context = context;
     this.#fields = keptFields(context);
@@ -130,23 +131,10 @@ export class ResponseBuilder {
     this.#names = request.native?.format === FORMAT ? wireNames(request.native.body) : new Map();
   }
 
-  /** The complete answer. Throws `backend_failed` before the answer has ended. */
-  get body(): ResponseBody {
-    if (!this.#final) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-    return this.#final["store"] === this.isKept ? this.#final : { ...this.#final, store: this.isKept };
-  }
-
   /** Writes the last event of the stream, after the finish was added. */
   conclude(): void {
     const { body } = this;
     this.#emit?.(`response.${body.status}`, { response: body });
-  }
-
-  /** Adds an event. Throws `backend_failed` for an event that is out of order. */
-  add(event: AnswerEvent): void {
-    if (this.#final) throw new GatewayError("backend_failed", "The model backend went on after its answer's end.");
-    if (event.type !== "native") this.#add(event);
-    else for (const inner of event.events) this.#add(inner);
   }
 
   /** Ends the answer with an error. Returns the failed response, with everything that was said before. */
@@ -177,7 +165,7 @@ export class ResponseBuilder {
     return [message, reasoning, code, ...this.#openCalls].flatMap((open) => open?.item ?? []);
   }
 
-  #add(event: Exclude<AnswerEvent, { type: "native" }>): void {
+  protected write(event: NeutralEvent): void {
     switch (event.type) {
       case "start": {
         // The id of a kept response must be another one for each response, which only the gateway's own is for sure.
@@ -199,6 +187,11 @@ export class ResponseBuilder {
         // The format has only one answer.
         if (!event.candidate) this.#content(event);
     }
+  }
+
+  protected complete(): ResponseBody {
+    if (!this.#final) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    return this.#final["store"] === this.isKept ? this.#final : { ...this.#final, store: this.isKept };
   }
 
   #content(event: ContentEvent): void {
@@ -324,13 +317,12 @@ export class ResponseBuilder {
     const part = this.#message?.item.content.at(-1);
     if (!this.#message || part?.type !== "output_text") return;
     if (annotation.type === "logprobs") {
-      const { chosen, top } = annotation;
-      for (const [step, token] of chosen.entries())
-        part.logprobs.push({ ...encodeLogprob(token), top_logprobs: (top[step] ?? []).map(encodeLogprob) });
+      for (const step of encodeLogprobs(annotation)) part.logprobs.push(step);
       return;
     }
     const place = { ...this.#at(this.#message), content_index: this.#message.item.content.length - 1 };
-    for (const source of sourcesIn(annotation)) {
+    for (const { url, title } of sourcesIn(annotation)) {
+      const source: UrlCitation = { type: "url_citation", start_index: 0, end_index: 0, url, title };
       const annotation_index = part.annotations.push(source) - 1;
       this.#emit?.("response.output_text.annotation.added", { ...place, annotation_index, annotation: source });
     }
@@ -400,10 +392,14 @@ export class ResponseBuilder {
     this.#close();
   }
 
+  get #toolCalls(): ToolCalls<OpenCall> {
+    return (this.#calls ??= new ToolCalls());
+  }
+
   #toolCall(event: CallEvent): void {
-    if (event.type === "tool-call-delta") return this.#addArguments(this.#calls.open(event.id), event.json);
+    if (event.type === "tool-call-delta") return this.#addArguments(this.#toolCalls.open(event.id), event.json);
     if (event.type === "tool-call-end") {
-      this.#endCall(this.#calls.get(event.id), false);
+      this.#endCall(this.#toolCalls.get(event.id), false);
       return this.#sealCall(event);
     }
     this.#close();
@@ -413,7 +409,7 @@ export class ResponseBuilder {
     const item: ItemOf<"function_call" | "custom_tool_call"> = this.#custom.has(name)
       ? { type: "custom_tool_call", ...this.#head("ctc"), call_id, ...names, input: "" }
       : { type: "function_call", ...this.#head("fc"), call_id, ...names, arguments: "" };
-    const call = this.#calls.begin(call_id, { ...this.#begin(item), ended: false });
+    const call = this.#toolCalls.begin(call_id, { ...this.#begin(item), ended: false });
     this.#openCalls.add(call);
     if (event.type !== "tool-call") return;
     this.#addArguments(call, JSON.stringify(event.input));
@@ -441,7 +437,7 @@ export class ResponseBuilder {
     this.#openCalls.delete(call);
     const { item, pieces } = call;
     const json = pieces.join("");
-    const input = cutShort ? this.#arguments.find(json) : this.#arguments.parse(json);
+    const input = cutShort ? this.#toolCalls.find(json) : this.#toolCalls.parse(json);
     const at = this.#at(call);
     if (item.type === "custom_tool_call") {
       const text = input?.["input"];
@@ -480,7 +476,7 @@ export class ResponseBuilder {
     this.#endCode();
   }
 
-  #finish({ endings: [{ reason }], usage }: Extract<AnswerEvent, { type: "finish" }>): void {
+  #finish({ endings: [{ reason }], usage }: AnswerFinish): void {
     this.#tier = openAITier(usage.serviceTier) ?? this.#tier;
     const incomplete =
       INCOMPLETE.get(reason) ?? (reason === "refusal" && !this.#hasRefusal ? "content_filter" : undefined);
@@ -574,22 +570,3 @@ export const encodeUsage = (usage: Usage): ResponseUsage => ({
   output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
   total_tokens: usage.inputTokens + usage.outputTokens,
 });
-
-const utf8 = new TextEncoder();
-
-const encodeLogprob = ({ token, logProbability }: Logprob): Omit<TokenLogprob, "top_logprobs"> => ({
-  token,
-  logprob: logProbability,
-  bytes: [...utf8.encode(token)],
-});
-
-/** Returns the sources on the web that an annotation names. */
-function sourcesIn(annotation: Annotation): UrlCitation[] {
-  if (annotation.type === "citations") return annotation.citations.flatMap(({ uri }) => citation(uri, uri));
-  return annotation.type === "grounding"
-    ? (annotation.chunks ?? []).flatMap(({ uri, title }) => citation(uri, title))
-    : [];
-}
-
-const citation = (url: string | undefined, title: string | undefined): UrlCitation[] =>
-  url === undefined ? [] : [{ type: "url_citation", start_index: 0, end_index: 0, url, title: title ?? url }];

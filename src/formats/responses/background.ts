@@ -13,7 +13,7 @@ import type {
   NewKept,
   StoredDocument,
 } from "../format.ts";
-import { frameOf } from "../shared/answer.ts";
+import { dataOf, frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
 import {
@@ -27,7 +27,6 @@ import {
   noResponse,
   responseDocuments,
 } from "./kept.ts";
-import { dataOf } from "./stream.native.ts";
 
 /**
  * A process that has not renewed the lease of its response for so long counts as dead, in milliseconds. The lease expires by the store's

@@ -18,11 +18,10 @@ import { conversionsOfEvent } from "./conversions.ts";
 import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { overlaidRequest } from "./request.native.ts";
-import { decodeRequest, encodeRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { socketEndpoint } from "./socket.ts";
-import { ResponseCollector, ResponseStream } from "./stream.ts";
+import { CompleteResponse, ResponseStream } from "./stream.ts";
 
 /** The options of a host for the Responses format. */
 export interface ResponsesOptions {
@@ -49,7 +48,7 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
     maxOutputTokensPath: ["max_output_tokens"],
     decode,
     conversionsOfEvent,
-    complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+    complete: (answer) => new CompleteResponse(answer, nowInSeconds),
     stream: (answer) => new ResponseStream(answer, nowInSeconds),
     background: (answer) =>
       answer.kept && answer.request.native?.body["background"] === true

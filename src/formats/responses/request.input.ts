@@ -17,9 +17,8 @@ import type {
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, fileSource, splitDataUrl } from "../shared/data-url.ts";
-import { detailIn } from "../shared/schema.ts";
-import { type Seal, unwrapSeal } from "../shared/seal.ts";
+import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
+import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
 import { type Content, flatName, FORMAT, type InputItem, isRole, type ResponsesRequest } from "./schema.ts";
 
@@ -62,15 +61,13 @@ function add(part: Part, parts: Part[]): void {
   else parts[parts.length - 1] = { ...last, ...part, text: last.text };
 }
 
-type Signed = Pick<ToolCallPart, "signature" | "maker">;
-
 /** An empty value only names the maker, who signs nothing. */
-const signedBy = ({ value, maker }: Seal): Signed => (value === "" ? { maker } : { signature: value, maker });
+const signedBy = ({ value, maker }: Seal): PartSignature => (value === "" ? { maker } : { signature: value, maker });
 
 class ItemDecoder {
   readonly #json: JsonBudget;
   /** The signatures of calls, by the ids of the calls. They come in items of their own, before or after the call. */
-  readonly #signatures: Map<string, Signed> = new Map();
+  readonly #signatures: Map<string, PartSignature> = new Map();
 
   constructor(json: JsonBudget) {
     this.#json = json;

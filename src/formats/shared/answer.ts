@@ -1,11 +1,11 @@
-/** Parts of answers that several formats share: ids, reasoning, frames, and the list of models. */
+/** The design of answers that all chat formats have: a builder of neutral events, the complete answer and the stream; and the list of models. */
 
 import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
-import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { AnswerCollector, Query } from "../format.ts";
+import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
 
 /**
  * Returns the id of an answer for its caller. Keeps the backend's id, unless it comes from an upstream of another format: ids of
@@ -23,44 +23,140 @@ export const answerId = (
 export const showsThoughts = ({ reasoning }: ChatRequest): boolean =>
   reasoning === undefined || reasoning.type === "disabled" || reasoning.visible !== false;
 
-/** Joins the pieces of one streamed answer into a complete body. */
-interface PieceCollector<Piece> {
-  add(piece: Piece): void;
-  readonly body: object;
+/** An event in neutral words. */
+export type NeutralEvent = Exclude<AnswerEvent, NativeAnswerEvent>;
+
+/** The last event of an answer. */
+export type AnswerFinish = Extract<AnswerEvent, { type: "finish" }>;
+
+/** Takes a frame of the stream that a builder writes. */
+export type Emit<Frame> = (frame: Frame) => void;
+
+/**
+ * Builds one answer of a chat format from its events. A format extends this class with the state of its answer, and with an optional
+ * function that takes the frames of a stream. With the function, the builder emits frames as the answer grows; without it, the builder
+ * makes the complete body. Both follow from the same state, so they agree, and events in an impossible order never become an answer.
+ */
+export abstract class AnswerBuilder<Body extends object = object> {
+  #hasEnded = false;
+
+  /** Adds an event. Throws `backend_failed` for an event that is out of order. */
+  add(event: AnswerEvent): void {
+    if (this.#hasEnded) throw new GatewayError("backend_failed", "The model backend went on after its answer's end.");
+    if (event.type === "finish") this.#hasEnded = true;
+    if (event.type !== "native") this.write(event);
+    else for (const inner of event.events) this.write(inner);
+  }
+
+  /** The complete body. Throws `backend_failed` before the answer has ended. */
+  get body(): Body {
+    if (!this.#hasEnded) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    return this.complete();
+  }
+
+  /** Writes an event into the answer. */
+  protected abstract write(event: NeutralEvent): void;
+
+  /** Returns the body of an answer that has ended. */
+  protected abstract complete(): Body;
 }
 
 /**
- * Makes the complete answer of a chat format. If the upstream speaks the same format, the answer is the upstream's own body. Otherwise
- * the events are encoded as for a stream, and the pieces are joined.
+ * Collects a complete answer. If the upstream speaks the caller's format, the answer is the upstream's own body. Otherwise the builder makes
+ * the body.
  */
-export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
+export class CompleteAnswer implements AnswerCollector<AnswerEvent> {
+  /** The body of an upstream of the same format, as the caller gets it. */
+  protected native: string | undefined;
   readonly #format: string;
-  readonly #encode: (event: AnswerEvent) => Iterable<Piece>;
-  readonly #pieces: PieceCollector<Piece>;
-  #native: string | undefined;
+  readonly #builder: AnswerBuilder;
+  readonly #passed: (body: string, finish: AnswerFinish) => string;
 
-  /** @param encode Encodes an event into the pieces that a stream of the format would have. */
-  constructor(format: string, encode: (event: AnswerEvent) => Iterable<Piece>, pieces: PieceCollector<Piece>) {
+  /** @param passed Changes the body of an upstream before the caller gets it. */
+  constructor(
+    format: string,
+    builder: AnswerBuilder,
+    passed: (body: string, finish: AnswerFinish) => string = unchanged,
+  ) {
     this.#format = format;
-    this.#encode = encode;
-    this.#pieces = pieces;
+    this.#builder = builder;
+    this.#passed = passed;
   }
 
   add(event: AnswerEvent): void {
-    // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
+    // Skip the decoded events of a complete body: `finish` brings the body itself.
     if (event.type === "native" && event.isWhole && event.format === this.#format) return;
-    if (event.type === "finish" && event.native?.format === this.#format) this.#native = event.native.body;
-    if (this.#native !== undefined) return;
-    for (const piece of this.#encode(event)) this.#pieces.add(piece);
+    if (event.type === "finish" && event.native?.format === this.#format && event.native.body !== undefined)
+      this.native = this.#passed(event.native.body, event);
+    else this.#builder.add(event);
   }
 
   body(): object {
-    return this.#native === undefined ? this.#pieces.body : new RawJson(this.#native);
+    return this.native === undefined ? this.#builder.body : new RawJson(this.native);
   }
 }
 
-/** Returns the name of a tier in OpenAI's formats. */
-export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);
+const unchanged = (body: string): string => body;
+
+/**
+ * Writes one answer as a stream. Frames of an upstream that speaks the caller's format pass by without being built again, and cost no more
+ * than their bytes. The builder gets all other events, and emits its frames into `text`.
+ */
+export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
+  readonly contentType: string = "text/event-stream; charset=utf-8";
+  /** A comment, which clients skip. */
+  readonly keepAlive: string = ": keep-alive\n\n";
+  protected abstract readonly builder: AnswerBuilder;
+  /** The frames that the builder has emitted, and that are not yet written. */
+  protected text = "";
+  /** True where the builder writes the rest of the answer, whatever frames an upstream of the same format sends. */
+  protected isBuilt = false;
+  readonly #format: string;
+
+  constructor(format: string) {
+    this.#format = format;
+  }
+
+  encode(event: AnswerEvent): string {
+    if (event.type === "finish")
+      return this.finish(event, event.native?.format === this.#format ? event.native.frames : []);
+    if (event.type !== "native" || event.format !== this.#format || this.isBuilt) return this.write(event);
+    if (event.frames) return this.pass(event.frames, event.events.length === 0);
+    // Only a complete body has no frames. The last frames of a stream come with `finish`.
+    return event.isWhole ? this.write(event) : "";
+  }
+
+  abstract error(error: GatewayError): string;
+
+  /**
+   * Returns frames of the upstream as the caller gets them.
+   *
+   * @param isEmpty True if the frames mean no event.
+   */
+  protected abstract pass(frames: readonly NativeFrame[], isEmpty: boolean): string;
+
+  /** Returns the frames that end the answer: the last ones of the upstream if there are any, and those of the builder otherwise. */
+  protected abstract finish(event: AnswerFinish, frames: readonly NativeFrame[]): string;
+
+  /** Adds an event to the built answer. Returns the frames that the builder emits. */
+  protected write(event: AnswerEvent): string {
+    this.builder.add(event);
+    const { text } = this;
+    this.text = "";
+    return text;
+  }
+
+  /** Returns the emitted frames, once. */
+  protected taken(): string {
+    const { text } = this;
+    this.text = "";
+    return text;
+  }
+}
+
+/** Writes a line of JSON. Escapes U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
+export const dataOf = (value: object): string =>
+  JSON.stringify(value).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 
 /** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
 export function frameOf({ event, data }: NativeFrame): string {

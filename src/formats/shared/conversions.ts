@@ -4,7 +4,7 @@ import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../
 import type { ChatRequest, JsonPart, Part, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
-import { isHosted, isWebSearch } from "./hosted-tools.ts";
+import { isHosted, isWebSearch } from "./tools.ts";
 
 /** A conversion that changes or loses something, with the reason as a short sentence. */
 interface Unsupported {

@@ -1,12 +1,13 @@
-/** Facts about OpenAI's models, found by their names: how their reasoning is controlled, and which fields they refuse. */
+/** The parts that OpenAI's two chat formats have in common: facts about models, log probabilities and sources. */
 
+import type { Annotation, Logprob, Logprobs } from "../../kinds/chat/event.ts";
 import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, Reasoning, ReasoningControl } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "./conversions.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
-export const nameOf = (model: string): string =>
+export const bareName = (model: string): string =>
   model
     .slice(model.lastIndexOf("/") + 1)
     .replace(/^ft:/, "")
@@ -24,7 +25,7 @@ interface ReasoningModel {
 
 /** Returns the properties of an OpenAI model that reasons. Returns undefined for any other model. */
 export function reasoningModel(model: string): ReasoningModel | undefined {
-  const name = nameOf(model);
+  const name = bareName(model);
   if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };
   const [, major = "0", minor = "0", rest = ""] = /^gpt-(\d+)(?:\.(\d+))?(.*)/.exec(name) ?? [];
   if (Number(major) < 5 || rest.startsWith("-chat") || rest.startsWith("-search")) return undefined;
@@ -37,7 +38,7 @@ export function reasoningModel(model: string): ReasoningModel | undefined {
 
 /** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
 export const reasoningControl = (model: string): ReasoningControl =>
-  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(nameOf(model)) ? "effort" : "none";
+  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(bareName(model)) ? "effort" : "none";
 
 /** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
 export function nearestLevel(model: string, level: EffortLevel): EffortLevel {
@@ -96,4 +97,48 @@ export function outputLimit(request: ChatRequest, options: CodecOptions): number
   const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
   const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
   return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
+}
+
+/** Returns the name of a tier in OpenAI's formats. */
+export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);
+
+const utf8 = new TextEncoder();
+
+/** A token with its log probability on the wire. */
+interface WireLogprob {
+  token: string;
+  logprob: number;
+  bytes: number[];
+}
+
+const encodeLogprob = ({ token, logProbability }: Logprob): WireLogprob => ({
+  token,
+  logprob: logProbability,
+  bytes: [...utf8.encode(token)],
+});
+
+export const encodeLogprobs = ({ chosen, top }: Logprobs): (WireLogprob & { top_logprobs: WireLogprob[] })[] =>
+  chosen.map((token, step) => ({ ...encodeLogprob(token), top_logprobs: (top[step] ?? []).map(encodeLogprob) }));
+
+type LooseLogprob = Pick<WireLogprob, "token" | "logprob">;
+
+const decodeLogprob = ({ token, logprob }: LooseLogprob): Logprob => ({ token, logProbability: logprob });
+
+/** Decodes the steps of an upstream's log probabilities. */
+export const decodeLogprobs = (
+  steps: readonly (LooseLogprob & { readonly top_logprobs?: readonly LooseLogprob[] | null | undefined })[],
+): Annotation => ({
+  type: "logprobs",
+  chosen: steps.map(decodeLogprob),
+  top: steps.map((step) => (step.top_logprobs ?? []).map(decodeLogprob)),
+});
+
+/** Returns the sources on the web that an annotation names. */
+export function sourcesIn(annotation: Annotation): { readonly url: string; readonly title: string }[] {
+  if (annotation.type === "citations")
+    return annotation.citations.flatMap(({ uri: url }) => (url === undefined ? [] : { url, title: url }));
+  if (annotation.type !== "grounding") return [];
+  return (annotation.chunks ?? []).flatMap(({ uri: url, title = url }) =>
+    url === undefined || title === undefined ? [] : { url, title },
+  );
 }

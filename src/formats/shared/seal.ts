@@ -4,6 +4,7 @@
  * wrapped text names the maker.
  */
 
+import type { ToolCallPart } from "../../kinds/chat/request.ts";
 import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
 
 /** A signature or encrypted reasoning, as the neutral requests and events have it. */
@@ -11,6 +12,9 @@ export interface Signed {
   readonly signature?: string | undefined;
   readonly maker?: string | undefined;
 }
+
+/** The signature of a part of a request. */
+export type PartSignature = Pick<ToolCallPart, "signature" | "maker">;
 
 /** The content of a wrapped text. */
 export interface Seal {

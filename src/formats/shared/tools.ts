@@ -1,43 +1,18 @@
-/** Tool calls, their arguments and ids, and the size of tool schemas. */
+/** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
 
 import { GatewayError } from "../../errors.ts";
 import type { FinishReason } from "../../kinds/chat/event.ts";
-import type { Tool } from "../../kinds/chat/request.ts";
+import type { ProviderTool, Tool } from "../../kinds/chat/request.ts";
 import {
-  type JsonLimits,
-  type JsonObject,
+  assertJsonBounds,
   isJsonObject,
   JsonBudget,
   JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
   parseJson,
-  assertJsonBounds,
 } from "../../model/json.ts";
 import type { Incoming } from "../format.ts";
-
-/** The tool calls of one answer by their ids. Each method throws `backend_failed` if the backend sent the events of a call out of order. */
-export class ToolCalls<Call extends { readonly ended: boolean }> {
-  readonly #calls: Map<string, Call> = new Map();
-
-  begin(id: string, call: Call): Call {
-    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
-    this.#calls.set(id, call);
-    return call;
-  }
-
-  /** Returns a call that has begun. */
-  get(id: string): Call {
-    const call = this.#calls.get(id);
-    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
-    return call;
-  }
-
-  /** Returns a call that has begun and has not ended. */
-  open(id: string): Call {
-    const call = this.get(id);
-    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
-    return call;
-  }
-}
 
 /**
  * Parses the arguments of a tool call, which must be a JSON object. An empty text or white space means an empty object. Returns undefined
@@ -100,6 +75,34 @@ export class AnsweredArguments {
 
 const beyondLimit = ({ message }: JsonLimitError): GatewayError =>
   failed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
+
+/**
+ * The tool calls of one answer by their ids, and the limit of all their arguments. Each method throws `backend_failed` if the backend sent the
+ * events of a call out of order.
+ */
+export class ToolCalls<Call extends { readonly ended: boolean }> extends AnsweredArguments {
+  readonly #calls: Map<string, Call> = new Map();
+
+  begin(id: string, call: Call): Call {
+    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
+    this.#calls.set(id, call);
+    return call;
+  }
+
+  /** Returns a call that has begun. */
+  get(id: string): Call {
+    const call = this.#calls.get(id);
+    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
+    return call;
+  }
+
+  /** Returns a call that has begun and has not ended. */
+  open(id: string): Call {
+    const call = this.get(id);
+    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
+    return call;
+  }
+}
 
 /** The finish reasons after which a tool call may be incomplete. */
 export const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([
@@ -180,4 +183,30 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
   let value = body;
   for (const name of path) value = isJsonObject(value) ? value[name] : undefined;
   return value;
+}
+
+const HOSTED_FORMAT = "responses";
+
+/** The name by which a request chooses the tool that runs code. The neutral tool has none. */
+export const CODE_TOOL = "code_interpreter";
+
+export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED_FORMAT;
+
+/** Tells whether a tool is a search of the web as it is now. A search of the provider's own copies has no like elsewhere. */
+export const isWebSearch = ({ format, definition }: ProviderTool): boolean =>
+  format === HOSTED_FORMAT &&
+  String(definition["type"]).startsWith("web_search") &&
+  definition["external_web_access"] !== false;
+
+/** Returns the limits of a web search: the domains that it may read, and the place of its user. */
+export function webSearchLimits({ definition }: ProviderTool): {
+  readonly allowedDomains: readonly string[];
+  readonly userLocation: JsonObject | undefined;
+} {
+  const { filters, user_location } = definition;
+  const domains = isJsonObject(filters) ? filters["allowed_domains"] : undefined;
+  return {
+    allowedDomains: Array.isArray(domains) ? domains.filter((domain) => typeof domain === "string") : [],
+    userLocation: isJsonObject(user_location) ? user_location : undefined,
+  };
 }

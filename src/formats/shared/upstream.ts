@@ -3,9 +3,11 @@
 import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
+import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
+import type { AnswerDecoder } from "../format.ts";
 import type { AddressRules, UpstreamFormat } from "../module.ts";
 
 /** The names of all formats of OpenAI for observers. */
@@ -89,30 +91,83 @@ export function addEvent<Event>(events: Event[], event: Event): void {
   events.push(event);
 }
 
-/** Collects the events of a frame or a complete answer into a list. Stops and throws `backend_failed` after `MAX_EVENTS`. */
-export function collected<Event>(events: Iterable<Event>): Event[] {
-  const list: Event[] = [];
-  for (const event of events) addEvent(list, event);
-  return list;
-}
-
 /** The longest part of an answer that a decoder holds back, in characters. */
 const MAX_HELD_CHARS = 16 * 1024 ** 2;
 
-/**
- * Counts the characters that a decoder holds back until a piece of the stream is complete. No output limit counts them, so an upstream
- * that never completes the piece could fill the memory.
- */
-export class HeldBack {
-  #chars = 0;
+/** An event inside a native event. */
+export type DecodedEvent = NativeEvent["events"][number];
 
-  /** Adds characters. Throws `backend_failed` beyond the limit. */
-  take(chars: number): void {
-    this.#chars += chars;
-    if (this.#chars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
+/**
+ * Decodes one answer of an upstream. A format extends this class with the state of the answer. It reads a frame of a stream in `frame`, and a
+ * complete body in `whole`. Both add the same neutral events, which then stand beside the untouched text in a native event.
+ */
+export abstract class NativeDecoder implements AnswerDecoder {
+  protected readonly limits: JsonLimits | undefined;
+  /** The unsupported fields that were already reported. */
+  protected readonly reported: Set<string> = new Set();
+  readonly #format: string;
+  #heldChars = 0;
+  /** The events of the piece that is being decoded; undefined before the first one. */
+  #events: DecodedEvent[] | undefined;
+
+  constructor(format: string, limits: JsonLimits | undefined) {
+    this.#format = format;
+    this.limits = limits;
   }
 
-  letGo(chars: number): void {
-    this.#chars -= chars;
+  abstract frame(event: string | undefined, data: string): ChatEvent[];
+
+  abstract lost(text: string): ChatEvent[];
+
+  end(): void {
+    if (!this.isComplete()) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    return this.answered(parseAnswer(body, this.limits), body);
+  }
+
+  /** Decodes a complete body, given parsed and as it came. */
+  protected answered(wire: unknown, body: string): ChatEvent[] {
+    this.whole(wire);
+    const unsupported = (): readonly string[] => this.unsupportedIn(wire);
+    return [{ type: "native", format: this.#format, body, events: this.taken(), unsupported }];
+  }
+
+  /** Tells whether the upstream has ended its answer. */
+  protected abstract isComplete(): boolean;
+
+  /** Adds the events of a complete body. Throws the upstream's own error, or `backend_failed` for a value that is not an answer. */
+  protected abstract whole(wire: unknown): void;
+
+  /** Returns the fields of a complete body that its events cannot express. */
+  protected abstract unsupportedIn(wire: unknown): readonly string[];
+
+  /** Adds an event to the piece that is being decoded. */
+  protected add(event: DecodedEvent): void {
+    // Most pieces have one event. An array that is written with its element takes less room than one that grows.
+    if (this.#events) addEvent(this.#events, event);
+    else this.#events = [event];
+  }
+
+  /** Returns the events that were added, once. */
+  protected taken(): DecodedEvent[] {
+    const events = this.#events ?? [];
+    this.#events = undefined;
+    return events;
+  }
+
+  /**
+   * Counts characters that are held back until a piece of the stream is complete; a negative number for those that are let go. No output
+   * limit counts them, so an upstream that never completes the piece could fill the memory. Throws `backend_failed` beyond the limit.
+   */
+  protected hold(chars: number): void {
+    this.#heldChars += chars;
+    if (this.#heldChars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
+  }
+
+  /** Returns a frame with its events. */
+  protected framed(frame: NativeFrame, unsupported: () => readonly string[]): NativeEvent {
+    return { type: "native", format: this.#format, frames: [frame], events: this.taken(), unsupported };
   }
 }

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
-import { restored } from "../../../src/formats/chat-completions/schema.reasoning.ts";
+import { restored } from "../../../src/formats/chat-completions/reasoning.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import type { ChatEvent, ChatRequest, Part } from "../../../src/index.ts";
 import { asking, CALLED, read, readWhole, type Sent, sent } from "./upstream.stage.ts";

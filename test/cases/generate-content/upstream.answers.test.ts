@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { JoinedChunks } from "../../../src/formats/generate-content/stream.ts";
+import { JoinedChunks } from "../../../src/formats/generate-content/answer.ts";
 import { type ChatEvent, type FinishReason, GatewayError } from "../../../src/index.ts";
 import {
   CODECS,

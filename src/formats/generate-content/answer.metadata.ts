@@ -1,4 +1,4 @@
-/** Converts the annotations of a candidate (spec 2.9) in both directions: ratings, citations, grounding, log probabilities. */
+/** The parts of an answer beside its content (spec 2.9), in both directions: annotations of a candidate, token counts, prompt feedback. */
 
 import type {
   Annotation,
@@ -6,21 +6,35 @@ import type {
   Citation,
   Grounding,
   Logprob,
+  PromptFeedback,
   RetrievedUrl,
   SafetyRating,
   Support,
 } from "../../kinds/chat/event.ts";
+import type { ModalityCount, Usage } from "../../model/usage.ts";
 import type {
   Candidate,
   GroundingAttribution,
   GroundingMetadata,
   GroundingSupport,
   LogprobsCandidate,
+  ModalityTokenCount,
   UrlMetadata,
+  UsageMetadata,
   CitationSource,
+  WireFeedback,
   WireRating,
 } from "./schema.answer.ts";
-import { given, HARM_CATEGORY, PROBABILITY, readWord, URL_STATUS } from "./schema.wire.ts";
+import {
+  BLOCK_REASON,
+  given,
+  HARM_CATEGORY,
+  MODALITY,
+  PROBABILITY,
+  readBlockReason,
+  readWord,
+  URL_STATUS,
+} from "./schema.wire.ts";
 
 /** The fields of a candidate that hold annotations. */
 export type CandidateNotes = Omit<Candidate, "content" | "finishReason" | "index">;
@@ -100,12 +114,12 @@ export function* annotationsOf(notes: CandidateNotes): Generator<Annotation> {
   if (tokenCount != null) yield { type: "token-count", tokens: tokenCount };
 }
 
-export const encodeRating = ({ category, probability, blocked }: SafetyRating): WireRating => ({
+const encodeRating = ({ category, probability, blocked }: SafetyRating): WireRating => ({
   category: HARM_CATEGORY[category],
   probability: PROBABILITY[probability],
   ...given({ blocked }),
 });
-export const decodeRating = ({ category, probability, blocked }: WireRating): SafetyRating => ({
+const decodeRating = ({ category, probability, blocked }: WireRating): SafetyRating => ({
   category: readWord(HARM_CATEGORY, category) ?? "unspecified",
   probability: readWord(PROBABILITY, probability) ?? "unspecified",
   ...given({ blocked }),
@@ -193,4 +207,59 @@ const decodeLogprob = ({ token, tokenId, logProbability }: LogprobsCandidate): L
   ...given({ tokenId }),
   // The official service leaves out a value of 0.
   logProbability: logProbability ?? 0,
+});
+
+/** Encodes the token counts. The format counts tool results apart from the prompt, and reasoning apart from the answer. */
+export function encodeUsage(usage: Usage): UsageMetadata {
+  const { inputTokens, outputTokens, cacheReadTokens, reasoningTokens, toolUseTokens, details = {} } = usage;
+  return given({
+    promptTokenCount: Math.max(0, inputTokens - (toolUseTokens ?? 0)),
+    cachedContentTokenCount: cacheReadTokens || undefined,
+    candidatesTokenCount: Math.max(0, outputTokens - reasoningTokens),
+    toolUsePromptTokenCount: toolUseTokens,
+    thoughtsTokenCount: reasoningTokens || undefined,
+    totalTokenCount: inputTokens + outputTokens,
+    promptTokensDetails: details.input?.map(encodeCount),
+    cacheTokensDetails: details.cacheRead?.map(encodeCount),
+    candidatesTokensDetails: details.output?.map(encodeCount),
+    toolUsePromptTokensDetails: details.toolUse?.map(encodeCount),
+  });
+}
+
+export function decodeUsage(usage: UsageMetadata): Partial<Usage> {
+  const { promptTokenCount, toolUsePromptTokenCount, candidatesTokenCount, thoughtsTokenCount } = usage;
+  const details = given({
+    input: usage.promptTokensDetails?.map(decodeCount),
+    output: usage.candidatesTokensDetails?.map(decodeCount),
+    cacheRead: usage.cacheTokensDetails?.map(decodeCount),
+    toolUse: usage.toolUsePromptTokensDetails?.map(decodeCount),
+  });
+  // The official service leaves out a count of zero.
+  const hasOutput = candidatesTokenCount != null || thoughtsTokenCount != null;
+  return given({
+    inputTokens: promptTokenCount == null ? undefined : promptTokenCount + (toolUsePromptTokenCount ?? 0),
+    outputTokens: hasOutput ? (candidatesTokenCount ?? 0) + (thoughtsTokenCount ?? 0) : undefined,
+    cacheReadTokens: usage.cachedContentTokenCount,
+    reasoningTokens: thoughtsTokenCount,
+    toolUseTokens: toolUsePromptTokenCount,
+    details: Object.keys(details).length > 0 ? details : undefined,
+  });
+}
+
+const encodeCount = ({ modality, tokens }: ModalityCount): ModalityTokenCount => ({
+  modality: MODALITY[modality],
+  tokenCount: tokens,
+});
+const decodeCount = ({ modality, tokenCount }: ModalityTokenCount): ModalityCount => ({
+  modality: readWord(MODALITY, modality) ?? "unspecified",
+  tokens: tokenCount ?? 0,
+});
+
+export const encodeFeedback = ({ blockReason, ratings }: PromptFeedback): WireFeedback => ({
+  ...(blockReason && { blockReason: BLOCK_REASON[blockReason] }),
+  ...(ratings.length > 0 && { safetyRatings: ratings.map(encodeRating) }),
+});
+export const decodeFeedback = ({ blockReason, safetyRatings }: WireFeedback): PromptFeedback => ({
+  ...(blockReason != null && { blockReason: readBlockReason(blockReason) }),
+  ratings: (safetyRatings ?? []).map(decodeRating),
 });
