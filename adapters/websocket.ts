@@ -23,6 +23,8 @@ export interface UpgradeHandlerOptions<Context = unknown> extends MountOptions {
 /** The time between two pings of a connection, in milliseconds. A client that has not answered the last one is gone. */
 const PING_MS = 30_000;
 
+const ignore = (): void => {};
+
 /** A message is held back while more than this waits for its client, in bytes. */
 const HIGH_WATER_BYTES = 64 * 1024;
 
@@ -59,7 +61,6 @@ export function toUpgradeHandler<Context = unknown>(
       return;
     }
     // A client may leave before it is accepted.
-    const ignore = (): void => {};
     socket.on("error", ignore);
     void connecting
       .then((accepted) => {

@@ -282,7 +282,7 @@ export function gatewayOf<Context>(
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
-      for (const goAway of [...services.connections]) goAway();
+      for (const goAway of services.connections) goAway();
       const settled = services.settlements.close(callsEnded, deadlineMs);
       return settled.then(() => hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
     },

@@ -22,7 +22,7 @@ function refused(headers: Readonly<Record<string, string>> = {}) {
     { highWaterMark: 0 },
   );
   const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body, duplex: "half" };
-  return { request: new Request("http://edge.test/v1/chat/completions", init as RequestInit), read };
+  return { request: new Request("http://edge.test/v1/chat/completions", init), read };
 }
 
 it("reads no more than 4 MiB of a refused request, and leaves its body unlocked", async () => {

@@ -285,6 +285,12 @@ describe("an upgrade", () => {
   });
 });
 
+const longLength = (bytes: number): Buffer => {
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64BE(BigInt(bytes));
+  return length;
+};
+
 describe("a hostile client", () => {
   const UPGRADE = [
     "GET /v1/responses HTTP/1.1",
@@ -314,10 +320,7 @@ describe("a hostile client", () => {
     const length =
       payload.length < 126
         ? Buffer.from([0x80 | payload.length])
-        : Buffer.concat([
-            Buffer.from([0x80 | 127]),
-            Buffer.from(new BigUint64Array([BigInt(payload.length)]).buffer).reverse(),
-          ]);
+        : Buffer.concat([Buffer.from([0x80 | 127]), longLength(payload.length)]);
     return Buffer.concat([Buffer.from([first]), length, MASK, payload]);
   };
 

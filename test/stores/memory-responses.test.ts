@@ -23,7 +23,7 @@ function opened(options: MemoryResponseStoreOptions) {
     clock,
     create,
     /** Fills the store with so many documents of each key. */
-    async fill(counts: Readonly<Record<string, number>>): Promise<void> {
+    fill: async (counts: Readonly<Record<string, number>>): Promise<void> => {
       for (const [key, count] of Object.entries(counts)) for (const id of named(key, count)) await create(key, [id]);
     },
     /** Tells which of the first ten documents of a key are left. */

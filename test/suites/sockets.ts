@@ -73,7 +73,7 @@ export function socketsSuite(mount: Mount): void {
     it("stops its backend", async () => {
       let made = 0;
       const piece = "x".repeat(64 * 1024);
-      const play: Play = async function* ({}, { signal }) {
+      const play: Play = async function* (_request, { signal }) {
         for (; made < 4_000 && !signal.aborted; made++) yield piece;
       };
       await using stage = await openStage(mount, { play });

@@ -65,8 +65,8 @@ const CONVERSATION = [
   { type: "message", role: "user", content: [{ type: "input_text", text: "Tell support first." }] },
 ];
 
-const compact = async ({ post }: Stage, more: object = {}, apiKey?: string): Promise<Json[]> => {
-  const { status, body } = await post("/v1/responses/compact", { model: "m", input: CONVERSATION, ...more }, apiKey);
+const compact = async (on: Stage, more: object = {}, apiKey?: string): Promise<Json[]> => {
+  const { status, body } = await on.post("/v1/responses/compact", { model: "m", input: CONVERSATION, ...more }, apiKey);
   expect(status).toBe(200);
   return body["output"] as Json[];
 };
@@ -226,8 +226,9 @@ describe("a sealed summary", () => {
   });
 });
 
+const make = (compaction: object) => (): unknown => stage({ responses: { compaction } as never });
+
 it("the options are checked by name", () => {
-  const make = (compaction: object) => (): unknown => stage({ responses: { compaction } as never });
   expect(make({ keys: [] })).toThrow("responses.compaction needs a key");
   expect(make({ keys: [{ name: "a", secret: "short" }] })).toThrow(
     "responses: compaction: keys[0]: secret must be a Uint8Array",

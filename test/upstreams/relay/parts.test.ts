@@ -21,7 +21,7 @@ const [chat, pictures] = [
 
 it("a relay of chat and one of pictures make one backend", async () => {
   const gateway = createGateway({
-    backend: { ...chat, image: pictures.image },
+    backend: { ...chat, image: (request, call) => pictures.image(request, call) },
     quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
   });
   const ask = async (path: string, body: object): Promise<unknown> => {
