@@ -121,25 +121,8 @@ export const edgeBundle = (outDir: string): UserConfig => ({
   plugins: [licenses("edge.licenses.txt")],
 });
 
-/**
- * Joins the modules that every gateway loads into few files: to find and open a file takes longer than to read the code that a host may not
- * use. Bundlers still drop unused code.
- */
-const chunks: Rolldown.OutputOptions = {
-  codeSplitting: {
-    groups: [
-      {
-        name: "gateway",
-        test: /\/src\/(?:errors|features|gateway|http|kinds|limits|media|model|options|pipeline|ports|routes)\b/,
-      },
-      { name: "formats-shared", test: /\/src\/formats\/(?:shared\/|format\.ts)/ },
-      { name: "memory", test: /\/src\/stores\/(?:durable|heap|ledger|budgets|memory)/ },
-    ],
-  },
-};
-
 const config: UserConfig[] = defineConfig([
-  { ...shared, entry, alias: fetchOnly, deps, dts: false, outputOptions: chunks },
+  { ...shared, entry, alias: fetchOnly, deps, dts: false },
   { ...shared, entry: nodeEntry, deps, dts: false },
   { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),

@@ -173,22 +173,18 @@ function fieldOf([key, field]: [string, v.GenericSchema]): Field {
   return { key, schema, mayBeUndefined, mayBeNull: mayBeUndefined && field.reference === v.nullish, primitive };
 }
 
-const fieldsOf = (entries: v.ObjectEntries): readonly Field[] =>
-  Object.entries(entries)
-    .map(fieldOf)
-    .filter(({ schema, mayBeUndefined }) => !mayBeUndefined || schema.reference !== v.unknown);
-
 /** An object whose known fields hold. Other fields are left as they are. */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
   message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
-  // Prepared by the first run: most of the schemas that a process loads are never run.
-  let fields: readonly Field[] | undefined;
+  const fields = Object.entries(entries)
+    .map(fieldOf)
+    .filter(({ schema, mayBeUndefined }) => !mayBeUndefined || schema.reference !== v.unknown);
+  const anyObject = v.custom<JsonObject>(isJsonObject, message);
   return running(v.looseObject(entries), (dataset, config) => {
     const input = dataset.value;
-    if (!isJsonObject(input)) return v.custom<JsonObject>(isJsonObject, message)["~run"](dataset, config);
-    fields ??= fieldsOf(entries);
+    if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
     for (const { key, schema, mayBeUndefined, mayBeNull, primitive } of fields) {
       const value = input[key];
       if (typeof value === primitive || (value === undefined && mayBeUndefined) || (value === null && mayBeNull))
