@@ -15,7 +15,7 @@ import { type ChatRequest, createGateway, memoryQuotaStore } from "../../src/ind
 import { type PackageStage, ROOT } from "./stage.ts";
 
 /** The most bytes of a Worker that serves messages alone, minified. */
-const MOST_BYTES = 265_000;
+const MOST_BYTES = 273_000;
 
 const WORKER = `
   import { createGateway, GatewayError, memoryQuotaStore, relay, toEdgeHandler } from "polygate/core";
