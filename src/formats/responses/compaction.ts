@@ -10,12 +10,12 @@ import type { ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
-import { type Check, fieldsOf, type Shapes } from "../../options.ts";
+import { type Check, fieldsOf } from "../../options.ts";
 import type { AnswerCollector, AnswerContext, EndpointOf, Incoming } from "../format.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage } from "./answer.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
-import type { Decode } from "./socket.ts";
+import type { Decode } from "./request.ts";
 
 /** Lets callers compact their conversations. */
 export interface CompactionOptions {
@@ -25,8 +25,7 @@ export interface CompactionOptions {
   readonly prompt?: string;
 }
 
-export const COMPACTION_SHAPES: Shapes<CompactionOptions> = { keys: ENCRYPTION_KEYS, prompt: "string?" };
-export const COMPACTION_SHAPE: { readonly optional: Check } = { optional: fieldsOf(COMPACTION_SHAPES) };
+export const COMPACTION_SHAPE: Check = fieldsOf<CompactionOptions>({ keys: ENCRYPTION_KEYS, prompt: "string?" });
 
 /** The words by which a model is asked for a summary, unless the host has others. */
 export const COMPACTION_PROMPT = `Write a summary of this conversation that lets another assistant continue the work without having seen it. Call no tool.
@@ -36,11 +35,11 @@ Keep exact names, numbers and quotations. Leave out everything that is no longer
 /** The sentence before a summary, in the message that takes the place of the earlier turns. */
 const BEFORE_SUMMARY = "The earlier turns of this conversation were replaced by this summary of them:";
 
-/** The sign by which a sealed summary of a gateway is known. */
+/** Begins each sealed summary. */
 const SIGN = "pgc.";
 
 /** The format of a request to compact, as backends and relays see it in `native`. */
-export const COMPACT_FORMAT = "responses/compact";
+const COMPACT_FORMAT = "responses/compact";
 
 /** Seals summaries for one API key, and opens them again. */
 export class Compactions {

@@ -18,7 +18,7 @@ import { conversionsOfEvent } from "./conversions.ts";
 import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { type Decode, decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { socketEndpoint } from "./socket.ts";
 import { CompleteResponse, ResponseStream } from "./stream.ts";
@@ -29,17 +29,13 @@ export interface ResponsesOptions {
   readonly compaction?: CompactionOptions;
 }
 
-export const RESPONSES_SHAPES: Shapes<ResponsesOptions> = { compaction: COMPACTION_SHAPE };
+export const RESPONSES_SHAPES: Shapes<ResponsesOptions> = { compaction: { optional: COMPACTION_SHAPE } };
 
 export function responses({ clock }: { readonly clock: Clock }, options: ResponsesOptions = {}): Format {
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
   const compactions = options.compaction && new Compactions(options.compaction);
-  const decode = (body: unknown, incoming: Incoming): Promise<ChatRequest> => decodeBody(body, incoming, compactions);
-
-  const common = {
-    format: FORMAT,
-    ...openaiEndpoint,
-  } as const;
+  const decode: Decode = (body, incoming) => decodeBody(body, incoming, compactions);
+  const common = { format: FORMAT, ...openaiEndpoint } as const;
   const create: EndpointOf<ChatKind> = {
     ...common,
     method: "POST",
@@ -115,14 +111,11 @@ async function decodeBody(
   const items = itemsOf(resolved.body.input);
   const readable = await opened(items, compactions, incoming, items.length - itemsOf(request.input).length);
   // The cast is safe: a message stands in place of each compaction.
-  const input = readable === items ? resolved.body.input : (readable as unknown as InputItem[]);
-  const whole = { ...resolved, body: { ...resolved.body, input } };
-  return decodeRequest(
-    readable === items ? resolved : whole,
-    limits.defaultMaxOutputTokens,
-    json,
-    isWhole ? known : assertAllKnown,
-  );
+  const whole =
+    readable === items
+      ? resolved
+      : { ...resolved, body: { ...resolved.body, input: readable as unknown as InputItem[] } };
+  return decodeRequest(whole, limits.defaultMaxOutputTokens, json, isWhole ? known : assertAllKnown);
 }
 
 /** Refuses the unknown types of items that earlier requests have left, as those of the body. */

@@ -36,7 +36,7 @@ import {
 import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
 /** The fields that all routes of the format share. */
-type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
+export type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
 
 export function queries(common: Common, clock: Clock): QueryEndpoint[] {
   const base = { ...common, kind: "query", expiredKeysMayAsk: false, needsResponseStore: true } as const;

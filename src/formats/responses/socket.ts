@@ -2,7 +2,6 @@
 
 import { GatewayError } from "../../errors.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, JsonBudget, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE } from "../../model/usage.ts";
 import type {
@@ -17,13 +16,9 @@ import type {
   SocketTurns,
 } from "../format.ts";
 import { chainBehind } from "./kept.ts";
+import type { Common } from "./queries.ts";
+import type { Decode } from "./request.ts";
 import { Turns, turnsOf } from "./turns.ts";
-
-/** Decodes the body of a request for a response. */
-export type Decode = (body: unknown, incoming: Incoming) => Promise<ChatRequest>;
-
-/** The fields that all routes of the format share. */
-type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
 
 /** The endpoints of messages. They share the path of the connection, and have no route of their own. */
 interface MessageEndpoints {
