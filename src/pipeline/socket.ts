@@ -9,14 +9,16 @@ import type { Cancel } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 import { Call, type Mounted } from "./call.ts";
 import { type Parts, serve, type SocketRequest } from "./pipeline.ts";
+import { refusal } from "./respond.ts";
 import type { Services } from "./services.ts";
 
-/** The closing codes of the WebSocket protocol that the gateway sends (RFC 6455, section 7.4.1). */
+/** The closing codes that the gateway sends. RFC 6455, section 7.4.1, has the first three; IANA registers the last. */
 const NORMAL = 1000;
 const GOING_AWAY = 1001;
+const INTERNAL_ERROR = 1011;
 const TRY_AGAIN = 1013;
 
-/** The longest time for which a client may take nothing of what is sent, in milliseconds. */
+/** The longest time that a client may take to read one message, in milliseconds. */
 const PATIENCE_MS = 60_000;
 /** The most messages of one connection that wait for the running answer. */
 const MAX_WAITING = 16;
@@ -35,16 +37,10 @@ export async function acceptSocket(
   const call = new Call(services, { endpoint, request, wildcardPath: "", prefix, mounted: handshake });
   const answer = await serve(call, parts);
   if (keyId === undefined || answer.status !== 200) return answer;
-  const refusal = services.sockets.take(keyId, 1);
-  if (!refusal) return new Connection(services, parts, asked, keyId);
-  const busy = new GatewayError("busy", `${FULL[refusal]} Try again later.`, { retryAfterMs: RETRY_AFTER_MS });
-  const { status, body } = endpoint.encodeError(busy, call.id);
-  const retryAfter = String(RETRY_AFTER_MS / 1000);
-  return {
-    status,
-    headers: { ...answer.headers, "retry-after": retryAfter, "retry-after-ms": String(RETRY_AFTER_MS) },
-    body: JSON.stringify(body),
-  };
+  const full = services.sockets.take(keyId, 1);
+  if (!full) return new Connection(services, parts, asked, keyId);
+  const busy = new GatewayError("busy", `${FULL[full]} Try again later.`, { retryAfterMs: RETRY_AFTER_MS });
+  return refusal(call, busy);
 }
 
 const FULL = {
@@ -86,6 +82,16 @@ class MountOf implements Mounted {
   }
 }
 
+/** Takes memory for a lease. Returns false when there is none. */
+function hasTaken(lease: BodyLease, bytes: number): boolean {
+  try {
+    lease.take(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The headers that belong to the connection, and not to the requests that its messages make. */
 const CONNECTION_HEADERS = /^(?:connection|upgrade|sec-websocket-.*|content-.*|transfer-encoding|idempotency-key)$/i;
 
@@ -110,8 +116,9 @@ class Connection implements SocketHandler {
   #call: Call | undefined;
   /** Cuts the running call, because its client is gone. */
   #disconnect: (() => void) | undefined;
+  /** True once the connection has reached its longest life: no new message is answered. */
+  #isEnding = false;
   #isOver = false;
-  #isAtLifesEnd = false;
   readonly #cancelLife: Cancel;
   readonly #forget: () => void;
 
@@ -127,7 +134,7 @@ class Connection implements SocketHandler {
       if (!CONNECTION_HEADERS.test(name)) this.#headers.append(name, value);
     this.#turns = asked.endpoint.socket.open({ hold: (bytes) => this.#hold(bytes) });
     this.#cancelLife = clock.after(limits.socketLifeMs, () => {
-      this.#isAtLifesEnd = true;
+      this.#isEnding = true;
       if (!this.#call) this.#endLife();
     });
     // In Workers no other request may touch the connection: the promise lets the connection close itself.
@@ -166,7 +173,7 @@ class Connection implements SocketHandler {
   message(message: string | Uint8Array): void {
     const arrived = this.#arrivedBytes > SMALL_BYTES ? this.#arrivedBytes : 0;
     this.#arrivedBytes = 0;
-    if (this.#isOver || this.#isAtLifesEnd) return;
+    if (this.#isOver || this.#isEnding) return;
     const text = typeof message === "string" ? message : new TextDecoder().decode(message);
     if (this.#call && this.#turns.cancels(text, this.#services.limits))
       return this.#call.cut(new GatewayError("client_closed", "The client has cancelled the response."));
@@ -197,13 +204,13 @@ class Connection implements SocketHandler {
         await this.#answer(text);
       } catch {
         // The answer broke off in a way that only its end tells: the client must not wait for the rest.
-        this.#close(1011, "the answer broke off");
+        this.#close(INTERNAL_ERROR, "the answer broke off");
       }
       this.#call = this.#disconnect = undefined;
       this.#waiting.shift();
       if (this.#waiting.length === 0) this.#release();
       if (this.#services.inFlight.isClosing) this.#goAway();
-      else if (this.#isAtLifesEnd) this.#endLife();
+      else if (this.#isEnding) this.#endLife();
     }
   }
 
@@ -237,18 +244,13 @@ class Connection implements SocketHandler {
     return sending.finally(cancel);
   }
 
-  /** Books memory for messages. Returns false where there is no room. */
+  /** Books memory for messages. Returns false when there is no room. */
   #book(bytes: number): boolean {
-    try {
-      this.#incoming ??= this.#services.bodies.lease(this.#keyId);
-      this.#incoming.take(bytes);
-      return true;
-    } catch {
-      return false;
-    }
+    this.#incoming ??= this.#services.bodies.lease(this.#keyId);
+    return hasTaken(this.#incoming, bytes);
   }
 
-  /** Gives the memory of messages back, but for one that arrives. */
+  /** Returns the memory of the messages. A message that still arrives keeps its own. */
   #release(): void {
     this.#incoming?.[Symbol.dispose]();
     this.#incoming = undefined;
@@ -261,11 +263,7 @@ class Connection implements SocketHandler {
     if (this.#isOver) return false;
     if (bytes === 0) return true;
     const lease = this.#services.bodies.lease(this.#keyId);
-    try {
-      lease.take(bytes);
-    } catch {
-      return false;
-    }
+    if (!hasTaken(lease, bytes)) return false;
     this.#held = lease;
     return true;
   }
