@@ -112,11 +112,12 @@ class Connection implements SocketHandler {
   /** The time of the last bytes, in milliseconds since the Unix epoch. */
   #arrivedAt = 0;
   #cancelStall: Cancel | undefined;
+  /** Undefined before the connection is open, and once the gateway has closed it: nothing may be sent behind a close. */
   #peer: SocketPeer | undefined;
   #call: Call | undefined;
   /** Cuts the running call, because its client is gone. */
   #disconnect: (() => void) | undefined;
-  /** True once the connection has reached its longest life: no new message is answered. */
+  /** True once no new message is answered: the connection has reached its longest life, or closes. */
   #isEnding = false;
   #isOver = false;
   readonly #cancelLife: Cancel;
@@ -278,7 +279,13 @@ class Connection implements SocketHandler {
     if (!this.#call) this.#close(GOING_AWAY, "the gateway is closing");
   }
 
+  /** Closes the connection. Drops the messages that wait, and cuts the running answer, because no client would get it. */
   #close(code: number, reason: string): void {
-    this.#peer?.close(code, reason);
+    const peer = this.#peer;
+    this.#peer = undefined;
+    this.#isEnding = true;
+    this.#waiting.length = 0;
+    this.#disconnect?.();
+    peer?.close(code, reason);
   }
 }

@@ -283,6 +283,31 @@ describe("an upgrade", () => {
     expect(await client.rest()).toMatchObject([{ error: { code: "websocket_connection_limit_reached" } }]);
     expect((await client.closed)[0]).toBe(1000);
   });
+
+  it("answers no message that waits when its longest life ends", async () => {
+    const clock = manualClock(Date.now());
+    const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let asked = 0;
+    const backend: ModelBackend = {
+      async *chat() {
+        asked++;
+        begun.resolve();
+        await release.promise;
+        yield "One";
+      },
+    };
+    await using on = await stage({ backend, clock, limits: { socketLifeMs: 60_000 } });
+    await using client = await on.open();
+    // A client that never answers the close keeps its connection for a while.
+    client.ws.pause();
+    for (const input of ["a", "b"]) client.send({ type: "response.create", model: "m", input, store: false });
+    await begun.promise;
+    await clock.advance(60_001);
+    release.resolve();
+    await expect.poll(() => on.records.filter(({ units }) => units > 0).length).toBe(1);
+    await expect.poll(async () => (await on.gateway.health()).calls).toBe(0);
+    expect(asked).toBe(1);
+  });
 });
 
 const longLength = (bytes: number): Buffer => {
@@ -387,6 +412,26 @@ describe("a hostile client", () => {
     await using client = await on.open();
     for (let count = 0; count < 20; count++) client.send({ type: "response.create", model: "m", input: "a" });
     expect((await client.closed)[0]).toBe(1013);
+  });
+
+  it("gets no further answer behind a close that it does not answer", async () => {
+    const cut = Promise.withResolvers<void>();
+    let asked = 0;
+    const backend: ModelBackend = {
+      async *chat(_request, { signal }) {
+        asked++;
+        yield "One";
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        cut.resolve();
+      },
+    };
+    await using on = await stage({ backend });
+    await using client = await on.open();
+    client.ws.pause();
+    for (let count = 0; count < 20; count++) client.send({ type: "response.create", model: "m", input: "a" });
+    await cut.promise;
+    await expect.poll(async () => (await on.gateway.health()).calls).toBe(0);
+    expect(asked).toBe(1);
   });
 });
 
