@@ -43,10 +43,9 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
     const handle = (): Promise<Response> | undefined =>
       routes.handle(request, new ServerMount(request, contextOf, address));
     if (server.upgrade && request.headers.has("upgrade")) {
-      const connecting = connect(routes, request, new FetchMount(contextOf, address), (handler) =>
-        upgraded(handler, request, server),
-      );
-      if (connecting) return connecting.then((response) => response ?? handle() ?? notFound());
+      const mounted = new FetchMount(contextOf, address);
+      const connecting = connect(routes, request, mounted, (handler) => upgraded(handler, request, server), handle);
+      if (connecting) return connecting;
     }
     const response = handle();
     if (!response) return fallback(request, server);
@@ -132,14 +131,6 @@ export const toBunWebSocket = (): BunWebSocketHandler => ({
   close: ({ data }) => data instanceof BunSocketData && data.closed(),
 });
 
-/** Switches protocols. Returns undefined where `Bun.serve` was called without `websocket`. */
-function upgraded(handler: SocketHandler, request: Request, server: BunServer): Response | undefined {
-  try {
-    // Bun answers the client itself, and sends no response of the handler.
-    if (server.upgrade?.(request, { data: new BunSocketData(handler) })) return new Response(null);
-  } catch {
-    // The error says that `websocket` is missing.
-  }
-  handler.closed();
-  return undefined;
-}
+/** Switches protocols. Bun then answers the client itself. Throws where `Bun.serve` was called without `websocket`. */
+const upgraded = (handler: SocketHandler, request: Request, server: BunServer): Response | undefined =>
+  server.upgrade?.(request, { data: new BunSocketData(handler) }) ? new Response(null) : undefined;

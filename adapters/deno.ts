@@ -34,12 +34,14 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
     // A connection over a Unix socket has no address.
     const address = (info as { remoteAddr?: { hostname?: string } } | undefined)?.remoteAddr?.hostname;
     const contextOf = (): Context | undefined => context?.(request, info);
-    const connecting = request.headers.has("upgrade")
-      ? connect(routes, request, new FetchMount(contextOf, address), (handler) => upgraded(request, handler))
-      : undefined;
-    if (connecting) return connecting;
-    const response = routes.handle(request, new ServerMount(request, contextOf, address));
-    return response ?? fallback(request, info);
+    const handle = (): Promise<Response> | undefined =>
+      routes.handle(request, new ServerMount(request, contextOf, address));
+    if (request.headers.has("upgrade")) {
+      const mounted = new FetchMount(contextOf, address);
+      const connecting = connect(routes, request, mounted, (handler) => upgraded(request, handler), handle);
+      if (connecting) return connecting;
+    }
+    return handle() ?? fallback(request, info);
   };
 }
 
@@ -51,7 +53,6 @@ interface Upgrades {
 function upgraded(request: Request, handler: SocketHandler): Response {
   const { Deno } = globalThis as unknown as { readonly Deno: Upgrades };
   const { socket, response } = Deno.upgradeWebSocket(request);
-  // Messages may be sent once the connection is open.
-  socket.addEventListener("open", () => attach(socket, handler));
+  attach(socket, handler);
   return response;
 }

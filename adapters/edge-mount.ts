@@ -43,12 +43,21 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
     const runtime = platform.at(-1) as EdgeContext | undefined;
     const address = request.headers.get("cf-connecting-ip") ?? undefined;
     const mounted = new FetchMount(() => context?.(request, ...platform), address, runtime?.waitUntil?.bind(runtime));
-    const connecting = "WebSocketPair" in globalThis ? connect(routes, request, mounted, upgraded) : undefined;
+    const handle = (): Promise<Response> | undefined => routes.handle(request, mounted);
+    const mayUpgrade = "WebSocketPair" in globalThis && !isBroken(request);
+    const connecting = mayUpgrade ? connect(routes, request, mounted, upgraded, handle) : undefined;
     if (connecting) return connecting;
-    const response = routes.handle(request, mounted);
+    const response = handle();
     return response ? afterBody(request, response) : fallback(request, ...platform);
   };
 }
+
+/**
+ * Tells whether a handshake lacks what the runtime needs: workerd then answers 400 by itself, and never tells the Worker that its end of
+ * the connection leads nowhere. Only a request that came over a network has a host; one of another Worker has no such headers.
+ */
+const isBroken = ({ headers }: Request): boolean =>
+  headers.has("host") && !(headers.has("sec-websocket-key") && headers.get("sec-websocket-version") === "13");
 
 /** The two ends of a connection in a Worker. */
 type Pair = new () => { readonly 0: WebSocketLike; readonly 1: WebSocketLike & { accept(): void } };

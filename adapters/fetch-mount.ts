@@ -27,17 +27,27 @@ export class FetchMount<Context> implements Mounted<Context> {
 /**
  * Asks for a WebSocket, and switches protocols when the gateway accepts. Returns undefined for a request that asks for none.
  *
- * @param upgrade Switches protocols. Returns undefined where the runtime cannot: the route then refuses the upgrade.
+ * @param upgrade Switches protocols. Returns undefined, or throws, where the runtime cannot, or the handshake is broken.
+ * @param handle Answers the request without a WebSocket: the route then refuses the upgrade.
  */
-export function connect<Context, Switched extends Response | undefined>(
+export function connect<Context>(
   routes: CoreRoutes<Context>,
   request: Request,
   mounted: Mounted<Context>,
-  upgrade: (handler: SocketHandler) => Switched,
-): Promise<Response | Switched> | undefined {
-  return routes
-    .connect(request, mounted)
-    ?.then((accepted) => ("message" in accepted ? upgrade(accepted) : refused(accepted)));
+  upgrade: (handler: SocketHandler) => Response | undefined,
+  handle: () => Promise<Response> | undefined,
+): Promise<Response> | undefined {
+  return routes.connect(request, mounted)?.then((accepted) => {
+    if (!("message" in accepted)) return refused(accepted);
+    try {
+      const switched = upgrade(accepted);
+      if (switched) return switched;
+    } catch {
+      // Bun without `websocket`, or Deno at a broken handshake: the answer below refuses the upgrade.
+    }
+    accepted.closed();
+    return handle() ?? notFound();
+  });
 }
 
 /** Returns a refusal, whose body is never a stream. */

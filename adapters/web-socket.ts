@@ -4,6 +4,8 @@ import type { SocketHandler, SocketPeer } from "../src/index.ts";
 
 /** A WebSocket of the runtime, as far as the gateway uses it. */
 export interface WebSocketLike {
+  /** `CONNECTING` until messages may be sent. */
+  readonly readyState: number;
   /** The bytes that wait for the client. Missing in runtimes that do not count them. */
   readonly bufferedAmount?: number;
   send(message: string): void;
@@ -15,6 +17,8 @@ export interface WebSocketLike {
 const HIGH_WATER_BYTES = 64 * 1024;
 /** The time between two looks at what waits, in milliseconds. */
 const LOOK_MS = 20;
+
+const CONNECTING = 0;
 
 /** Gives the events of a WebSocket to the gateway. */
 export function attach(socket: WebSocketLike, handler: SocketHandler): void {
@@ -32,7 +36,8 @@ export function attach(socket: WebSocketLike, handler: SocketHandler): void {
   };
   socket.addEventListener("close", closed);
   socket.addEventListener("error", closed);
-  handler.open(peer);
+  if (socket.readyState === CONNECTING) socket.addEventListener("open", () => handler.open(peer));
+  else handler.open(peer);
 }
 
 class WebPeer implements SocketPeer {

@@ -1,5 +1,7 @@
 /** Responses over a WebSocket, which each host opens in its own way. */
 
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { errorCodeOf, openSocket, responseOf, type SocketClient, textOf } from "../drivers/socket.ts";
 import { Cues } from "../hosts/cues.ts";
@@ -12,6 +14,22 @@ const BEARER = { authorization: `Bearer ${KEY}` };
 
 const open = (stage: Stage, headers: Readonly<Record<string, string>> = BEARER): Promise<SocketClient> =>
   openSocket(stage.host.url ?? "", headers, stage.path("/v1/responses"));
+
+/** Asks for a WebSocket without the key of its handshake. Returns the beginning of the answer. */
+async function brokenUpgrade(stage: Stage): Promise<string> {
+  const { hostname, port, host } = new URL(stage.host.url ?? "");
+  const socket = connect(Number(port), hostname);
+  const head = [
+    `GET ${stage.path("/v1/responses")} HTTP/1.1`,
+    `Host: ${host}`,
+    `Authorization: ${BEARER.authorization}`,
+  ];
+  const upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"];
+  socket.write([...head, ...upgrade, "", ""].join("\r\n"));
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  return answer.toString();
+}
 
 export function socketsSuite(mount: Mount): void {
   it("are answered in turns, each charged like a call", async () => {
@@ -42,6 +60,12 @@ export function socketsSuite(mount: Mount): void {
     await using stage = await openStage(mount, { play: said });
     const refused = open(stage, { authorization: "Bearer sk-unknown" });
     await expect(refused).rejects.toMatchObject({ status: 401, body: expect.stringContaining("invalid_api_key") });
+  });
+
+  it("hold no place for an upgrade that is not one", async () => {
+    await using stage = await openStage(mount, { play: said, limits: { maxSockets: 2, maxSocketsPerKey: 2 } });
+    for (let count = 0; count < 2; count++) expect(await brokenUpgrade(stage)).toMatch(/^HTTP\/1\.1 (?:400|426) /);
+    await expect.poll(() => open(stage).then((client) => client[Symbol.asyncDispose]().then(() => true))).toBe(true);
   });
 
   it("cut the backend when the client leaves, and charge what was made", async () => {
