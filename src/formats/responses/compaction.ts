@@ -15,7 +15,7 @@ import type { AnswerCollector, AnswerContext, EndpointOf, Incoming } from "../fo
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage } from "./answer.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
-import type { Decode } from "./request.ts";
+import type { Decode } from "./socket.ts";
 
 /** Lets callers compact their conversations. */
 export interface CompactionOptions {

@@ -18,9 +18,9 @@ import { conversionsOfEvent } from "./conversions.ts";
 import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { type Decode, decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
-import { socketEndpoint } from "./socket.ts";
+import { type Decode, socketEndpoint } from "./socket.ts";
 import { CompleteResponse, ResponseStream } from "./stream.ts";
 
 /** The options of a host for the Responses format. */

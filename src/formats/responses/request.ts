@@ -17,7 +17,7 @@ import type {
 } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
-import type { CodecOptions, Incoming } from "../format.ts";
+import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import {
   type EffortLevel,
@@ -52,9 +52,6 @@ import {
   type WireChoice,
   type WireTool,
 } from "./schema.ts";
-
-/** Decodes the body of a request for a response. */
-export type Decode = (body: unknown, incoming: Incoming) => Promise<ChatRequest>;
 
 const LOGPROBS = "message.output_text.logprobs";
 

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, JsonBudget, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE } from "../../model/usage.ts";
 import type {
@@ -17,8 +18,10 @@ import type {
 } from "../format.ts";
 import { chainBehind } from "./kept.ts";
 import type { Common } from "./queries.ts";
-import type { Decode } from "./request.ts";
 import { Turns, turnsOf } from "./turns.ts";
+
+/** Decodes the body of a request for a response. */
+export type Decode = (body: unknown, incoming: Incoming) => Promise<ChatRequest>;
 
 /** The endpoints of messages. They share the path of the connection, and have no route of their own. */
 interface MessageEndpoints {
@@ -91,7 +94,7 @@ class ResponseTurns implements SocketTurns {
     this.lane = undefined;
     const { generate, prepare } = this.#endpoints;
     if (!MAY_PREPARE.test(message)) return generate;
-    // A call tells what is wrong with a message that cannot be read.
+    // Leave a message that cannot be read to the call, which answers with the error.
     const event = parsedMessage(message, limits);
     return isJsonObject(event) && event["generate"] === false ? prepare : generate;
   }
@@ -157,7 +160,7 @@ function typeOf(data: string): string {
   return isJsonObject(event) && typeof event["type"] === "string" ? event["type"] : "";
 }
 
-/** Parses a message; undefined for one that is not JSON, or beyond the limits. */
+/** Parses a message. Returns undefined for a message that is not JSON, or exceeds the limits. */
 function parsedMessage(message: string, limits: JsonLimits): unknown {
   try {
     return parseJson(message, new JsonBudget(limits));
