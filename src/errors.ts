@@ -63,10 +63,13 @@ export interface ContextTokens {
   readonly maxTokens?: number;
 }
 
+/** The keys from a body's root to a field. */
+export type FieldPath = readonly (string | number)[];
+
 /** The details of an error, beside its code and message. */
 export interface GatewayErrorDetails {
   /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
-  readonly path?: readonly (string | number)[];
+  readonly path?: FieldPath;
   /** The time that the caller should wait before a retry, in milliseconds. */
   readonly retryAfterMs?: number;
   /** The methods that the route supports, for the error of a request with another method. */
@@ -97,7 +100,7 @@ export class GatewayError extends Error {
 
   override readonly name = "GatewayError";
   readonly code: GatewayErrorCode;
-  readonly path: readonly (string | number)[] | undefined;
+  readonly path: FieldPath | undefined;
   readonly retryAfterMs: number | undefined;
   readonly allow: readonly string[] | undefined;
   readonly context: ContextTokens | undefined;

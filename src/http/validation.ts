@@ -5,7 +5,7 @@
  */
 
 import * as v from "valibot";
-import { GatewayError } from "../errors.ts";
+import { type FieldPath, GatewayError } from "../errors.ts";
 import { type JsonObject, isJsonObject } from "../model/json.ts";
 
 /** Tells whether a text has more code points than `most`, so that an emoji counts once. Looks at no more of the text than needed. */
@@ -38,10 +38,7 @@ export function shapeOf(schema: v.GenericSchema): Shape {
   return pipe ? shapeOf(pipe[0]) : schema;
 }
 
-/** The keys from the body's root to a field. */
-export type FieldPath = readonly (string | number)[];
-
-/** A breach of a rule over several fields: the field, and what it must be. */
+/** A field that breaks a rule over several fields, and what it must be instead. */
 export interface RuleBreach {
   readonly path: FieldPath;
   readonly message: string;
@@ -321,7 +318,7 @@ export interface UnknownObject {
   readonly [field: string]: unknown;
 }
 
-/** Tells whether an object is of none of the known types. */
+/** Tells whether an object has a type that is not known. */
 export const isUnknown = (
   value: { readonly type?: string | null | undefined },
   known: ReadonlySet<string>,

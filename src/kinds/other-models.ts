@@ -3,15 +3,14 @@
  * answer with one of these models, or run one of them for a tool: OpenRouter's `models`, LiteLLM's `fallbacks`, a tool with a `model`.
  */
 
+import type { FieldPath } from "../errors.ts";
 import { isJsonObject } from "../model/json.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { Price } from "./chat/price.ts";
 import type { NativeRequest } from "./chat/request.ts";
 import type { ImagePrice } from "./image/price.ts";
 
-export type FieldPath = readonly (string | number)[];
-
-/** A field by which an upstream may choose another model. */
+/** A field of a body that lets an upstream answer with another model than the requested one. */
 export interface OtherModel {
   readonly path: FieldPath;
   /** The name of the model; undefined where the field leaves the choice to the upstream, such as `route`. */
@@ -21,7 +20,7 @@ export interface OtherModel {
 /** Names of fields, in snake case, that name a model. */
 const NAMES = /(?:^|_)(?:models?|fallbacks?|deployments?)(?:_(?:names?|ids?|list|slugs?|alias(?:es)?))?$/;
 
-/** Names of fields with which an upstream chooses a model by itself, or by what it has stored. */
+/** Fields that let an upstream choose the model: by a rule of its own, or by settings that it has stored. */
 const CHOICES = /^(?:route|preset|agent_id|auto_mode|routing_config|model_selection_config|router_settings\w*)$/;
 
 /** Fields of a body whose contents the model reads. Their entries may hold tools. */

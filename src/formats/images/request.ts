@@ -1,6 +1,6 @@
 /** Decodes image requests from JSON or a form (spec 2.1 to 2.3), checks their files (spec 8), and encodes requests for an upstream. */
 
-import { GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
 import type { Form, FormPart, UploadedFile } from "../../http/form.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
@@ -29,8 +29,6 @@ interface RequestBody {
   readonly images: readonly UploadedFile[];
   readonly mask: UploadedFile | undefined;
 }
-
-type Path = readonly (string | number)[];
 
 /** Tells whether a form's field takes files: `mask`, `image`, `image[]` or `image[0]`. */
 export const takesFiles = (field: string): boolean => field === "mask" || /^image(?:\[\d*\])?$/.test(field);
@@ -112,7 +110,7 @@ async function readFiles(
   if (images.length === 0) throw invalid(["image"], "is required");
   const yielder = new EventLoopYielder(limits);
   let pngPixels = 0;
-  const read = (file: UploadedFile, profile: FileProfile, path: Path): ImageFile => {
+  const read = (file: UploadedFile, profile: FileProfile, path: FieldPath): ImageFile => {
     const image = readFile(file, profile, limits.maxPixels, path);
     // A PNG of few bytes may decode to very many pixels, so all PNGs share one limit.
     if (image.mediaType === "image/png") pngPixels += image.width * image.height;
@@ -136,7 +134,7 @@ async function readFiles(
   throw invalid(["mask"], `must be as large as the image, ${sizes}`);
 }
 
-function readFile({ bytes, name }: UploadedFile, rules: FileProfile, maxPixels: number, path: Path): ImageFile {
+function readFile({ bytes, name }: UploadedFile, rules: FileProfile, maxPixels: number, path: FieldPath): ImageFile {
   if (bytes.length >= rules.belowBytes)
     throw new GatewayError("body_too_large", `${path.join(".")}: must be smaller than ${rules.belowBytes} bytes`, {
       path,
@@ -174,9 +172,9 @@ export async function inspectFiles(
 }
 
 /** Returns the field of an image, with its index if there are several. */
-const imagePath = (index: number, count: number): Path => (count > 1 ? ["image", index] : ["image"]);
+const imagePath = (index: number, count: number): FieldPath => (count > 1 ? ["image", index] : ["image"]);
 
-const invalid = (path: Path, message: string): GatewayError =>
+const invalid = (path: FieldPath, message: string): GatewayError =>
   new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });
 
 export interface EncodedRequest {
