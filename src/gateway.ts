@@ -315,7 +315,7 @@ const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
   ),
 ];
 
-/** Throws a TypeError for a backend that has none of the functions. */
+/** Throws a TypeError for a backend without any verb. */
 function assertBackend(backend: unknown, verbs: readonly string[]): void {
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
   if (!verbs.some((verb) => hasMethod(backend, verb)))

@@ -28,7 +28,7 @@ import type {
 } from "../ports/response-store.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 
-/** A format that one gateway serves. */
+/** A format as one gateway serves it: its routes, and what else the gateway asks of it. */
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
@@ -84,7 +84,7 @@ export interface SocketMemory {
 
 /** The turns of one connection: one answer at a time. */
 export interface SocketTurns {
-  /** Returns the endpoint that answers a message, or tells what is wrong with it. */
+  /** Returns the endpoint that answers a message, also one that is wrong. */
   endpointOf(message: string, limits: JsonLimits): Endpoint;
   /** Tells whether a message ends the running answer. */
   cancels(message: string, limits: JsonLimits): boolean;

@@ -6,7 +6,7 @@
  */
 
 import { imageDimensionsFromData } from "image-dimensions";
-import { GatewayError } from "../errors.ts";
+import { type FieldPath, GatewayError } from "../errors.ts";
 
 /** The types of the pictures whose sizes are read. */
 type PictureType = "image/png" | "image/jpeg" | "image/webp";
@@ -26,7 +26,7 @@ export interface ImageBounds {
   /** The most pixels (width × height). */
   readonly maxPixels: number;
   /** The path of the picture's field in the request, for the error. */
-  readonly path?: readonly (string | number)[];
+  readonly path?: FieldPath;
 }
 
 /** The longest side of a picture, in pixels. A JPEG cannot have a longer side. This also limits the memory for one row. */

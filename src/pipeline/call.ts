@@ -72,8 +72,8 @@ export class CallDetails implements CallInfo {
 }
 
 /**
- * One call. It has the call's identity, its clock and its end: what is to be released then, what is told then. The results of steps go from
- * step to step as arguments; `found` collects what the record tells.
+ * One call: its identity, its clock, and its end, at which it releases what it holds and tells its record. The steps pass their results on
+ * as arguments; `found` collects the facts for the record.
  */
 export class Call implements Incoming {
   readonly id: string = newRequestId();

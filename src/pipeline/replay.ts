@@ -328,7 +328,7 @@ async function follow(call: Call, running: RunningCall, entry: Entry): Promise<O
 async function claimed(call: Call, { keyId }: Entry, recording: Recording): Promise<ReplayState | undefined> {
   const { bodies } = call.services;
   using lease = bodies.lease(keyId);
-  // In a small room, a body and a claim beside it must have room.
+  // Take a part of a small room only, which has to hold the body of the call, too.
   const bytes = Math.min(call.limits.maxReplayBytes, Math.ceil(bodies.room.mostPerKey / 8));
   await takeSoon(call, lease, bytes);
   return await recording.claim();

@@ -175,7 +175,7 @@ function largeAnswer(call: Call, answer: Answer): Answer | undefined {
   call.defer(() => room.remove(id, bytes));
   call.found.status = answer.status;
   const pieces = new Pieces(call, piecesOf(body));
-  // Nothing else cuts a call that is settled: end an answer that nobody reads.
+  // End an answer that nobody reads: the deadline of a settled call does not.
   call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
   return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
 }

@@ -44,7 +44,7 @@ export class CallOfKind implements KindCall {
     this.#kind = kind;
   }
 
-  // A getter: a signal that nobody reads is never created.
+  // Create the signal only for a backend that reads it.
   get signal(): AbortSignal {
     return this.#call.signal;
   }

@@ -143,7 +143,7 @@ export function memoryQuotaStore(
  */
 const RETAINED_MS = 3_600_000;
 
-/** A settled hold, of which only the key is remembered. */
+/** The fields of every settled hold: the store remembers only the API key of such a hold. */
 const SETTLED = {
   state: "settled",
   granted: 0,

@@ -147,7 +147,7 @@ export const thinkingText = (thinking: LooseThinking): string =>
 
 /** A piece of reasoning in a message or a delta. */
 export interface ReasoningPiece {
-  /** The field of the text. Details come beside it or alone. */
+  /** The field that holds the text; undefined for a piece that consists of details alone. */
   readonly field?: PlainField | "content" | undefined;
   readonly text: string;
   readonly details?: readonly ReasoningDetail[];

@@ -1,7 +1,6 @@
 /** Converts the conversation in both directions. This format has one message for each tool result; a neutral turn holds several. */
 
-import { GatewayError } from "../../errors.ts";
-import type { FieldPath } from "../../http/validation.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
 import type {
   ChatMessage,
   ChatRequest,

@@ -1,8 +1,8 @@
 /** Accepts field names in camelCase and in snake_case: converts bodies to camelCase, and errors back to the caller's spelling. */
 
 import type * as v from "valibot";
-import { GatewayError } from "../../errors.ts";
-import { type FieldPath, shapeOf } from "../../http/validation.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
+import { shapeOf } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { withoutPrefix } from "./errors.ts";
 import { fieldName } from "./schema.wire.ts";

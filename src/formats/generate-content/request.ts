@@ -1,7 +1,7 @@
 /** Converts the generate-content request (spec 2.8) to the neutral request and back, with its tools and its address (spec 4). */
 
-import { GatewayError } from "../../errors.ts";
-import { assertValid, type FieldPath, unknownIn } from "../../http/validation.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
+import { assertValid, unknownIn } from "../../http/validation.ts";
 import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type {
   ChatRequest,

@@ -1,7 +1,8 @@
 /** The generation config (spec 2.8): its ranges, the rules between its fields, and the media types that the format supports. */
 
 import * as v from "valibot";
-import { type FieldPath, type RuleBreach, upTo } from "../../http/validation.ts";
+import type { FieldPath } from "../../errors.ts";
+import { type RuleBreach, upTo } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { text, unsupported } from "../shared/schema.ts";
 import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";

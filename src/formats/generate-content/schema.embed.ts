@@ -1,7 +1,8 @@
 /** The requests and answers of `embedContent` and `batchEmbedContents`, in camelCase. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { array, crossCheck, type FieldPath, type RuleBreach, textOr, upTo } from "../../http/validation.ts";
+import type { FieldPath } from "../../errors.ts";
+import { array, crossCheck, type RuleBreach, textOr, upTo } from "../../http/validation.ts";
 import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
 import { atMost, unsupported, unsupportedFinder } from "../shared/schema.ts";
 import { Content, partBreaches, type RequestPart } from "./schema.ts";

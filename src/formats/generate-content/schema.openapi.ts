@@ -1,7 +1,8 @@
 /** The format's schema objects (spec 2.8), in the style of OpenAPI: their rules, and their conversion to JSON Schema. */
 
 import * as v from "valibot";
-import { type FieldPath, type RuleBreach, choice, record, shown } from "../../http/validation.ts";
+import type { FieldPath } from "../../errors.ts";
+import { type RuleBreach, choice, record, shown } from "../../http/validation.ts";
 import { type JsonObject, type JsonValue, isJsonObject } from "../../model/json.ts";
 import { whole } from "../shared/schema.ts";
 import { anything, carried, object, word } from "./schema.wire.ts";

@@ -1,11 +1,11 @@
 /** The generate-content request on the wire (spec 2.8, 8), in camelCase. Unknown fields are allowed. */
 
 import * as v from "valibot";
+import type { FieldPath } from "../../errors.ts";
 import {
   array,
   choice,
   crossCheck,
-  type FieldPath,
   passesUnknown,
   type RuleBreach,
   shapeOf,

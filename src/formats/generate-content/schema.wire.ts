@@ -1,7 +1,8 @@
 /** The format's name, its enums (spec 2.8, 2.9), and small schemas that its other schemas are built from. */
 
 import * as v from "valibot";
-import { choice, type FieldPath, object as anyObject } from "../../http/validation.ts";
+import type { FieldPath } from "../../errors.ts";
+import { choice, object as anyObject } from "../../http/validation.ts";
 import type { FinishReason, HarmProbability, PromptFeedback, RetrievedUrl } from "../../kinds/chat/event.ts";
 import type {
   ChatRequest,

@@ -1,6 +1,6 @@
 /** Kept responses and conversations: what a document holds, and the context that a request takes from earlier ones. */
 
-import { GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
 import type { NativeRequest } from "../../kinds/chat/request.ts";
 import {
   isJsonObject,
@@ -43,8 +43,8 @@ export const inputIdOf = (id: string): string => `${id}/input`;
 const outputIdOf = (id: string): string => `${id}/output`;
 
 /**
- * The name by which an item is found. Ids of items come from callers and upstreams: behind this sign, none of them is the id of a document of
- * the gateway.
+ * The name by which an item is found. Its sign keeps apart the ids of items, which callers and upstreams choose, and those of the gateway's
+ * own documents.
  */
 export const aliasOf = (itemId: string): string => `=${itemId}`;
 
@@ -164,7 +164,7 @@ async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise
   const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
   const whole = [...before, ...items];
   assertAnswered(whole, before.length);
-  // A response that goes on from one that is not kept stands for itself.
+  // Keep the whole conversation with a response that continues one that is not kept: no store has the earlier part.
   const own = last && !last.isKept ? { input: whole, items: whole, previousId: last.id } : { input, items };
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.
@@ -503,7 +503,7 @@ function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
   }
 }
 
-const invalid = (message: string, path: readonly (string | number)[]): GatewayError =>
+const invalid = (message: string, path: FieldPath): GatewayError =>
   new GatewayError("invalid_request", message, { path });
 
 /** Returns an id as errors name it. The longest id of a document has 190 characters. */
@@ -523,7 +523,7 @@ const brokenChain = (id: string, earlier: string): GatewayError =>
 export const noConversation = (id: string): GatewayError =>
   new GatewayError("not_found", `Conversation with id '${named(id)}' not found.`, { path: ["conversation"] });
 
-export const noItem = (id: string, path?: readonly (string | number)[]): GatewayError =>
+export const noItem = (id: string, path?: FieldPath): GatewayError =>
   new GatewayError("not_found", `Item with id '${named(id)}' not found.`, path && { path });
 
 /** The beginnings of the ids of items, by their types. */

@@ -1,7 +1,6 @@
 /** Converts the input items of a request in both directions. This format has an item for each call and result; a neutral turn has several. */
 
-import { GatewayError } from "../../errors.ts";
-import type { FieldPath } from "../../http/validation.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
 import type {
   ChatMessage,
   ChatRequest,

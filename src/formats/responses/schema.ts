@@ -1,11 +1,11 @@
 /** The Responses request on the wire: its schema, and the rules that compare several fields. Unknown fields are allowed. */
 
 import * as v from "valibot";
+import type { FieldPath } from "../../errors.ts";
 import {
   array,
   choice,
   crossCheck,
-  type FieldPath,
   isLonger,
   isUnknown,
   object,

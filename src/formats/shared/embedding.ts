@@ -69,7 +69,9 @@ export function batchesOf(count: number, most: number): Batch[] {
   return batches;
 }
 
-/** The time for which the other batches may still answer after one has failed, in milliseconds: their upstream counts what it has begun. */
+/**
+ * The wait for the batches in progress after one has failed, in milliseconds. Their upstream charges for them, so their usage should be known.
+ */
 const LINGER_MS = 5_000;
 
 /** The answer for one batch. */

@@ -145,7 +145,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
 
   /** Adds an event to the piece that is being decoded. */
   protected add(event: DecodedEvent): void {
-    // Most pieces have one event. An array that is written with its element takes less room than one that grows.
+    // Make the array with its first event: most pieces have no other, and an array that grows takes more memory.
     if (this.#events) addEvent(this.#events, event);
     else this.#events = [event];
   }

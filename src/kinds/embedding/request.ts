@@ -35,7 +35,7 @@ export interface EmbeddingContent {
   readonly parts: readonly (TextPart | MediaPart | DocumentPart)[];
 }
 
-/** The use of vectors, as some models distinguish: what is searched and what is found have different vectors. */
+/** What the vectors are for. Some models make other vectors of a query than of the documents that it searches. */
 export type EmbeddingTask =
   | "retrieval-query"
   | "retrieval-document"

@@ -309,7 +309,7 @@ export class RedisDriver implements LedgerDriver {
     return [{ hash, keyId: (parseJson(found.key) as ApiKey).id, endsAt: Number(found.ends) || null }];
   }
 
-  /** Runs `EXCHANGE`. Returns what it has read, or undefined when it has written. */
+  /** Runs the script `EXCHANGE`. Returns the rows that it has read, or undefined when it has written. */
   async #exchange(
     scope: LedgerScope,
     writing: readonly string[],

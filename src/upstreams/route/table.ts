@@ -317,7 +317,7 @@ class RouteTable {
   }
 }
 
-/** Further members by which a backend is recognized. */
+/** The members of a backend beside its verbs. A value that has one of them is a backend. */
 const OTHER_MEMBERS: readonly string[] = ["countInputTokens", "models"];
 
 /** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
