@@ -92,7 +92,7 @@ export type {
   ToolChoice,
   ToolResultPart,
   WireObject,
-} from "./kinds/chat/request.ts";
+} from "./model/chat-request.ts";
 export type {
   Annotation,
   Attribution,
@@ -106,8 +106,8 @@ export type {
   SafetyRating,
   Segment,
   Support,
-} from "./kinds/chat/event.ts";
-export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./kinds/chat/event.ts";
+} from "./model/chat-event.ts";
+export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./model/chat-event.ts";
 export type { ConversionKind, Conversion } from "./model/conversion.ts";
 export type {
   ImageDelivery,
@@ -118,7 +118,7 @@ export type {
   ImageOperation,
   ImageRequest,
   ImageUsage,
-} from "./kinds/image/request.ts";
+} from "./model/image.ts";
 export type {
   EmbeddingContent,
   EmbeddingEvent,
@@ -127,7 +127,7 @@ export type {
   EmbeddingTask,
   EmbeddingUsage,
   EmbeddingVector,
-} from "./kinds/embedding/request.ts";
+} from "./model/embedding.ts";
 export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, NativeUsage, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";

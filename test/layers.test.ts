@@ -31,7 +31,6 @@ const importsIn = (file: string, text: string): Import[] =>
 const LAYERS = [
   ["options"],
   ["model", "errors", "limits", "node-version"],
-  ["vocabulary"],
   ["ports"],
   ["http", "media"],
   ["encryption"],
@@ -47,32 +46,21 @@ const LAYERS = [
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  upstreams: ["ports", "model", "vocabulary", "errors", "options", "node-version"],
+  upstreams: ["ports", "model", "errors", "options", "node-version"],
   // Conversions and errors use the words that the formats share.
-  "upstreams/ai-sdk": [
-    "ports",
-    "options",
-    "node-version",
-    "model",
-    "vocabulary",
-    "errors",
-    "media",
-    "kinds",
-    "formats/shared",
-  ],
+  "upstreams/ai-sdk": ["ports", "options", "node-version", "model", "errors", "media", "kinds", "formats/shared"],
   "upstreams/relay": [
     "ports",
     "options",
     "node-version",
     "model",
-    "vocabulary",
     "errors",
     "http",
     "media",
     "formats/shared",
     "formats/all",
   ],
-  stores: ["ports", "model", "media", "encryption", "vocabulary", "errors", "options", "node-version"],
+  stores: ["ports", "model", "media", "encryption", "errors", "options", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/open": ["stores", "stores/sql", "stores/redis", "ports", "options", "node-version"],
@@ -81,7 +69,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
   core: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores", "adapters"],
   // The descriptions stand in the folders of the formats, and only the document may import them: no other entry needs them.
-  "formats/openapi": ["errors", "model", "vocabulary", "formats/shared", "formats/*"],
+  "formats/openapi": ["errors", "model", "formats/shared", "formats/*"],
   openapi: ["index", "options", "node-version", "model", "formats/shared", "formats/openapi"],
   telemetry: ["index", "options", "node-version"],
   prices: ["kinds", "model", "errors", "options", "node-version"],
@@ -130,8 +118,6 @@ function partOf(file: string): string | undefined {
   if (top === "adapters" || top === "playground") return top;
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
-  // The requests and events of a kind are types that even the ports are written in.
-  if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.
   if (folder === "stores" && rest.length > 1) return `stores/${rest[0]}`;
@@ -261,7 +247,7 @@ describe("a file", () => {
       "src/telemetry/call.ts": "the words of OpenTelemetry",
     };
     const named = /\bkinds?\b[^;\n"]*"(?:chat|image|embedding)"|"(?:chat|image|embedding)"[^;\n"]*\bkinds?\b/i;
-    const others = /^src\/(?:kinds|formats|openapi)\//;
+    const others = /^src\/(?:model|kinds|formats|openapi)\//;
     const found = published.filter((file) => !others.test(file) && named.test(textOf(file)));
     expect(found.filter((file) => !Object.hasOwn(reasons, file))).toEqual([]);
   });

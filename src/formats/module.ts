@@ -1,8 +1,8 @@
 /** The value of a wire format: the side that a gateway serves, and the side that an upstream speaks. */
 
-import type { ChatEvent } from "../kinds/chat/event.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Limits } from "../limits.ts";
+import type { ChatEvent } from "../model/chat-event.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import type { Shapes } from "../options.ts";

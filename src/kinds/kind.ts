@@ -7,6 +7,7 @@
 
 import type { Port } from "../errors.ts";
 import type { Limits } from "../limits.ts";
+import type { NativeRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits } from "../model/json.ts";
 import type { ModelKind } from "../ports/call-info.ts";
@@ -14,7 +15,6 @@ import type { HookAnswer } from "../ports/hook.ts";
 import type { CallContext, ModelBackend, ModelInfo, UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Price } from "./chat/price.ts";
-import type { NativeRequest } from "./chat/request.ts";
 import type { CountTokens } from "./count-tokens.ts";
 import type { ImagePrice } from "./image/price.ts";
 import type { Amounts, Meter } from "./meter.ts";

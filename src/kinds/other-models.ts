@@ -4,10 +4,10 @@
  */
 
 import type { FieldPath } from "../errors.ts";
+import type { NativeRequest } from "../model/chat-request.ts";
 import { isJsonObject } from "../model/json.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { Price } from "./chat/price.ts";
-import type { NativeRequest } from "./chat/request.ts";
 import type { ImagePrice } from "./image/price.ts";
 
 /** A field of a body that lets an upstream answer with another model than the requested one. */

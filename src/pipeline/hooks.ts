@@ -1,9 +1,9 @@
 /** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
 import { JsonBudget } from "../model/json.ts";
 import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";

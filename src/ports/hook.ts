@@ -1,6 +1,6 @@
 /** The port for hooks: the host's own functions around each generated answer, for guardrails, rewriting, logs and evaluation. */
 
-import type { FinishReason } from "../kinds/chat/event.ts";
+import type { FinishReason } from "../model/chat-event.ts";
 import type { JsonObject } from "../model/json.ts";
 import type { ModelKind } from "./call-info.ts";
 import type { ModelBackend, VERB_OF } from "./model-backend.ts";

@@ -1,10 +1,10 @@
 /** The port for backends, which pass requests to models and yield their answers. */
 
-import type { ChatEvent } from "../kinds/chat/event.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { EmbeddingEvent, EmbeddingRequest } from "../kinds/embedding/request.ts";
-import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
+import type { ChatEvent } from "../model/chat-event.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
+import type { EmbeddingEvent, EmbeddingRequest } from "../model/embedding.ts";
+import type { ImageEvent, ImageRequest } from "../model/image.ts";
 import { listOf, type Shapes } from "../options.ts";
 import type { CallInfo, ModelKind } from "./call-info.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";

@@ -1,9 +1,9 @@
 /** The ports that tell a host about its gateway's calls: failures, records of finished calls, and calls while they run. */
 
 import type { GatewayError, GatewayErrorCode, Port } from "../errors.ts";
-import type { FinishReason } from "../kinds/chat/event.ts";
-import type { ImageUsage } from "../kinds/image/request.ts";
+import type { FinishReason } from "../model/chat-event.ts";
 import type { Conversion } from "../model/conversion.ts";
+import type { ImageUsage } from "../model/image.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
 import type { ModelKind } from "./call-info.ts";
 import type { ApiKey, Outcome } from "./quota-store.ts";

@@ -3,7 +3,7 @@
  * model.
  */
 
-import type { ChatEvent } from "../kinds/chat/event.ts";
+import type { ChatEvent } from "../model/chat-event.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
 import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";

@@ -3,7 +3,7 @@
  * signatures and reasoning, but all of them send back the ids. Upstreams refuse or forget such a conversation.
  */
 
-import type { ChatEvent } from "../kinds/chat/event.ts";
+import type { ChatEvent } from "../model/chat-event.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -12,7 +12,7 @@ import type {
   RedactedReasoningPart,
   RememberedTurn,
   ToolCallPart,
-} from "../kinds/chat/request.ts";
+} from "../model/chat-request.ts";
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 

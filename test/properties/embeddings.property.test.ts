@@ -14,8 +14,8 @@ import {
 import { TASK_TYPE } from "../../src/formats/generate-content/schema.embed.ts";
 import { decodeAnswer, encodeRequest, floatsOf } from "../../src/formats/shared/openai-embeddings.ts";
 import type { RawJson } from "../../src/http/answer.ts";
-import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingTask } from "../../src/kinds/embedding/request.ts";
 import { fromBase64 } from "../../src/media/base64.ts";
+import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingTask } from "../../src/model/embedding.ts";
 
 const float = fc.float({ noNaN: true, noDefaultInfinity: true });
 const double = fc.double({ noNaN: true, noDefaultInfinity: true, min: -3e38, max: 3e38 });

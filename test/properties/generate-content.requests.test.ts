@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decodeRequest, encodeRequest } from "../../src/formats/generate-content/request.ts";
-import type { ChatRequest, Part } from "../../src/kinds/chat/request.ts";
+import type { ChatRequest, Part } from "../../src/model/chat-request.ts";
 import { readBody } from "../cases/generate-content/read-body.ts";
 import { chatRequest } from "./generate-content.arbitraries.request.ts";
 import { RUNS } from "./generate-content.arbitraries.ts";

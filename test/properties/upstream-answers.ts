@@ -10,9 +10,9 @@ import { messagesCodec, messages } from "../../src/formats/messages/index.ts";
 import { responses, responsesCodec } from "../../src/formats/responses/index.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import { type ChatEvent, type ChatRequest, systemClock } from "../../src/index.ts";
-import type { AnswerEvent } from "../../src/kinds/chat/event.ts";
 import type { ChatKind } from "../../src/kinds/chat/index.ts";
 import { ChatMeter } from "../../src/kinds/chat/meter.ts";
+import type { AnswerEvent } from "../../src/model/chat-event.ts";
 import { chatOf, meteredCall } from "../kinds/chat.ts";
 
 export type Name = "messages" | "generate-content" | "chat-completions" | "responses";

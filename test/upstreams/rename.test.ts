@@ -1,7 +1,7 @@
 /** Native frames that name the model: a caller sees its own name of the model, not the upstream's. */
 
 import { expect, it } from "vitest";
-import type { ChatEvent } from "../../src/kinds/chat/event.ts";
+import type { ChatEvent } from "../../src/model/chat-event.ts";
 import { renamed } from "../../src/upstreams/backend.ts";
 
 const unsupported = (): readonly string[] => [];

@@ -1,8 +1,8 @@
 /** The memory of signatures and reasoning: whose it is, what it compares, and what it forgets. */
 
 import { describe, expect, it } from "vitest";
-import type { ChatEvent } from "../../src/kinds/chat/event.ts";
-import type { Part } from "../../src/kinds/chat/request.ts";
+import type { ChatEvent } from "../../src/model/chat-event.ts";
+import type { Part } from "../../src/model/chat-request.ts";
 import { TurnMemory, type TurnMemoryLimits } from "../../src/upstreams/turn-memory.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 import { chatRequest } from "./relay/stage.ts";

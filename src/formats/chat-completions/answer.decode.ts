@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";

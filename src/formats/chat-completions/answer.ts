@@ -1,6 +1,6 @@
 /** Builds the answer of chat completions of neutral events: as a complete body, or as the chunks of a stream. */
 
-import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { ContentEvent, FinishReason } from "../../model/chat-event.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import { AnswerBuilder, type AnswerFinish, answerId, type Emit, type NeutralEvent } from "../shared/answer.ts";

@@ -1,7 +1,7 @@
 /** Conversions between the chat-completions format and the others. */
 
-import type { AnswerEvent } from "../../kinds/chat/event.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import {
   type AnswerConversionTable,

@@ -3,7 +3,7 @@
  * the same field. The record of that field travels as the signature of the reasoning, through the caller and back.
  */
 
-import type { Part } from "../../kinds/chat/request.ts";
+import type { Part } from "../../model/chat-request.ts";
 import { DEFAULT_JSON_LIMITS, isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { bareName } from "../shared/openai.ts";

@@ -14,7 +14,7 @@ import type {
   TextPart,
   ToolResultPart,
   WireObject,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";

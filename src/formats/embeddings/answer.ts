@@ -1,8 +1,8 @@
 /** Encodes the answer of the embeddings format. */
 
 import { RawJson } from "../../http/answer.ts";
-import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../../kinds/embedding/request.ts";
 import { toBase64 } from "../../media/base64.ts";
+import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";

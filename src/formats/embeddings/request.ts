@@ -1,7 +1,7 @@
 /** Converts the embeddings request to the neutral request. */
 
 import { assertValid } from "../../http/validation.ts";
-import type { EmbeddingRequest } from "../../kinds/embedding/request.ts";
+import type { EmbeddingRequest } from "../../model/embedding.ts";
 import { EmbeddingsRequest, FORMAT, unsupportedIn } from "./schema.ts";
 
 /** Decodes a request. Unknown fields stay in `native`. Throws `invalid_request` with the path of the first wrong field. */

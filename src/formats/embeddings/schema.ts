@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { array, choice, object, upTo } from "../../http/validation.ts";
-import { MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
+import { MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
 import { text, unsupportedFinder } from "../shared/schema.ts";
 
 /** The name of the format in `native` requests. */

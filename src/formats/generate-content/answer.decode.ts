@@ -1,7 +1,7 @@
 /** Decodes an upstream's answer in this format (spec 2.9), complete or in chunks, into native events with neutral events inside. */
 
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../kinds/chat/event.ts";
+import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";

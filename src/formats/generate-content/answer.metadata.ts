@@ -10,7 +10,7 @@ import type {
   RetrievedUrl,
   SafetyRating,
   Support,
-} from "../../kinds/chat/event.ts";
+} from "../../model/chat-event.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
 import type {
   Candidate,

@@ -1,7 +1,7 @@
 /** Builds the generate-content answer (spec 2.9, 6.2) of neutral events: as the chunks of a stream, or as the complete answer that joins them. */
 
-import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import type { AnswerContext } from "../format.ts";
 import {
   AnswerBuilder,

@@ -1,7 +1,7 @@
 /** Conversions between the generate-content format and the others. */
 
-import type { AnswerEvent } from "../../kinds/chat/event.ts";
-import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part } from "../../kinds/chat/request.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { CodecOptions } from "../format.ts";
 import {

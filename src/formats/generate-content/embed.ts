@@ -3,14 +3,9 @@
 import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import { assertValid } from "../../http/validation.ts";
-import type { DocumentPart, MediaPart, TextPart, WireObject } from "../../kinds/chat/request.ts";
-import type {
-  EmbeddingAnswerEvent,
-  EmbeddingInput,
-  EmbeddingRequest,
-  EmbeddingVector,
-} from "../../kinds/embedding/request.ts";
+import type { DocumentPart, MediaPart, TextPart, WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { EmbeddingAnswerEvent, EmbeddingInput, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, EmbeddingAnswer, EncodedRequest } from "../format.ts";

@@ -11,7 +11,7 @@ import type {
   Reasoning,
   ReasoningControl,
   ReasoningEffort,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";

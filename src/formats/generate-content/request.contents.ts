@@ -1,5 +1,6 @@
 /** Converts the conversation of a request (spec 2.8) in both directions. */
 
+import { inStandardAlphabet, textOfBase64 } from "../../media/base64.ts";
 import type {
   ChatMessage,
   CodePart,
@@ -11,8 +12,7 @@ import type {
   RedactedReasoningPart,
   Role,
   ToolResultPart,
-} from "../../kinds/chat/request.ts";
-import { inStandardAlphabet, textOfBase64 } from "../../media/base64.ts";
+} from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";

@@ -14,7 +14,7 @@ import type {
   Tool,
   ToolChoice,
   WireObject,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";

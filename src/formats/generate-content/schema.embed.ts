@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import type { FieldPath } from "../../errors.ts";
 import { array, crossCheck, type RuleBreach, textOr, upTo } from "../../http/validation.ts";
-import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
+import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
 import { atMost, unsupported, unsupportedFinder } from "../shared/schema.ts";
 import { Content, partBreaches, type RequestPart } from "./schema.ts";
 import { carried, object, optionalText, readWord } from "./schema.wire.ts";

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import type { FieldPath } from "../../errors.ts";
 import { choice, object as anyObject } from "../../http/validation.ts";
-import type { FinishReason, HarmProbability, PromptFeedback, RetrievedUrl } from "../../kinds/chat/event.ts";
+import type { FinishReason, HarmProbability, PromptFeedback, RetrievedUrl } from "../../model/chat-event.ts";
 import type {
   ChatRequest,
   CodeLanguage,
@@ -12,7 +12,7 @@ import type {
   OutputModality,
   ReasoningEffort,
   SafetySetting,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { ModalityCount } from "../../model/usage.ts";
 import { unsupported } from "../shared/schema.ts";

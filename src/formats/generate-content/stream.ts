@@ -1,7 +1,7 @@
 /** The answer to a caller of generate-content, complete and streamed: built of neutral events, or the bytes of an upstream of this format. */
 
 import type { GatewayError } from "../../errors.ts";
-import type { NativeFrame } from "../../kinds/chat/event.ts";
+import type { NativeFrame } from "../../model/chat-event.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { GenerateContentBuilder } from "./answer.ts";

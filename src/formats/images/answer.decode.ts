@@ -1,9 +1,9 @@
 /** Decodes the answers and errors of an upstream that speaks the images format (spec 2.4, 7.4). */
 
 import type { GatewayError } from "../../errors.ts";
-import type { ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
+import type { ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "../../model/image.ts";
 import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";

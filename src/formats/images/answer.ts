@@ -1,8 +1,8 @@
 /** Encodes image answers (spec 2.4), complete or as a stream of events. */
 
 import type * as v from "valibot";
-import type { ImageAnswerEvent, ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import { toBase64 } from "../../media/base64.ts";
+import type { ImageAnswerEvent, ImageOperation, ImageRequest } from "../../model/image.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerStream } from "../format.ts";

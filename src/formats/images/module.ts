@@ -4,7 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { IMAGE } from "../../kinds/image/request.ts";
+import { IMAGE } from "../../model/image.ts";
 import { assertOptions } from "../../options.ts";
 import { memoryImageStore } from "../../stores/memory-images.ts";
 import type { FormatModule, GatewayFormat, ImageVerbs, UpstreamFormat } from "../module.ts";

@@ -1,7 +1,7 @@
 /** Describes the images format for the OpenAPI document, with the rules of each model as JSON Schema (spec 2.1 to 2.4, 8). */
 
 import * as v from "valibot";
-import type { ImageOperation } from "../../kinds/image/request.ts";
+import type { ImageOperation } from "../../model/image.ts";
 import * as errors from "../shared/errors.ts";
 import {
   type ApiResponse,

@@ -1,7 +1,7 @@
 /** Relays image calls: sends the request in the images format, and returns the upstream's pictures as bytes. */
 
 import { encodeForm } from "../../http/form.ts";
-import { IMAGE, type ImageEvent, type ImageRequest } from "../../kinds/image/request.ts";
+import { IMAGE, type ImageEvent, type ImageRequest } from "../../model/image.ts";
 import type { FormatUpstreamOptions, ImageVerbs, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
 import { pictureFailed } from "../shared/upstream.ts";
 import { answerDecoder, decodeError, decodePicture, type ToldEvent, type ToldPicture } from "./answer.decode.ts";

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isLonger, type RuleBreach } from "../../http/validation.ts";
-import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
+import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import {
   type ImageProfile,
   type OperationProfile,

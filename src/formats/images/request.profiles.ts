@@ -1,6 +1,6 @@
 /** The image models as data: the rules for each operation of each model (spec 2.1 to 2.3, 8). Other code depends on no single model. */
 
-import type { ImageDelivery, ImageMediaType, ImageOperation } from "../../kinds/image/request.ts";
+import type { ImageDelivery, ImageMediaType, ImageOperation } from "../../model/image.ts";
 import { fieldsOf, listOf, mapOf, portOf, type Shapes } from "../../options.ts";
 import type { ImageStore } from "../../ports/image-store.ts";
 

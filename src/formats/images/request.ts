@@ -3,9 +3,9 @@
 import { type FieldPath, GatewayError } from "../../errors.ts";
 import type { Form, FormPart, UploadedFile } from "../../http/form.ts";
 import { assertValid } from "../../http/validation.ts";
-import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import { probeImage } from "../../media/picture.ts";
 import { inspectPng } from "../../media/png.ts";
+import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "../../model/image.ts";
 import { EventLoopYielder } from "../../ports/clock.ts";
 import { type ImageModels } from "./request.models.ts";
 import { type FileProfile, IMAGE_ALIASES, IMAGE_PROFILES, type OperationProfile } from "./request.profiles.ts";

@@ -1,7 +1,7 @@
 /** Decodes an upstream's answer in this format (spec 2.7, 6.1), complete or in frames, into native events with neutral events inside. */
 
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";

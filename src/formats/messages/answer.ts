@@ -1,7 +1,7 @@
 /** Builds the messages answer (spec 2.7, 6.1) of neutral events: content blocks, stop reason and token counts, as a body or as frames. */
 
 import { GatewayError } from "../../errors.ts";
-import type { ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { ContentEvent, FinishReason } from "../../model/chat-event.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import {

@@ -1,6 +1,6 @@
 /** Conversions between the messages format and the others. */
 
-import type { AnswerEvent } from "../../kinds/chat/event.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -9,7 +9,7 @@ import type {
   Part,
   ReasoningPart,
   RedactedReasoningPart,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { CodecOptions } from "../format.ts";
 import {

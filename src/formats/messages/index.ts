@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Shapes } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";

@@ -1,5 +1,6 @@
 /** Converts the conversation of a messages request (spec 2.6) to neutral turns and back, with the seals in it. */
 
+import { fromBase64 } from "../../media/base64.ts";
 import type {
   CacheHint,
   ChatMessage,
@@ -11,8 +12,7 @@ import type {
   ProviderPart,
   TextPart,
   ToolResultPart,
-} from "../../kinds/chat/request.ts";
-import { fromBase64 } from "../../media/base64.ts";
+} from "../../model/chat-request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";

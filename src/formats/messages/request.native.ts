@@ -1,7 +1,7 @@
 /** A native request: the caller's own body with the gateway's decisions, and without the seals that its upstream does not accept. */
 
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
-import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../kinds/chat/request.ts";
+import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";

@@ -21,7 +21,7 @@ import type {
   ReasoningEffort,
   Tool,
   ToolChoice,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";

@@ -4,7 +4,7 @@
  */
 
 import { GatewayError } from "../../errors.ts";
-import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";

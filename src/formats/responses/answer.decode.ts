@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { ChatEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";

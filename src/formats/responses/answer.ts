@@ -1,8 +1,8 @@
 /** Builds one answer from its events: the output items, the final response, and the events of the stream on the way. */
 
 import { GatewayError } from "../../errors.ts";
-import type { Annotation, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
-import type { WireObject } from "../../kinds/chat/request.ts";
+import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import type { WireObject } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";

@@ -1,7 +1,7 @@
 /** Responses that are made in the background: their documents while they are made, and the stream of such a document. */
 
 import { GatewayError } from "../../errors.ts";
-import type { AnswerEvent } from "../../kinds/chat/event.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
 import { type JsonObject, parseJson } from "../../model/json.ts";
 import { type Clock, nextIteration } from "../../ports/clock.ts";
 import type {

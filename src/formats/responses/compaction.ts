@@ -5,9 +5,9 @@
 
 import { type EncryptionKey, ENCRYPTION_KEYS, keyNameOf, Keyring } from "../../encryption.ts";
 import { GatewayError } from "../../errors.ts";
-import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import type { ChatKind } from "../../kinds/chat/index.ts";
-import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from "../../kinds/chat/request.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
+import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { type Check, fieldsOf } from "../../options.ts";

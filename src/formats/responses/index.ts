@@ -3,7 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming } from "../format.ts";

@@ -1,7 +1,7 @@
 /** Kept responses and conversations: what a document holds, and the context that a request takes from earlier ones. */
 
 import { type FieldPath, GatewayError } from "../../errors.ts";
-import type { NativeRequest } from "../../kinds/chat/request.ts";
+import type { NativeRequest } from "../../model/chat-request.ts";
 import {
   isJsonObject,
   JsonBudget,

@@ -12,7 +12,7 @@ import type {
   TextPart,
   ToolCallPart,
   ToolResultPart,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";

@@ -14,7 +14,7 @@ import type {
   Tool,
   ToolChoice,
   WireObject,
-} from "../../kinds/chat/request.ts";
+} from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";

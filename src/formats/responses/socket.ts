@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, JsonBudget, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE } from "../../model/usage.ts";
 import type {

@@ -4,7 +4,7 @@
  */
 
 import type { GatewayError } from "../../errors.ts";
-import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";

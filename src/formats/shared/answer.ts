@@ -2,8 +2,8 @@
 
 import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
-import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../model/chat-event.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
 

@@ -1,6 +1,6 @@
 /** The known models of Anthropic, and what their service accepts of reasoning and sampling. */
 
-import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { ReasoningControl } from "../../model/chat-request.ts";
 
 /** The properties of a model that decide which fields its service accepts. */
 export interface ClaudeModel {

@@ -1,7 +1,7 @@
 /** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
 
-import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
-import type { ChatRequest, JsonPart, Part, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import type { ChatRequest, JsonPart, Part, Tool, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isHosted, isWebSearch } from "./tools.ts";

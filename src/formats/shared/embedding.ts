@@ -1,13 +1,8 @@
 /** What all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
 import { GatewayError } from "../../errors.ts";
-import {
-  EMBEDDING,
-  type EmbeddingEvent,
-  type EmbeddingRequest,
-  type EmbeddingVector,
-} from "../../kinds/embedding/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
 import type { NativeUsage } from "../../model/usage.ts";
 import { overridden } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";

@@ -1,15 +1,10 @@
 /** The codec of embeddings for upstreams of OpenAI's formats: encodes requests, and decodes answers and errors. */
 
 import type { GatewayError } from "../../errors.ts";
-import type { WireObject } from "../../kinds/chat/request.ts";
-import {
-  type EmbeddingRequest,
-  type EmbeddingVector,
-  MAX_DIMENSIONS,
-  MAX_INPUTS,
-} from "../../kinds/embedding/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
+import type { WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { type EmbeddingRequest, type EmbeddingVector, MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { EmbeddingAnswer, EmbeddingCodec, EncodedRequest } from "../format.ts";
 import { dropped, EXACT, rejected } from "./conversions.ts";

@@ -1,8 +1,8 @@
 /** The parts that OpenAI's two chat formats have in common: facts about models, log probabilities and sources. */
 
-import type { Annotation, Logprob, Logprobs } from "../../kinds/chat/event.ts";
 import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
-import type { ChatRequest, Reasoning, ReasoningControl } from "../../kinds/chat/request.ts";
+import type { Annotation, Logprob, Logprobs } from "../../model/chat-event.ts";
+import type { ChatRequest, Reasoning, ReasoningControl } from "../../model/chat-request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "./conversions.ts";
 

@@ -2,8 +2,8 @@
 
 import * as v from "valibot";
 import { type Shape, shapeOf, isLonger } from "../../http/validation.ts";
-import type { MediaSource } from "../../kinds/chat/request.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
+import type { MediaSource } from "../../model/chat-request.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../../model/json.ts";
 
 /** The largest number of unsupported fields that are reported for one body. */

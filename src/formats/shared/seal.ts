@@ -4,8 +4,8 @@
  * wrapped text names the maker.
  */
 
-import type { ToolCallPart } from "../../kinds/chat/request.ts";
 import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
+import type { ToolCallPart } from "../../model/chat-request.ts";
 
 /** A signature or encrypted reasoning, as the neutral requests and events have it. */
 export interface Signed {

@@ -1,8 +1,8 @@
 /** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
 
 import { GatewayError } from "../../errors.ts";
-import type { FinishReason } from "../../kinds/chat/event.ts";
-import type { ProviderTool, Tool } from "../../kinds/chat/request.ts";
+import type { FinishReason } from "../../model/chat-event.ts";
+import type { ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
   assertJsonBounds,
   isJsonObject,

@@ -3,7 +3,7 @@
 import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { ChatEvent, NativeEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";

@@ -1,12 +1,12 @@
 /** Checks a chat backend's events before they are counted: a host's backend may be written without types. */
 
 import { GatewayError } from "../../errors.ts";
+import type { ChatEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
+import { CHAT } from "../../model/chat-request.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
 import { backendFailed, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
-import type { ChatEvent, FinishReason, NativeEvent } from "./event.ts";
-import { CHAT } from "./request.ts";
 
 type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type: Type }>, "type">>;
 

@@ -1,17 +1,17 @@
 /** Chat as a kind of generation: a request in messages, an answer in text, tool calls and media, counted in tokens. */
 
 import { GatewayError } from "../../errors.ts";
+import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
+import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
 import type { HookToolCall } from "../../ports/hook.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
-import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
 import { affordable, chatAmounts, tokenPrice } from "./price.ts";
 import { limitBeside } from "./reasoning.ts";
-import { CHAT, type ChatRequest } from "./request.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 
 /** The fields of an endpoint of chat, beside its codec. */

@@ -6,8 +6,8 @@
 import { Base64File } from "../../media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../../media/extent.ts";
 import type { ImageSize } from "../../media/picture.ts";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, MediaSource, Part } from "../../model/chat-request.ts";
 import { assertTokens, type CountTokens, encryptedTokens } from "../count-tokens.ts";
-import type { ChatRequest, DocumentPart, JsonPart, MediaPart, MediaSource, Part } from "./request.ts";
 
 /** The tokens of a picture for each resolution that a caller of generate-content can choose (spec 8, MediaResolution). */
 const RESOLUTION_TOKENS = { low: 64, medium: 256, high: 256 };

@@ -3,6 +3,16 @@
  */
 
 import { GatewayError } from "../../errors.ts";
+import type {
+  AnswerEvent,
+  ChatEvent,
+  ContentEvent,
+  Ending,
+  FinishEvent,
+  NativeEvent,
+  NativeFrame,
+} from "../../model/chat-event.ts";
+import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { type Certainty, type ModalityCount, type Usage, withParts } from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
@@ -11,9 +21,7 @@ import type { KindCall } from "../kind.ts";
 import { backendFailed, isTooHigh, isTooLow, type Meter, type MeterReport, nameOf, TRUST } from "../meter.ts";
 import { priceAmong } from "../other-models.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
-import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
-import { CHAT, type ChatRequest } from "./request.ts";
 
 /** The estimated tokens of a picture or a sound in an answer. */
 const MEDIA_TOKENS = 1_290;

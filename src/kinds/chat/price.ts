@@ -1,12 +1,12 @@
 /** The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. */
 
+import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";
-import { CHAT, type ChatRequest, type OutputModality } from "./request.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output

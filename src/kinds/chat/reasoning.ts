@@ -1,6 +1,6 @@
 /** The control of a model's reasoning, the conversions between its ways, and the turns for which a model wants its reasoning back. */
 
-import type { ChatRequest, Reasoning, ReasoningEffort } from "./request.ts";
+import type { ChatRequest, Reasoning, ReasoningEffort } from "../../model/chat-request.ts";
 
 /** The budget that stands for an effort, in tokens. */
 const BUDGET: Readonly<Record<ReasoningEffort, number>> = {

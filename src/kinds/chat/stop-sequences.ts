@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { Limits } from "../../limits.ts";
-import type { ChatEvent, ContentEvent, NativeEvent } from "./event.ts";
+import type { ChatEvent, ContentEvent, NativeEvent } from "../../model/chat-event.ts";
 
 /** Throws `invalid_request` for more stop sequences, or longer ones, than the limits allow. */
 export function assertSearchable(

@@ -4,6 +4,15 @@
  */
 
 import { GatewayError } from "../../errors.ts";
+import {
+  EMBEDDING,
+  type EmbeddingAnswerEvent,
+  type EmbeddingEvent,
+  type EmbeddingInput,
+  type EmbeddingRequest,
+  type EmbeddingVector,
+  MAX_DIMENSIONS,
+} from "../../model/embedding.ts";
 import { type Certainty, type NativeUsage, NO_USAGE, type Usage } from "../../model/usage.ts";
 import { shown } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
@@ -21,15 +30,6 @@ import {
   wrongEvent,
 } from "../meter.ts";
 import { priceAmong } from "../other-models.ts";
-import {
-  EMBEDDING,
-  type EmbeddingAnswerEvent,
-  type EmbeddingEvent,
-  type EmbeddingInput,
-  type EmbeddingRequest,
-  type EmbeddingVector,
-  MAX_DIMENSIONS,
-} from "./request.ts";
 
 /** Embeddings as a kind of generation. */
 export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, EmbeddingAnswerEvent> = {

@@ -1,5 +1,15 @@
 /** Images as a kind of generation: generations, edits and variations, counted by the image, and kept for callers who want links. */
 
+import {
+  IMAGE,
+  type ImageAnswerEvent,
+  type ImageDrawn,
+  type ImageEvent,
+  type ImageMediaType,
+  type ImageRequest,
+  type ImageUsage,
+  saidModel,
+} from "../../model/image.ts";
 import { type Certainty, type NativeUsage } from "../../model/usage.ts";
 import { shown, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -10,16 +20,6 @@ import type { KindCall, KindModule } from "../kind.ts";
 import { backendFailed, isCount, isTooHigh, type Meter, type MeterReport, wrongEvent } from "../meter.ts";
 import { imagePriceAmong } from "../other-models.ts";
 import { imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
-import {
-  IMAGE,
-  type ImageAnswerEvent,
-  type ImageDrawn,
-  type ImageEvent,
-  type ImageMediaType,
-  type ImageRequest,
-  type ImageUsage,
-  saidModel,
-} from "./request.ts";
 
 /** The fields of an endpoint of images, beside its codec. */
 export interface ImageNeeds {

@@ -1,7 +1,7 @@
 /** Decodes an answer in the AI SDK's provider interface: the parts of a stream, or the content of a complete answer. Trusts no value. */
 
-import type { ChatEvent, FinishReason } from "../../kinds/chat/event.ts";
 import { toBase64 } from "../../media/base64.ts";
+import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";

@@ -5,9 +5,9 @@
 
 import { approximated, dropped, withLostResults } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
-import type { ChatEvent } from "../../kinds/chat/event.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
-import { CHAT, type ChatRequest, type Reasoning } from "../../kinds/chat/request.ts";
+import type { ChatEvent } from "../../model/chat-event.ts";
+import { CHAT, type ChatRequest, type Reasoning } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";

@@ -15,7 +15,7 @@ import {
   rejected,
 } from "../../formats/shared/conversions.ts";
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
-import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../kinds/chat/request.ts";
+import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { AiSdkModel, AiSdkOptions } from "./options.ts";

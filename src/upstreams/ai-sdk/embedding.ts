@@ -14,7 +14,7 @@ import {
   type EmbeddingRequest,
   type EmbeddingTask,
   type EmbeddingVector,
-} from "../../kinds/embedding/request.ts";
+} from "../../model/embedding.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";

@@ -1,6 +1,9 @@
 /** Calls an image model of an AI SDK provider. The pictures come in complete answers. Their media type is read from their bytes. */
 
 import { GatewayError } from "../../errors.ts";
+import { fromBase64, isBase64 } from "../../media/base64.ts";
+import { probeImage } from "../../media/picture.ts";
+import type { Conversion } from "../../model/conversion.ts";
 import {
   IMAGE,
   type ImageDrawn,
@@ -8,10 +11,7 @@ import {
   type ImageFile,
   type ImageRequest,
   type ImageUsage,
-} from "../../kinds/image/request.ts";
-import { fromBase64, isBase64 } from "../../media/base64.ts";
-import { probeImage } from "../../media/picture.ts";
-import type { Conversion } from "../../model/conversion.ts";
+} from "../../model/image.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";

@@ -5,9 +5,9 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { GatewayError } from "../../errors.ts";
-import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
-import { EMBEDDING, type EmbeddingRequest } from "../../kinds/embedding/request.ts";
-import { IMAGE, type ImageRequest, saidModel } from "../../kinds/image/request.ts";
+import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
+import { EMBEDDING, type EmbeddingRequest } from "../../model/embedding.ts";
+import { IMAGE, type ImageRequest, saidModel } from "../../model/image.ts";
 import { assertOptions } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { type CallContext, type ModelBackend, type ModelInfo, VERB_OF } from "../../ports/model-backend.ts";

@@ -1,6 +1,6 @@
 /** The options of a backend of AI SDK models. */
 
-import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { ReasoningControl } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { type Check, CLOCK, fieldsOf, mapOf, type Shapes, FROM_ZERO, overridden } from "../../options.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";

@@ -1,6 +1,7 @@
 /** Encodes the turns of a request as a prompt of the providers' interface, with the metadata that a provider needs back. */
 
 import { fenced } from "../../formats/shared/tools.ts";
+import { toBase64 } from "../../media/base64.ts";
 import type {
   CacheHint,
   ChatMessage,
@@ -13,8 +14,7 @@ import type {
   RedactedReasoningPart,
   TextPart,
   ToolResultPart,
-} from "../../kinds/chat/request.ts";
-import { toBase64 } from "../../media/base64.ts";
+} from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import { mediaTypeOf, takesUrl, type Traits } from "./conversions.ts";

@@ -2,7 +2,7 @@
 
 import type { GatewayError } from "../../errors.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
-import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
+import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";

@@ -1,7 +1,7 @@
 /** The options of a relay, and their defaults. */
 
 import type { EmbeddingBatches, FormatUpstreamOptions } from "../../formats/module.ts";
-import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { ReasoningControl } from "../../model/chat-request.ts";
 import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";

@@ -6,7 +6,7 @@ import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
-import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";

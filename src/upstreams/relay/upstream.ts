@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { RequestBelow, UpstreamFormat } from "../../formats/module.ts";
-import { EMBEDDING } from "../../kinds/embedding/request.ts";
+import { EMBEDDING } from "../../model/embedding.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import { FROM_ZERO, overridden } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";

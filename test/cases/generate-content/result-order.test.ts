@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { encodeMessages } from "../../../src/formats/generate-content/request.contents.ts";
-import type { ChatMessage, Part } from "../../../src/kinds/chat/request.ts";
+import type { ChatMessage, Part } from "../../../src/model/chat-request.ts";
 
 const call = (id: string): Part => ({ type: "tool-call", id, name: "read", input: {} });
 const result = (callId: string): Part => ({ type: "tool-result", callId, parts: [{ type: "text", text: callId }] });

@@ -9,7 +9,7 @@ import {
   memoryQuotaStore,
   type Reasoning,
 } from "../../../src/index.ts";
-import type { ReasoningControl } from "../../../src/kinds/chat/request.ts";
+import type { ReasoningControl } from "../../../src/model/chat-request.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 import { rawUpstream, whole } from "../../upstreams/relay/raw-upstream.ts";
 

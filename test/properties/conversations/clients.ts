@@ -3,7 +3,7 @@
 import { createParser } from "eventsource-parser";
 import { RawJson } from "../../../src/http/answer.ts";
 import type { ChatEvent, JsonObject } from "../../../src/index.ts";
-import type { AnswerEvent } from "../../../src/kinds/chat/event.ts";
+import type { AnswerEvent } from "../../../src/model/chat-event.ts";
 import { metered } from "../upstream-answers.ts";
 import { asking, ENDPOINTS } from "./answers.ts";
 import type { FormatName } from "./formats.ts";

@@ -1,7 +1,7 @@
 /** The turn that a client sends back after an answer. */
 
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
-import type { Part } from "../../../src/kinds/chat/request.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
+import type { Part } from "../../../src/model/chat-request.ts";
 
 interface Signed {
   readonly signature?: string;

@@ -1,9 +1,9 @@
 /** Scripted models of the providers' interface, called without a gateway. */
 
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
-import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
-import type { ImageEvent, ImageRequest } from "../../../src/kinds/image/request.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
+import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
+import type { ImageEvent, ImageRequest } from "../../../src/model/image.ts";
 import {
   type AiSdkChatModel,
   type AiSdkImageModel,

@@ -4,7 +4,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import type { ImageModelV4, LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { toFile } from "openai";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
 import { png } from "../../cases/images/pictures.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";

@@ -5,7 +5,7 @@ import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
 import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
 import { describe, expect, it } from "vitest";
-import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 import { turnOf } from "../../properties/conversations/turns.ts";
 import { ask } from "./fake-models.ts";

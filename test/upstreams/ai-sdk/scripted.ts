@@ -1,7 +1,7 @@
 /** Upstreams that answer each turn of a loop with reasoning and calls, sign these, and record every signature that comes back. */
 
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { Sent } from "./stage.ts";
 
 export interface ScriptedUpstream {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { messagesCodec } from "../../../src/formats/messages/index.ts";
-import type { ChatRequest, Part } from "../../../src/kinds/chat/request.ts";
+import type { ChatRequest, Part } from "../../../src/model/chat-request.ts";
 import { JsonBudget, type JsonObject } from "../../../src/model/json.ts";
 import { aiSdk, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 import { metadataFrom, redactedOf, signatureOf, signerOf } from "../../../src/upstreams/ai-sdk/seals.ts";

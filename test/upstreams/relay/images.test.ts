@@ -3,7 +3,7 @@
 import OpenAI, { toFile } from "openai";
 import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
-import type { ImageEvent, ImageRequest } from "../../../src/kinds/image/request.ts";
+import type { ImageEvent, ImageRequest } from "../../../src/model/image.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { png } from "../../cases/images/pictures.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";

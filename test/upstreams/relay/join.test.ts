@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import { joined } from "../../../src/upstreams/relay/chat.ts";
 
 const native = (data: string, ...events: Extract<ChatEvent, { type: "native" }>["events"]): ChatEvent => ({

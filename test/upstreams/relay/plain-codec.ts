@@ -2,7 +2,7 @@
 
 import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
 import type { ChatCodec } from "../../../src/formats/format.ts";
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 
 /** A frame or a body: a piece of text, and at the end the usage. */

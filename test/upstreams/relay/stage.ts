@@ -2,8 +2,8 @@
 
 import { messagesUpstream } from "../../../src/formats/messages/module.ts";
 import type { ChatVerbs, UpstreamFormat } from "../../../src/formats/module.ts";
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
-import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
+import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { CallContext } from "../../../src/ports/model-backend.ts";
 import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/index.ts";

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
-import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
-import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import type { ChatEvent } from "../../../src/model/chat-event.ts";
+import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
 import { route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";

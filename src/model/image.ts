@@ -1,7 +1,7 @@
 /** An image request and its events, independent of wire formats. */
 
-import type { NativeUsage } from "../../model/usage.ts";
-import type { NativeRequest } from "../chat/request.ts";
+import type { NativeRequest } from "./chat-request.ts";
+import type { NativeUsage } from "./usage.ts";
 
 /** The name of this kind. */
 export const IMAGE = "image";

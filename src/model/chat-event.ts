@@ -1,8 +1,8 @@
 /** The events of a chat answer. Streamed and complete answers have the same events. */
 
-import type { JsonObject } from "../../model/json.ts";
-import type { Usage } from "../../model/usage.ts";
-import type { HarmCategory, CodeLanguage, CodeOutcome, WireObject } from "./request.ts";
+import type { HarmCategory, CodeLanguage, CodeOutcome, WireObject } from "./chat-request.ts";
+import type { JsonObject } from "./json.ts";
+import type { Usage } from "./usage.ts";
 
 /**
  * Information about one candidate, such as sources, ratings and log probabilities. A later annotation replaces an earlier one of the same

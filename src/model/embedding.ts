@@ -1,7 +1,7 @@
 /** An embedding request and its events, independent of wire formats. */
 
-import type { NativeUsage } from "../../model/usage.ts";
-import type { DocumentPart, MediaPart, NativeRequest, TextPart } from "../chat/request.ts";
+import type { DocumentPart, MediaPart, NativeRequest, TextPart } from "./chat-request.ts";
+import type { NativeUsage } from "./usage.ts";
 
 /** The name of this kind. */
 export const EMBEDDING = "embedding";

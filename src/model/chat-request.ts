@@ -1,6 +1,6 @@
 /** A chat request, independent of wire formats: every format decodes to it, and every backend reads it. */
 
-import type { JsonObject } from "../../model/json.ts";
+import type { JsonObject } from "./json.ts";
 
 /** The name of this kind. */
 export const CHAT = "chat";
