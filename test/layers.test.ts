@@ -333,7 +333,7 @@ describe("these rules", () => {
     ["adapters/node.ts", "valibot"],
     ["playground/server.ts", "../src/stores/memory.ts"],
     ["src/stores/memory.ts", "./sql/schema.ts"],
-    ["src/stores/redis/store.ts", "kysely"],
+    ["src/stores/redis/driver.ts", "kysely"],
     ["playground/server.ts", "../test/hosts/index.ts"],
     ["src/gateway.ts", "../../elsewhere.ts"],
   ])("forbid %s to import %s", (file, specifier) => {

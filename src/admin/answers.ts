@@ -1,10 +1,11 @@
-/** Formats the answers of commands as text, and adds the budgets of each key. */
+/** Formats the answers of commands as text, adds the budgets of each key, and reads and writes amounts of units or money. */
 
 import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
+import { MOST_UNITS } from "../stores/ledger.ts";
+import { UsageError } from "../stores/open/connection.ts";
 import { stateOf } from "./key-admin.ts";
-import { amountOf } from "./money.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;
@@ -135,4 +136,61 @@ class Text {
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
       .join(",");
   }
+}
+
+// Amounts: units, or money of which a unit is a millionth. Exact, because no amount becomes a binary fraction.
+
+/** The digits behind the point: a unit is a millionth of a currency. */
+const DECIMALS = 6;
+const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
+
+/** Returns the code of a currency in capitals; undefined without one. */
+export function currencyOf(code: string | undefined): string | undefined {
+  if (code === undefined || code === "") return undefined;
+  if (!/^[a-z]{3}$/i.test(code))
+    throw new UsageError(
+      `--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not ${code}.`,
+    );
+  return code.toUpperCase();
+}
+
+/** Reads an amount of units, or of money if there is a currency. */
+export function unitsOf(name: string, text: string, currency: string | undefined): number {
+  const units = millionthsOf(text);
+  if (currency !== undefined) {
+    if (units === undefined)
+      throw new UsageError(
+        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.`,
+      );
+    if (units > MOST_UNITS)
+      throw new UsageError(`${name} must be at most ${moneyOf(MOST_UNITS, currency)}, not ${text}.`);
+    return Number(units);
+  }
+  if (text.includes(".") && units !== undefined)
+    throw new UsageError(
+      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${units}, or write ${text} and add --currency usd.`,
+    );
+  const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
+  if (whole < 0 || whole > MOST_UNITS)
+    throw new UsageError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.`);
+  return Number(whole);
+}
+
+/** Returns the millionths of a decimal number; undefined for any other text. */
+function millionthsOf(text: string): bigint | undefined {
+  const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
+  return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
+}
+
+/** Formats units as they are, or as money with two to six digits behind the point. */
+function amountOf(units: number, currency: string | undefined): string {
+  return currency === undefined ? String(units) : moneyOf(units, currency);
+}
+
+function moneyOf(units: number, currency: string): string {
+  // The numbers of a corrupt key are shown as they are.
+  if (!Number.isSafeInteger(units)) return `${units} millionths of ${currency}`;
+  const digits = String(Math.abs(units)).padStart(DECIMALS + 1, "0");
+  const fraction = digits.slice(-DECIMALS).replace(/0{1,4}$/, "");
+  return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${fraction} ${currency}`;
 }

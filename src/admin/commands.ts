@@ -6,12 +6,11 @@ import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, NO_SUCH_BUDGET, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { OF_BUDGET, textOf, UNLIMITED, withBudgets } from "./answers.ts";
+import { OF_BUDGET, textOf, UNLIMITED, withBudgets, currencyOf, unitsOf } from "./answers.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, type TemplatePackage, writeProject } from "./init.ts";
 import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { unknownCommand, unknownOption, wrongArguments } from "./mistakes.ts";
-import { currencyOf, unitsOf } from "./money.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */

@@ -34,11 +34,11 @@ import {
 import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import { inPieces } from "./public-bytes.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
 import {
+  inPieces,
   callHeaders,
   complete,
   ending,

@@ -9,6 +9,7 @@ import type { Conversion } from "../model/conversion.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { BodyLease, BodyRoom } from "../ports/shared-room.ts";
 import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
@@ -362,4 +363,48 @@ async function saveOften(call: Call, background: { save(): Promise<boolean> }): 
   } catch {
     // The call has ended.
   }
+}
+
+/** A smaller public file, such as a picture, is written at once. */
+const PIECE_BYTES = 64 * 1024;
+
+/** The key of the room that clients without a key share. No key has this id. */
+const NOBODY = "";
+
+type Files = Map<ArrayBufferLike, { readonly lease: BodyLease; readers: number }>;
+
+/** The public files of a gateway that are being read. */
+const READING = new WeakMap<BodyRoom, Files>();
+
+/** Returns a public file in pieces, as its client reads them. Throws `busy` when the files that are being read leave no room. */
+export function inPieces(call: Call, answered: Answer): Answer {
+  const { body } = answered;
+  if (!(body instanceof Uint8Array) || body.length <= PIECE_BYTES) return answered;
+  bookFile(call, body);
+  return { ...answered, body: new Pieces(call, bytePieces(body)) };
+}
+
+/** Books room for a file, once for all clients that read the same bytes of a store in memory. */
+function bookFile(call: Call, { buffer }: Uint8Array): void {
+  const { bodies } = call.services;
+  const reading: Files = READING.get(bodies) ?? new Map();
+  READING.set(bodies, reading);
+  let file = reading.get(buffer);
+  if (!file) {
+    const lease = bodies.lease(NOBODY);
+    lease.take(buffer.byteLength);
+    reading.set(buffer, (file = { lease, readers: 0 }));
+  }
+  const booked = file;
+  booked.readers++;
+  call.defer(() => {
+    if (--booked.readers > 0) return;
+    reading.delete(buffer);
+    booked.lease[Symbol.dispose]();
+  });
+}
+
+function* bytePieces(bytes: Uint8Array): Generator<Uint8Array, undefined> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+  return undefined;
 }

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
 import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
-import { imagesCodec } from "../../src/formats/images/index.ts";
+import { decodeError } from "../../src/formats/images/answer.decode.ts";
 import { messagesCodec } from "../../src/formats/messages/index.ts";
 
 const CHAT_CODECS = {
@@ -11,7 +11,7 @@ const CHAT_CODECS = {
   "generate-content": generateContentCodec(),
   "chat-completions": chatCompletionsCodec(),
 } as const;
-const CODECS = { ...CHAT_CODECS, images: imagesCodec } as const;
+const CODECS = { ...CHAT_CODECS, images: { decodeError } } as const;
 
 const CODE_OF_STATUS = [
   [401, "backend_refused"],

@@ -13,29 +13,10 @@ import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-
 import type { EndpointOf, Format, Incoming } from "../format.ts";
 import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
-import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { ImageModels, maxPictureBytes } from "./request.models.ts";
 import type { ImagesOptions } from "./request.profiles.ts";
-import {
-  decodeRequest,
-  encodeRequest,
-  type FileLimits,
-  FORMAT,
-  inspectFiles,
-  modelNames,
-  readForm,
-  takesFiles,
-} from "./request.ts";
-
-/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
-export const imagesCodec: {
-  readonly modelNames: typeof modelNames;
-  readonly encodeRequest: typeof encodeRequest;
-  readonly answerDecoder: typeof answerDecoder;
-  readonly decodePicture: typeof decodePicture;
-  readonly decodeError: typeof decodeError;
-} = { modelNames, encodeRequest, answerDecoder, decodePicture, decodeError };
+import { decodeRequest, type FileLimits, FORMAT, inspectFiles, readForm, takesFiles } from "./request.ts";
 
 interface ImagesContext extends ImagesOptions {
   readonly store: ImageStore;

@@ -4,6 +4,12 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
+import { assertOptions } from "../../options.ts";
+import type { DurableQuotaStore } from "../durable.ts";
+import { LEDGER_SHAPES, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../ledger-store.ts";
+import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { SqlDriver } from "./driver.ts";
+
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
   BudgetDirectory,
@@ -22,5 +28,24 @@ export { migrate, type MigrationOptions, migrations } from "./migrations.ts";
 export { type SqlReplayStore, sqlReplayStore, type SqlReplayStoreOptions } from "./replays.ts";
 export { type SqlResponseStore, sqlResponseStore, type SqlResponseStoreOptions } from "./responses.ts";
 export { SCHEMA_VERSION, type SqlDatabase, type SqlTables, type StoredInteger, type TableOptions } from "./tables.ts";
-export { sqlQuotaStore, type SqlQuotaStoreOptions } from "./store.ts";
-export { type LedgerDifference, type VerifyOptions, verifyLedger } from "./verify.ts";
+export { type LedgerDifference, type VerifyOptions, verifyLedger } from "./journal.ts";
+
+/** Options of the quota store over SQL. In SQLite, verbs of all keys share transactions. */
+export interface SqlQuotaStoreOptions<Context = unknown> extends SqlStoreOptions, LedgerQuotaStoreOptions<Context> {}
+
+/**
+ * Makes a quota store in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its tables must have been made by
+ * `migrate`. Leases expire by the database's clock. After a deadlock or a conflict the store retries, a limited number of times.
+ *
+ * @example
+ * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
+ */
+export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> {
+  assertOptions<SqlQuotaStoreOptions>("sqlQuotaStore", options, { ...SQL_SHAPES, ...LEDGER_SHAPES });
+  const { find, maxVerbsPerTransaction, onBudget, ...access } = options;
+  return ledgerQuotaStore<Context>(new SqlDriver(SqlAccess.open(access)), {
+    ...(find && { find }),
+    ...(maxVerbsPerTransaction !== undefined && { maxVerbsPerTransaction }),
+    ...(onBudget && { onBudget }),
+  });
+}
