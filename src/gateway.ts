@@ -427,7 +427,7 @@ function responsesOf(
   formats: readonly Format[],
 ): Responses | undefined {
   const open = formats.find(({ openDocuments }) => openDocuments)?.openDocuments;
-  return store && open && { open: (call, key) => open(call, key, store, responseRetainMs) };
+  return store && open && { documentsOf: (call, key) => open(call, key, store, responseRetainMs) };
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */

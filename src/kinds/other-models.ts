@@ -85,9 +85,9 @@ function addEach(value: unknown, path: FieldPath, isBody: boolean, found: OtherM
 }
 
 /** Adds the fields of tools that stand in contents, such as an item that brings further tools. */
-function addTools(contents: unknown, path: FieldPath, found: OtherModel[]): void {
-  if (!Array.isArray(contents)) return;
-  for (const [index, one] of contents.entries())
+function addTools(value: unknown, path: FieldPath, found: OtherModel[]): void {
+  if (!Array.isArray(value)) return;
+  for (const [index, one] of value.entries())
     if (isJsonObject(one) && one["tools"] != null) addEach(one["tools"], [...path, index, "tools"], false, found);
 }
 

@@ -33,7 +33,7 @@ export class CallAbort {
   #cancelDrain: Cancel | undefined = undefined;
   #drainMs = 0;
   /** The number of other callers that wait for the same answer. */
-  #others = 0;
+  #waiters = 0;
   #over = false;
   /** Hands on an answer that is complete, in place of a cut. */
   #handOn: (() => void) | undefined = undefined;
@@ -69,14 +69,14 @@ export class CallAbort {
   }
 
   /** Another caller waits for the same answer: a disconnect of the client no longer cuts the call. */
-  join(): void {
-    this.#others++;
+  addWaiter(): void {
+    this.#waiters++;
     this.#cancelDrain?.();
   }
 
-  /** Takes back one `join()`. */
-  leave(): void {
-    this.#others--;
+  /** Takes back one `addWaiter()`. */
+  removeWaiter(): void {
+    this.#waiters--;
     if (this.isClientGone) this.#drain();
   }
 
@@ -91,7 +91,7 @@ export class CallAbort {
 
   /** Cuts the call `drainMs` milliseconds later, unless another caller waits for the answer. */
   #drain(): void {
-    if (this.#over || this.#others > 0) return;
+    if (this.#over || this.#waiters > 0) return;
     this.#cancelDrain = this.#drainClock.after(this.#drainMs, () => this.cut(clientClosed()));
   }
 

@@ -37,7 +37,7 @@ export function askStore<T>(
     // Skip the timer when the store answers within one microtask.
     void NEXT_MICROTASK.then(() => query.wait(asked, late));
   } catch (error) {
-    query.fail(error);
+    query.giveUp(error);
   }
   return promise;
 }
@@ -83,11 +83,11 @@ class StoreQuery<T> {
         this.#breaker.succeed();
         resolve(answer);
       },
-      (error: unknown) => this.fail(error),
+      (error: unknown) => this.giveUp(error),
     );
   }
 
-  fail(error: unknown): void {
+  giveUp(error: unknown): void {
     const [call, reject] = [this.#call, this.#reject];
     if (!call || !reject) return;
     this.#end();
@@ -107,7 +107,7 @@ class StoreQuery<T> {
       if (!this.#call) return;
       // Must run before the call has ended: a runtime that stops when the client is gone must wait for this.
       if (late) call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(call, error, this.#port)));
-      this.fail(why);
+      this.giveUp(why);
     };
     const release = (): void => leave(call.endedBecause);
     const { storeTimeoutMs } = call.limits;

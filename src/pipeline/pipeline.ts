@@ -179,7 +179,7 @@ async function enter<Decoded>(
   const { rateLimiter, replays, responses } = call.services;
   const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
   const key = await authenticate(call, expiredKeysMayAsk);
-  if (responses) call.kept = responses.open(documentsCallOf(call, key), key);
+  if (responses) call.kept = responses.documentsOf(documentsCallOf(call, key), key);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
   const body: ReadBody = hasBody ? await readBody(call, key) : {};

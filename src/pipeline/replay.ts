@@ -147,7 +147,7 @@ class Recording implements RunningCall, AnswerRecorder {
   }
 
   join(follower: Follower): void {
-    this.#call.abort.join();
+    this.#call.abort.addWaiter();
     const answer = this.#answer;
     // A stream that has failed is no answer to begin with.
     const isLasting = answer && !("shared" in answer && this.#call.found.error);
@@ -157,7 +157,7 @@ class Recording implements RunningCall, AnswerRecorder {
 
   leave(follower: Follower): void {
     this.#followers.delete(follower);
-    this.#call.abort.leave();
+    this.#call.abort.removeWaiter();
   }
 
   #tellFollowers(answer: Opened | undefined): void {

@@ -98,12 +98,12 @@ export const doubt = (call: Reported, why: string): void =>
 /**
  * Calls a function of the host, and drops whatever it throws, now or later. The promise never rejects; pass it to `waitUntil`.
  */
-export function guarded(call: () => unknown): Promise<unknown> {
+export function guarded(run: () => unknown): Promise<unknown> {
   // The promise catches both an error thrown at once and a rejection.
-  return new Promise((resolve) => resolve(call())).catch(ignore);
+  return new Promise((resolve) => resolve(run())).catch(ignore);
 }
 
-/** Outside `guarded`: a function inside would keep `call` in memory until the host's promise settles. */
+/** Outside `guarded`: a function inside would keep `run` in memory until the host's promise settles. */
 const ignore = (): void => {};
 
 /** Returns the result of an observer's function; undefined when the function throws. */

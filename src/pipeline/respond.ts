@@ -334,7 +334,7 @@ export async function inBackground<Event>(
   call.assertLive();
   // Only a call that may go on without its client can be joined.
   call.abort.drainFor(1);
-  call.abort.join();
+  call.abort.addWaiter();
   void saveOften(call, background);
   if (isStreamed) return make(recorder);
   const fail = (thrown: unknown): Promise<void> => {

@@ -20,7 +20,7 @@ import type { Settlements } from "./settlements.ts";
 /** The host's store of responses. */
 export interface Responses {
   /** Opens the documents of a call's key. */
-  open(call: DocumentsCall, key: ApiKey): KeptDocuments;
+  documentsOf(call: DocumentsCall, key: ApiKey): KeptDocuments;
 }
 
 export interface Services {

@@ -2,8 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { answerCollector, base64OfFloats } from "../../src/formats/embeddings/answer.ts";
-import { decodeRequest } from "../../src/formats/embeddings/request.ts";
+import { answerCollector, base64OfFloats, decodeRequest } from "../../src/formats/embeddings/index.ts";
 import type { AnswerCollector } from "../../src/formats/format.ts";
 import {
   decodeEmbedAnswer,

@@ -27,6 +27,7 @@ import {
 import { HOLDS_AT_ONCE, isStorableId } from "../durable.ts";
 import { BOOKS, type BudgetUser, RECALLS_MS } from "../ledger.ts";
 import { asText, byCount, slot, slotRows, type SqlAccess, type Statement } from "./database.ts";
+import { takeEntriesOf } from "./journal.ts";
 import { fastVerbs } from "./postgres.ts";
 import {
   type BudgetTable,
@@ -37,7 +38,6 @@ import {
   type PeriodTable,
   type StoredInteger,
 } from "./tables.ts";
-import { takeEntriesOf } from "./journal.ts";
 
 export class SqlDriver implements LedgerDriver {
   readonly #access: SqlAccess;
