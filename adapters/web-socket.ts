@@ -22,44 +22,49 @@ const CONNECTING = 0;
 
 /** Gives the events of a WebSocket to the gateway. */
 export function attach(socket: WebSocketLike, handler: SocketHandler): void {
-  const peer = new WebPeer(socket);
+  const peer = new WebPeer(socket, handler);
   socket.addEventListener("message", ({ data }) => {
     if (typeof data === "string") handler.message(data);
     else if (data instanceof ArrayBuffer) handler.message(new Uint8Array(data));
     else if (data instanceof Uint8Array) handler.message(data);
     else peer.close(1003, "only texts are understood");
   });
-  const closed = (): void => {
-    if (peer.isClosed) return;
-    peer.isClosed = true;
-    handler.closed();
-  };
-  socket.addEventListener("close", closed);
-  socket.addEventListener("error", closed);
+  socket.addEventListener("close", () => peer.closed());
+  socket.addEventListener("error", () => peer.closed());
   if (socket.readyState === CONNECTING) socket.addEventListener("open", () => handler.open(peer));
   else handler.open(peer);
 }
 
 class WebPeer implements SocketPeer {
-  isClosed = false;
+  #isClosed = false;
   readonly #socket: WebSocketLike;
+  readonly #handler: SocketHandler;
 
-  constructor(socket: WebSocketLike) {
+  constructor(socket: WebSocketLike, handler: SocketHandler) {
     this.#socket = socket;
+    this.#handler = handler;
   }
 
   send(message: string): Promise<void> | undefined {
-    if (this.isClosed) return undefined;
+    if (this.#isClosed) return undefined;
     this.#socket.send(message);
     return this.#isFull ? this.#emptied() : undefined;
   }
 
   close(code: number, reason: string): void {
-    if (!this.isClosed) this.#socket.close(code, reason);
+    if (!this.#isClosed) this.#socket.close(code, reason);
   }
 
+  /** Closes, and counts as closed: a client that answers no close would otherwise keep its place until its TCP connection ends. */
   terminate(): void {
     this.close(1013, "the client does not read");
+    this.closed();
+  }
+
+  closed(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#handler.closed();
   }
 
   get #isFull(): boolean {
@@ -68,6 +73,6 @@ class WebPeer implements SocketPeer {
 
   /** Resolves when the client has read what waits. The interface has no event for that. */
   async #emptied(): Promise<void> {
-    while (this.#isFull && !this.isClosed) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    while (this.#isFull && !this.#isClosed) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

@@ -131,6 +131,52 @@ function refuseRest(ws: WebSocket): void {
   setTimeout(() => ws.terminate(), FAREWELL_MS).unref();
 }
 
+/** Follows the headers of a client's frames, to tell the bytes of a message from those of pings and pongs. */
+class Frames {
+  #first = 0;
+  #headerBytes = 0;
+  /** The header up to the end of the length, and up to the end of the mask, in bytes. */
+  #lengthBytes = 2;
+  #wholeHeaderBytes = 2;
+  /** The bytes of the payload that are still to come. */
+  #payloadBytes = 0;
+
+  /** Takes bytes of the connection. Returns the number of those that belong to a message without its end. */
+  take(chunk: Uint8Array): number {
+    let unfinished = 0;
+    for (let at = 0; at < chunk.length;) {
+      let taken = 1;
+      if (this.#headerBytes < this.#wholeHeaderBytes) this.#header(chunk[at] ?? 0);
+      else {
+        taken = Math.min(this.#payloadBytes, chunk.length - at);
+        this.#payloadBytes -= taken;
+      }
+      at += taken;
+      const isControl = (this.#first & 0x08) !== 0;
+      if (!isControl) unfinished += taken;
+      if (this.#headerBytes < this.#wholeHeaderBytes || this.#payloadBytes > 0) continue;
+      const isFinal = (this.#first & 0x80) !== 0;
+      if (isFinal && !isControl) unfinished = 0;
+      this.#headerBytes = 0;
+      this.#wholeHeaderBytes = 2;
+    }
+    return unfinished;
+  }
+
+  /** Takes a byte of a header. RFC 6455, section 5.2. */
+  #header(byte: number): void {
+    const at = this.#headerBytes++;
+    if (at === 0) this.#first = byte;
+    else if (at === 1) {
+      const length = byte & 0x7f;
+      const moreBytes = length === 127 ? 8 : length === 126 ? 2 : 0;
+      this.#payloadBytes = moreBytes > 0 ? 0 : length;
+      this.#lengthBytes = 2 + moreBytes;
+      this.#wholeHeaderBytes = this.#lengthBytes + ((byte & 0x80) !== 0 ? 4 : 0);
+    } else if (at < this.#lengthBytes) this.#payloadBytes = this.#payloadBytes * 256 + byte;
+  }
+}
+
 class Peer implements SocketPeer {
   readonly #ws: WebSocket;
   /** True while a ping has no answer. */
@@ -138,9 +184,11 @@ class Peer implements SocketPeer {
 
   constructor(ws: WebSocket, socket: Socket, handler: SocketHandler) {
     this.#ws = ws;
-    // Count the bytes before they become messages.
-    socket.prependListener("data", (chunk: Buffer) => {
-      if (!handler.arriving(chunk.length)) refuseRest(ws);
+    const frames = new Frames();
+    // Called behind the listener that gives the complete messages of the chunk.
+    socket.on("data", (chunk: Buffer) => {
+      const bytes = frames.take(chunk);
+      if (bytes > 0 && !handler.arriving(bytes)) refuseRest(ws);
     });
     ws.on("message", (data: Buffer, isBinary: boolean) => handler.message(isBinary ? data : data.toString()));
     ws.on("ping", (data: Buffer) => {

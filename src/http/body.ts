@@ -130,7 +130,7 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
   let interrupt: ((reason: unknown) => void) | undefined;
   const onAbort = (): void => interrupt?.(signal.reason);
   signal.addEventListener("abort", onAbort);
-  const assertRate = rateOf(intake);
+  const crawls = rateOf(clock, intake.minBytesPerSecond);
   let cancelTimer: Cancel | undefined;
   try {
     for (;;) {
@@ -144,7 +144,7 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
       cancelTimer();
       if (step.done) return;
       lease.take(step.value.length);
-      assertRate(step.value.length);
+      if (crawls(step.value.length)) throw crawling(intake.minBytesPerSecond);
       yield step.value;
     }
   } catch (cause) {
@@ -156,8 +156,11 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
   }
 }
 
-/** Holds a body to its least rate, window by window: a fast start does not excuse a body that crawls later. */
-function rateOf({ clock, minBytesPerSecond }: BodyIntake): (bytes: number) => void {
+/**
+ * Counts the bytes of a body as they come. The returned function returns true for a body that is slower than its least rate, window by
+ * window: a fast start does not excuse a body that crawls later.
+ */
+export function rateOf(clock: Clock, minBytesPerSecond: number): (bytes: number) => boolean {
   let begin = clock.now();
   let received = 0;
   return (bytes) => {
@@ -166,14 +169,11 @@ function rateOf({ clock, minBytesPerSecond }: BodyIntake): (bytes: number) => vo
     // A clock may be set back.
     if (now < begin) begin = now;
     const elapsedMs = now - begin;
-    if (elapsedMs <= WINDOW_MS) return;
-    if (received * 1000 < minBytesPerSecond * elapsedMs)
-      throw new GatewayError(
-        "deadline_exceeded",
-        `The request body comes too slowly: fewer than ${minBytesPerSecond} bytes a second.`,
-      );
+    if (elapsedMs <= WINDOW_MS) return false;
+    if (received * 1000 < minBytesPerSecond * elapsedMs) return true;
     begin = now;
     received = 0;
+    return false;
   };
 }
 
@@ -204,6 +204,13 @@ function letGo(reader: ReadableStreamDefaultReader): void {
     // workerd does not release during a read; there the end of the request ends everything.
   }
 }
+
+/** Returns the error of a body that comes too slowly. */
+const crawling = (minBytesPerSecond: number): GatewayError =>
+  new GatewayError(
+    "deadline_exceeded",
+    `The request body comes too slowly: fewer than ${minBytesPerSecond} bytes a second.`,
+  );
 
 /** Returns the error of a body that stalls. */
 const stalled = (stallMs: number): GatewayError =>

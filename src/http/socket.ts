@@ -9,7 +9,7 @@ export interface SocketPeer {
   send(message: string): Promise<void> | undefined;
   /** Closes the connection, behind all messages. */
   close(code: number, reason: string): void;
-  /** Ends the connection at once. */
+  /** Ends the connection at once, and has the handler told so, even where the runtime can only ask the client to close. */
   terminate(): void;
 }
 
@@ -19,8 +19,8 @@ export interface SocketHandler {
   /** A message has come, text or UTF-8. */
   message(message: string | Uint8Array): void;
   /**
-   * Some bytes of a message have come. Returns false for a client to which no more memory is given: the mount ends the connection. For
-   * mounts that collect messages of any size themselves; others do not call this.
+   * A piece of a message has come, and the message's end has not. Returns false for a client to which no more memory is given: the mount
+   * ends the connection. For mounts that collect messages of any size themselves; others do not call this.
    */
   arriving(bytes: number): boolean;
   /** The connection is closed. */

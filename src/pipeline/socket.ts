@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { SocketTurns } from "../formats/format.ts";
 import { type Answer, isStream } from "../http/answer.ts";
+import { rateOf } from "../http/body.ts";
 import type { SocketHandler, SocketPeer } from "../http/socket.ts";
 import { parseJson } from "../model/json.ts";
 import type { Cancel } from "../ports/clock.ts";
@@ -20,10 +21,14 @@ const TRY_AGAIN = 1013;
 
 /** The longest time that a client may take to read one message, in milliseconds. */
 const PATIENCE_MS = 60_000;
+/** The longest time that a client may take to answer a close, in milliseconds. Its connection then counts no more. */
+const FAREWELL_MS = 30_000;
 /** The most messages of one connection that wait for the running answer. */
 const MAX_WAITING = 16;
 /** The part of a message up to which its arrival is not booked, in bytes. */
 const SMALL_BYTES = 4 * 1024;
+/** The memory that each piece of an arriving message takes beside its bytes. */
+const PIECE_BYTES = 256;
 
 /** Asks for a WebSocket with a call of its own. Resolves with the refusal, or with the handler of the connection. */
 export async function acceptSocket(
@@ -108,7 +113,10 @@ class Connection implements SocketHandler {
   #incoming: BodyLease | undefined;
   /** The memory of the format's own state. */
   #held: BodyLease | undefined;
+  /** The memory of the message that arrives, in bytes. */
   #arrivedBytes = 0;
+  /** Counts the bytes of a large message. Returns true when they come too slowly. */
+  #crawls: ((bytes: number) => boolean) | undefined;
   /** The time of the last bytes, in milliseconds since the Unix epoch. */
   #arrivedAt = 0;
   #cancelStall: Cancel | undefined;
@@ -121,6 +129,7 @@ class Connection implements SocketHandler {
   #isEnding = false;
   #isOver = false;
   readonly #cancelLife: Cancel;
+  #cancelFarewell: Cancel | undefined;
   readonly #forget: () => void;
 
   constructor(services: Services, parts: Parts, asked: SocketRequest, keyId: string) {
@@ -152,11 +161,19 @@ class Connection implements SocketHandler {
   }
 
   arriving(bytes: number): boolean {
-    this.#arrivedBytes += bytes;
+    const memory = bytes + PIECE_BYTES;
+    this.#arrivedBytes += memory;
     this.#arrivedAt = this.#services.clock.now();
     this.#cancelStall ??= this.#stall(this.#services.limits.bodyStallMs);
     if (this.#arrivedBytes <= SMALL_BYTES) return true;
-    return this.#book(this.#arrivedBytes - bytes <= SMALL_BYTES ? this.#arrivedBytes : bytes);
+    const wasSmall = this.#arrivedBytes - memory <= SMALL_BYTES;
+    const { clock, limits } = this.#services;
+    if (wasSmall) this.#crawls = rateOf(clock, limits.minBodyBytesPerSecond);
+    if (this.#crawls?.(bytes)) {
+      this.#close(TRY_AGAIN, "the message comes too slowly");
+      return false;
+    }
+    return this.#book(wasSmall ? this.#arrivedBytes : memory);
   }
 
   /** Ends the connection when the rest of a message does not come. One timer serves all messages. */
@@ -190,6 +207,7 @@ class Connection implements SocketHandler {
     this.#waiting.length = 0;
     this.#cancelLife();
     this.#cancelStall?.();
+    this.#cancelFarewell?.();
     this.#forget();
     this.#services.sockets.remove(this.#keyId, 1);
     this.#incoming?.[Symbol.dispose]();
@@ -286,6 +304,8 @@ class Connection implements SocketHandler {
     this.#isEnding = true;
     this.#waiting.length = 0;
     this.#disconnect?.();
-    peer?.close(code, reason);
+    if (!peer) return;
+    this.#cancelFarewell = this.#services.clock.after(FAREWELL_MS, () => peer.terminate());
+    peer.close(code, reason);
   }
 }

@@ -284,6 +284,22 @@ describe("an upgrade", () => {
     expect((await client.closed)[0]).toBe(1000);
   });
 
+  it("lives on through the pings and pongs of a quiet client", async () => {
+    const clock = manualClock(Date.now());
+    await using on = await stage({ clock, limits: { bodyStallMs: 1_000 } });
+    await using client = await on.open();
+    client.ws.ping();
+    await once(client.ws, "pong");
+    await clock.advance(10_000);
+    // Nothing is left of a message in pieces either, with a ping between them.
+    client.ws.send("[", { fin: false });
+    client.ws.ping();
+    client.ws.send("]".repeat(200), { fin: true });
+    expect(await client.rest()).toMatchObject([{ type: "error", status: 400 }]);
+    await clock.advance(10_000);
+    expect(textOf(await client.turn({ input: "a", store: false }))).toBe("1");
+  });
+
   it("answers no message that waits when its longest life ends", async () => {
     const clock = manualClock(Date.now());
     const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -370,15 +386,29 @@ describe("a hostile client", () => {
     expect(textOf(await after.turn({ input: "a", store: false }))).toBe("1");
   });
 
-  it("loses the connection for a message whose rest does not come", async () => {
+  const START = frame(0x81, Buffer.alloc(1_000_000, 0x20)).subarray(0, 6_000);
+  it.each([
+    ["", START],
+    [", behind a message that is complete", Buffer.concat([frame(0x81, Buffer.from("{}")), START])],
+    [", in fragments", Buffer.concat([frame(0x01, Buffer.from("{")), frame(0x89, Buffer.alloc(9))])],
+  ])("loses the connection for a message whose rest does not come%s", async (_name, bytes) => {
     const clock = manualClock(Date.now());
     await using on = await stage({ clock, limits: { bodyStallMs: 1_000 } });
     const { socket } = await raw(on.url);
-    const whole = frame(0x81, Buffer.alloc(10_000, 0x20));
-    socket.write(whole.subarray(0, 6_000));
-    await expect
-      .poll(() => clock.advance(500).then(() => socket.closed || socket.readableEnded), { interval: 20 })
-      .toBe(true);
+    socket.resume().write(bytes);
+    await expect.poll(() => clock.advance(500).then(() => socket.closed), { interval: 20 }).toBe(true);
+  });
+
+  it("loses the connection for a message that comes too slowly", async () => {
+    const clock = manualClock(Date.now());
+    await using on = await stage({ clock, limits: { bodyStallMs: 86_400_000, minBodyBytesPerSecond: 1_000 } });
+    const { socket } = await raw(on.url);
+    socket.resume().write(START);
+    const drip = (): Promise<boolean> => {
+      socket.write(" ");
+      return clock.advance(2_000).then(() => socket.closed);
+    };
+    await expect.poll(drip, { interval: 20, timeout: 10_000 }).toBe(true);
   });
 
   it("fills no memory with pings that it does not read the answers of", async () => {
