@@ -1,6 +1,7 @@
 /**
  * Compaction: `POST /v1/responses/compact` replaces a conversation by its user messages and a summary, which the conversation's own model
- * writes. The summary is sealed: its caller sends it back, and can neither read nor change it.
+ * writes. An item `compaction_trigger` at the end of an ordinary request asks for the summary alone. The summary is sealed: its caller sends
+ * it back, and can neither read nor change it.
  */
 
 import { type EncryptionKey, ENCRYPTION_KEYS, keyNameOf, Keyring } from "../../encryption.ts";
@@ -11,10 +12,11 @@ import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from ".
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { type Check, fieldsOf } from "../../options.ts";
-import type { AnswerCollector, AnswerContext, EndpointOf, Incoming } from "../format.ts";
+import type { AnswerCollector, AnswerContext, AnswerStream, EndpointOf, Incoming } from "../format.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage } from "./answer.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
+import { FORMAT } from "./schema.ts";
 import type { Decode } from "./socket.ts";
 
 /** Lets callers compact their conversations. */
@@ -108,6 +110,155 @@ async function summaryIn(
   throw new GatewayError("invalid_request", `${path.join(".")}: the compaction cannot be opened: ${why}`, { path });
 }
 
+/** Returns the request with the prompt for a summary at its end. Its tools stay for the calls of the conversation, and may not be called. */
+function asking(
+  { responseFormat: _format, toolChoice: _choice, ...request }: ChatRequest,
+  prompt: string,
+): ChatRequest {
+  const tools = [...request.tools, ...undefinedTools(request)];
+  const messages = withLast(request.messages, prompt);
+  return { ...request, messages, tools, ...(tools.length > 0 && { toolChoice: { type: "none" } }) };
+}
+
+/** Decodes requests, of which some end with an item that asks for a compaction. */
+export function decodesTriggers(decode: Decode, { prompt }: Compactions): Decode {
+  return async (body, incoming) => {
+    const input = isJsonObject(body) && Array.isArray(body["input"]) ? (body["input"] as readonly unknown[]) : [];
+    const last = input.at(-1);
+    if (!isJsonObject(body) || !isJsonObject(last) || last["type"] !== TRIGGER) return decode(body, incoming);
+    if (body["background"] === true)
+      throw new GatewayError("invalid_request", "background: a compaction is not made in the background", {
+        path: ["background"],
+      });
+    const request = await decode({ ...body, input: input.slice(0, -1) }, incoming);
+    // No upstream gets the body as it came.
+    const native: TriggerNative = {
+      ...(request.native as ResponsesNative),
+      format: TRIGGER,
+      keyId: incoming.keyId ?? "",
+    };
+    return asking({ ...request, native }, prompt);
+  };
+}
+
+interface TriggerNative extends ResponsesNative {
+  readonly keyId: string;
+}
+
+/** The type of an item that asks for a compaction, and the format of a request with one, as backends and relays see it in `native`. */
+const TRIGGER = "compaction_trigger";
+
+/** Tells whether a request ends with an item that asks for a compaction. */
+export const isTriggered = ({ request }: AnswerContext): boolean => request.native?.format === TRIGGER;
+
+/** Collects what the model writes, and seals it. */
+class Summary {
+  sealed: string | undefined;
+  readonly #pieces: string[] = [];
+  readonly #compactions: Compactions;
+
+  constructor(compactions: Compactions) {
+    this.#compactions = compactions;
+  }
+
+  add(event: AnswerEvent): void {
+    if (event.type === "native") for (const inner of event.events) this.#text(inner);
+    else this.#text(event);
+  }
+
+  async seal(keyId: string): Promise<void> {
+    const summary = this.#pieces.join("").trim();
+    if (summary !== "") this.sealed = await this.#compactions.seal(summary, keyId);
+  }
+
+  #text(event: { readonly type: string; readonly text?: string }): void {
+    if (event.type === "text-delta" && event.text !== undefined) this.#pieces.push(event.text);
+  }
+}
+
+const noSummary = (): GatewayError => upstreamFailed("The model wrote no summary.");
+
+/** Answers a request for a compaction like any other, with the sealed summary as the one item. */
+class TriggeredAnswer<Inner extends AnswerCollector<AnswerEvent> | AnswerStream<AnswerEvent>> {
+  protected readonly inner: Inner;
+  readonly #context: AnswerContext;
+  readonly #summary: Summary;
+
+  constructor(inner: Inner, context: AnswerContext, compactions: Compactions) {
+    this.inner = inner;
+    this.#context = context;
+    this.#summary = new Summary(compactions);
+  }
+
+  async keep(finish: AnswerEvent): Promise<void> {
+    await this.#summary.seal((this.#context.request.native as TriggerNative).keyId);
+    const { sealed } = this.#summary;
+    if (sealed === undefined) return;
+    const value = { id: `cmp_${baseOf(this.#context.requestId)}_0`, type: "compaction", encrypted_content: sealed };
+    this.pass({ type: "provider", format: FORMAT, value });
+    await this.inner.keep?.(withoutNative(finish));
+  }
+
+  protected take(event: AnswerEvent): void {
+    if (event.type !== "start" && event.type !== "finish") return this.#summary.add(event);
+    if (event.type === "finish" && this.#summary.sealed === undefined) throw noSummary();
+    this.pass(withoutNative(event));
+  }
+
+  protected pass(_event: AnswerEvent): void {}
+}
+
+/** Returns the event without the frames or the body of its upstream. */
+function withoutNative(event: AnswerEvent): AnswerEvent {
+  if (event.type !== "start" && event.type !== "finish") return event;
+  const { native: _native, ...rest } = event;
+  return rest;
+}
+
+export class TriggeredCollector
+  extends TriggeredAnswer<AnswerCollector<AnswerEvent>>
+  implements AnswerCollector<AnswerEvent>
+{
+  add(event: AnswerEvent): void {
+    this.take(event);
+  }
+
+  body(): unknown {
+    return this.inner.body();
+  }
+
+  protected override pass(event: AnswerEvent): void {
+    this.inner.add(event);
+  }
+}
+
+export class TriggeredStream extends TriggeredAnswer<AnswerStream<AnswerEvent>> implements AnswerStream<AnswerEvent> {
+  #frames = "";
+
+  get contentType(): string {
+    return this.inner.contentType;
+  }
+
+  get keepAlive(): string {
+    return this.inner.keepAlive;
+  }
+
+  encode(event: AnswerEvent): string {
+    this.take(event);
+    const frames = this.#frames;
+    this.#frames = "";
+    return frames;
+  }
+
+  error(error: GatewayError): string {
+    return this.inner.error(error);
+  }
+
+  protected override pass(event: AnswerEvent): void {
+    this.#frames += this.inner.encode(event);
+  }
+}
+
 /** The native request of a compaction, with what its answer needs. */
 interface CompactNative extends Omit<ResponsesNative, "own"> {
   readonly compact: { readonly userItems: readonly JsonObject[]; readonly keyId: string };
@@ -137,8 +288,8 @@ export function compactEndpoint(
 
 async function decodeCompact(body: unknown, incoming: Incoming, decode: Decode, prompt: string): Promise<ChatRequest> {
   const asked = isJsonObject(body) ? { ...body, stream: false, store: false, background: false } : body;
-  const { native, toolChoice: _choice, responseFormat: _format, ...request } = await decode(asked, incoming);
-  const resolved = (native as ResponsesNative).body;
+  const request = await decode(asked, incoming);
+  const resolved = (request.native as ResponsesNative).body;
   // The cast is safe: the decoder has checked the input.
   const items = itemsOf(resolved["input"] as Parameters<typeof itemsOf>[0]);
   const userItems = items.filter(({ type, role }) => (type ?? "message") === "message" && role === "user");
@@ -148,14 +299,7 @@ async function decodeCompact(body: unknown, incoming: Incoming, decode: Decode, 
     betas: [],
     compact: { userItems, keyId: incoming.keyId ?? "" },
   };
-  const messages = withLast(request.messages, prompt);
-  return {
-    ...request,
-    messages,
-    tools: [...request.tools, ...undefinedTools(request)],
-    stream: false,
-    native: compact,
-  };
+  return { ...asking(request, prompt), stream: false, native: compact };
 }
 
 /** Adds the prompt behind the conversation. A call without a result gets one, because no upstream takes the prompt before that. */
@@ -192,31 +336,28 @@ function undefinedTools({ messages, tools }: Pick<ChatRequest, "messages" | "too
 /** Collects the summary, and seals it before the answer is written. */
 class CompactCollector implements AnswerCollector<AnswerEvent> {
   readonly #context: AnswerContext;
-  readonly #compactions: Compactions;
+  readonly #summary: Summary;
   readonly #now: () => number;
-  readonly #pieces: string[] = [];
   #usage: Usage = NO_USAGE;
-  #sealed: string | undefined;
 
   constructor(context: AnswerContext, compactions: Compactions, now: () => number) {
     this.#context = context;
-    this.#compactions = compactions;
+    this.#summary = new Summary(compactions);
     this.#now = now;
   }
 
-  async keep(): Promise<void> {
-    const summary = this.#pieces.join("").trim();
-    if (summary !== "") this.#sealed = await this.#compactions.seal(summary, this.#native.compact.keyId);
+  keep(): Promise<void> {
+    return this.#summary.seal(this.#native.compact.keyId);
   }
 
   add(event: AnswerEvent): void {
-    if (event.type === "native") for (const inner of event.events) this.#text(inner);
-    else if (event.type === "finish") this.#usage = event.usage;
-    else this.#text(event);
+    if (event.type === "finish") this.#usage = event.usage;
+    else this.#summary.add(event);
   }
 
   body(): object {
-    if (this.#sealed === undefined) throw upstreamFailed("The model wrote no summary.");
+    const { sealed } = this.#summary;
+    if (sealed === undefined) throw noSummary();
     const base = baseOf(this.#context.requestId);
     const { userItems } = this.#native.compact;
     return {
@@ -225,7 +366,7 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
       created_at: this.#now(),
       output: [
         ...userItems.map((item, index) => keptItem(item, base, index)),
-        { id: `cmp_${base}_0`, type: "compaction", encrypted_content: this.#sealed },
+        { id: `cmp_${base}_0`, type: "compaction", encrypted_content: sealed },
       ],
       usage: encodeUsage(this.#usage),
     };
@@ -233,9 +374,5 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
 
   get #native(): CompactNative {
     return this.#context.request.native as CompactNative;
-  }
-
-  #text(event: { readonly type: string; readonly text?: string }): void {
-    if (event.type === "text-delta" && event.text !== undefined) this.#pieces.push(event.text);
   }
 }

@@ -13,7 +13,17 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
-import { COMPACTION_SHAPE, compactEndpoint, type CompactionOptions, Compactions, opened } from "./compaction.ts";
+import {
+  COMPACTION_SHAPE,
+  compactEndpoint,
+  type CompactionOptions,
+  Compactions,
+  decodesTriggers,
+  isTriggered,
+  opened,
+  TriggeredCollector,
+  TriggeredStream,
+} from "./compaction.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
@@ -25,7 +35,10 @@ import { CompleteResponse, ResponseStream } from "./stream.ts";
 
 /** The options of a host for the Responses format. */
 export interface ResponsesOptions {
-  /** Lets callers compact their conversations. Default: `POST /v1/responses/compact` answers 404. */
+  /**
+   * Lets callers compact their conversations. Default: `POST /v1/responses/compact` answers 404, and an item `compaction_trigger` passes to
+   * upstreams of this format only.
+   */
   readonly compaction?: CompactionOptions;
 }
 
@@ -35,6 +48,7 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
   const compactions = options.compaction && new Compactions(options.compaction);
   const decode: Decode = (body, incoming) => decodeBody(body, incoming, compactions);
+  const decodeCreate = compactions ? decodesTriggers(decode, compactions) : decode;
   const common = { format: FORMAT, ...openaiEndpoint } as const;
   const create: EndpointOf<ChatKind> = {
     ...common,
@@ -42,10 +56,16 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
     kind: chat,
     path: "/v1/responses",
     maxOutputTokensPath: ["max_output_tokens"],
-    decode,
+    decode: decodeCreate,
     conversionsOfEvent,
-    complete: (answer) => new CompleteResponse(answer, nowInSeconds),
-    stream: (answer) => new ResponseStream(answer, nowInSeconds),
+    complete(answer) {
+      const collector = new CompleteResponse(answer, nowInSeconds);
+      return compactions && isTriggered(answer) ? new TriggeredCollector(collector, answer, compactions) : collector;
+    },
+    stream(answer) {
+      const stream = new ResponseStream(answer, nowInSeconds);
+      return compactions && isTriggered(answer) ? new TriggeredStream(stream, answer, compactions) : stream;
+    },
     background: (answer) =>
       answer.kept && answer.request.native?.body["background"] === true
         ? new BackgroundResponse(answer, answer.kept, clock)
@@ -58,7 +78,7 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
     endpoints: [
       create,
       ...(compactions ? [compactEndpoint(create, decode, compactions, nowInSeconds)] : []),
-      socketEndpoint(create, decode, common),
+      socketEndpoint(create, decodeCreate, common),
       {
         ...common,
         method: "POST",

@@ -74,6 +74,59 @@ const compact = async (on: Stage, more: object = {}, apiKey?: string): Promise<J
 const textsOf = ({ messages }: ChatRequest): unknown[] =>
   messages.map(({ role, parts }) => [role, ...parts.map((part) => ("text" in part ? part.text : part.type))]);
 
+describe("an item that asks for a compaction", () => {
+  const TRIGGER = { type: "compaction_trigger" };
+
+  it("is answered with the sealed summary as the one item, complete and streamed, which the next request opens", async () => {
+    const on = stage();
+    const tools = [{ type: "function", name: "look", parameters: { type: "object" } }];
+    const request = { model: "m", store: false, input: [...CONVERSATION, TRIGGER], tools, tool_choice: "auto" };
+    const { body } = await on.post("/v1/responses", request);
+    const item = { type: "compaction", id: expect.stringMatching(/^cmp_/), encrypted_content: expect.any(String) };
+    expect(body).toMatchObject({ object: "response", status: "completed", output: [item] });
+    const headers = { authorization: "Bearer sk-one", "content-type": "application/json" };
+    const init = { headers, method: "POST" };
+    const streamed = { ...init, body: JSON.stringify({ ...request, stream: true }) };
+    const text = await (await on.gateway.fetch(new Request("http://gateway.test/v1/responses", streamed))).text();
+    expect([...text.matchAll(/^event: (.*)$/gm)].map(([, type]) => type)).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.output_item.done",
+      "response.completed",
+    ]);
+    expect(text).not.toContain("support knows");
+    expect(await on.used()).toBe(84);
+    expect(on.asked.map(textsOf)[1]).toEqual([
+      ["user", "We launch on Tuesday."],
+      ["assistant", "Understood."],
+      ["user", "Tell support first.", COMPACTION_PROMPT],
+    ]);
+    await on.post("/v1/responses", { model: "m", input: [...(body["output"] as Json[]), ...CONVERSATION.slice(0, 1)] });
+    expect(JSON.stringify(textsOf(on.asked[2] as ChatRequest))).toContain(SUMMARY);
+  });
+
+  it("compacts what a response before it has kept, and is kept like any response", async () => {
+    const on = stage({ responseStore: memoryResponseStore() });
+    const { body: first } = await on.post("/v1/responses", { model: "m", input: CONVERSATION });
+    const more = { previous_response_id: first["id"], input: [TRIGGER] };
+    const { body: second } = await on.post("/v1/responses", { model: "m", ...more });
+    expect(second).toMatchObject({ store: true, output: [{ type: "compaction" }] });
+    await on.post("/v1/responses", { model: "m", previous_response_id: second["id"], input: "Go on." });
+    expect(JSON.stringify(textsOf(on.asked[2] as ChatRequest))).toContain("replaced by this summary");
+  });
+
+  it("is refused in the background, and when the model writes nothing", async () => {
+    const on = stage({ responseStore: memoryResponseStore() }, " ");
+    const request = { model: "m", input: [...CONVERSATION, TRIGGER] };
+    expect(await on.post("/v1/responses", { ...request, background: true })).toMatchObject({
+      status: 400,
+      body: { error: { param: "background" } },
+    });
+    expect((await on.post("/v1/responses", request)).status).toBe(500);
+  });
+});
+
 describe("POST /v1/responses/compact", () => {
   it("gives the user's messages and a sealed summary, for one metered call of the conversation's model", async () => {
     const on = stage();
@@ -116,6 +169,7 @@ describe("POST /v1/responses/compact", () => {
     const open = { type: "function_call", call_id: "c2", name: "walk", arguments: "{}" };
     await compact(on, { input: [...CONVERSATION, call, output, open] });
     const [asked] = on.asked as [ChatRequest];
+    expect(asked.toolChoice).toEqual({ type: "none" });
     expect(asked.tools).toMatchObject([
       { type: "function", name: "look" },
       { type: "function", name: "walk" },
