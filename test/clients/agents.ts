@@ -1,6 +1,7 @@
 /** OpenAI's Agents SDK, unmodified: a runner with tools and handoffs, complete and streamed, and sessions of Responses. */
 
-import { Agent, OpenAIProvider, Runner, tool } from "@openai/agents";
+import { Agent, OpenAIProvider, type OpenAIProviderOptions, Runner, tool, user } from "@openai/agents";
+import OpenAI from "openai";
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { errorOf } from "./openai/sdk.ts";
@@ -53,6 +54,44 @@ export const agentsClient: Client = (playground) => {
     const result = await runner().run(agent({ tools: [weather], modelSettings }), "What is the weather in Oslo?");
     expect(result.finalOutput).toBe("The tool get_weather answered: sunny in Oslo.");
     expect(result.history.map((item) => item.type)).toContain("reasoning");
+  });
+
+  it("holds a session over a WebSocket: tools in parallel, a compaction, a cut, and the next turn", async () => {
+    const url = `${playground().url}/v1`;
+    const options: OpenAIProviderOptions = { baseURL: url, apiKey: "sk-demo", useResponsesWebSocket: true };
+    const population = tool({
+      name: "get_population",
+      description: "Tells the population.",
+      parameters: z.object({ city: z.string() }),
+      execute: async ({ city }) => `a million in ${city}`,
+    });
+    const asking = agent({ tools: [weather, population] });
+    const open = (): { provider: OpenAIProvider; runner: Runner } => {
+      const provider = new OpenAIProvider(options);
+      return { provider, runner: new Runner({ modelProvider: provider, tracingDisabled: true }) };
+    };
+    const { provider, runner: over } = open();
+    const told = await over.run(asking, "What are the weather and the population of Oslo?");
+    expect(told.finalOutput).toMatch(/sunny in Oslo.*a million in Oslo/s);
+    expect(told.newItems.map(({ type }) => type).slice(0, 2)).toEqual(["tool_call_item", "tool_call_item"]);
+    const { output } = await new OpenAI({ apiKey: "sk-demo", baseURL: url }).responses.compact({
+      model,
+      previous_response_id: told.lastResponseId ?? "",
+    });
+    const [summary] = output.filter((item) => item.type === "compaction");
+    const history = [
+      { type: "compaction" as const, encrypted_content: summary?.encrypted_content ?? "" },
+      user("Go on."),
+    ];
+    expect((await over.run(agent(), history)).finalOutput).toMatch(/Go on\.$/);
+
+    const cut = await over.run(agent(), "/delay 50 /repeat 500", { stream: true });
+    for await (const { type } of cut) if (type === "raw_model_stream_event") break;
+    await provider.close();
+    const { provider: second, runner: again } = open();
+    const after = await again.run(agent(), "And now?", { previousResponseId: told.lastResponseId ?? "" });
+    expect(after.finalOutput).toBe("You said: And now?");
+    await second.close();
   });
 
   it("keeps to a schema", async () => {

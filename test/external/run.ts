@@ -5,9 +5,11 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { runAimock } from "./aimock.ts";
 import { CALLERS, type ChatFormat } from "./callers.ts";
 import { exchangesOf, sameProblems, translatedProblems } from "./cassettes.ts";
+import { runCodex } from "./codex.ts";
 import { onEachHost } from "./hosts.ts";
 
 const [name = "", folder = `.external/${name}`] = process.argv.slice(2);
@@ -46,11 +48,23 @@ const SUITES: Readonly<Record<string, () => Promise<boolean>>> = {
     }),
   aimock: async () => {
     const { cases, problems } = await runAimock(folder);
-    console.log([...problems, `aimock: ${cases - problems.length} of ${cases}`].join("\n"));
-    return problems.length === 0;
+    return told(cases, problems);
+  },
+  codex: async () => {
+    const { checks, problems } = await runCodex(folder);
+    return told(checks, problems);
   },
   cassettes: runCassettes,
+  "openai-python": () => againstPlayground((url) => run("bin/python", [fileURLToPath(SESSION), `${url}/v1`])),
 };
+
+const SESSION = new URL("openai-python.py", import.meta.url);
+
+/** Prints the problems and their count. Returns true when there are none. */
+function told(cases: number, problems: readonly string[]): boolean {
+  console.log([...problems, `${name}: ${cases - problems.length} of ${cases}`].join("\n"));
+  return problems.length === 0;
+}
 
 /** Runs the compliance suite of Open Responses. Its bar of progress is left out. */
 async function compliance(url: string): Promise<boolean> {

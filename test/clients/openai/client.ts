@@ -7,7 +7,7 @@ import { suites } from "./suites.ts";
 
 export const openaiClient: Client = (playground) =>
   describe.each(sdks)("$name", (sdk) => {
-    const ofOlder = ["uploading", "streaming", "responses", "errors"];
+    const ofOlder = ["uploading", "streaming", "responses", "responses over a WebSocket", "errors"];
     describe.each(suitesOfMajor(sdk === sdks[0], suites, ofOlder))("%s", (_name, suite) => {
       suite(stageOf(sdk, playground));
     });

@@ -4,6 +4,7 @@ import { embeddingSuite } from "./embedding.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
 import { quotaSuite } from "./quota.ts";
+import { socketResponsesSuite } from "./responses.sockets.ts";
 import { responsesSuite } from "./responses.ts";
 import type { Stage } from "./sdk.ts";
 import { streamingSuite } from "./streaming.ts";
@@ -15,6 +16,7 @@ export const suites: readonly (readonly [name: string, suite: (stage: Stage) => 
   ["streaming", streamingSuite],
   ["embedding", embeddingSuite],
   ["responses", responsesSuite],
+  ["responses over a WebSocket", socketResponsesSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],
 ];
