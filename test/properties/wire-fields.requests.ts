@@ -108,6 +108,7 @@ export const MESSAGES: readonly object[] = [
   { ...asked, thinking: { type: "between_tools" }, output_config: { effort: "some", format: { type: "grammar" } } },
   {
     ...asked,
+    messages: [...asked.messages, { role: "system", content: null, output_config: { effort: "low" } }],
     system: "Be brief.",
     tool_choice: { type: "none" },
     service_tier: 1,

@@ -10,6 +10,7 @@ import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../
 import { FORMAT } from "./schema.ts";
 import {
   CACHE_WRITES,
+  iterationsIn,
   knownBlock,
   TOOL_USES,
   unsupportedInAnswer,
@@ -272,14 +273,37 @@ const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishR
   ["stop_sequence", "stop-sequence"],
   ["tool_use", "tool-calls"],
   ["pause_turn", "pause"],
+  // The caller sends the paused turn back, with the summary in it.
+  ["compaction", "pause"],
   ["refusal", "refusal"],
   ["model_context_window_exceeded", "context-window"],
 ]);
 
 const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.get(reason) ?? "other";
 
+/** The steps whose tokens are billed, and are not in the totals of the usage: summaries of the context, and the answers of an advisor. */
+const BESIDE_TOTALS: ReadonlySet<string> = new Set(["compaction", "advisor_message"]);
+
+const COUNTS = ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"] as const;
+
+/** Adds the tokens of the steps that are not in the totals. */
+function wholeUsage(usage: UpstreamUsage): UpstreamUsage {
+  const beside = iterationsIn(usage.iterations).filter(({ type }) => BESIDE_TOTALS.has(type));
+  if (beside.length === 0) return usage;
+  const whole = { ...usage };
+  for (const step of beside) {
+    for (const name of COUNTS) whole[name] = (whole[name] ?? 0) + (step[name] ?? 0);
+    const written = { ...whole.cache_creation };
+    for (const [name, count] of Object.entries(step.cache_creation ?? {}))
+      if (typeof count === "number") written[name] = Number(written[name] ?? 0) + count;
+    whole.cache_creation = written;
+  }
+  return whole;
+}
+
 /** Decodes the token counts of an upstream. A count that the upstream has not sent is absent. */
-function decodeUsage(usage: UpstreamUsage): Partial<Usage> {
+function decodeUsage(sent: UpstreamUsage): Partial<Usage> {
+  const usage = wholeUsage(sent);
   const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
   const { output_tokens_details, cache_creation, server_tool_use, service_tier } = usage;
   const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];

@@ -209,6 +209,11 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
 
 /** The request fields about the answer. The official service refuses them in a token count. */
 const ANSWER_FIELDS: ReadonlySet<string> = new Set([
+  "container",
+  "diagnostics",
+  "fallback_credit_token",
+  "fallbacks",
+  "inference_geo",
   "max_tokens",
   "metadata",
   "service_tier",

@@ -30,6 +30,7 @@ import {
 export function decodeMessages(messages: readonly RequestMessage[]): ChatMessage[] {
   const turns: Turn[] = [];
   for (const { role, content } of messages) {
+    if (content == null) continue;
     let turn = turns.at(-1);
     if (turn?.role !== role) turns.push((turn = { role, parts: [], seals: undefined }));
     if (typeof content === "string") turn.parts.push(...textParts(content));
@@ -96,7 +97,7 @@ export function encodeMessages(
     if (role !== "assistant") return { role: "user", content: blocks };
     return { role, content: message === last ? prefillOf(blocks, lost) : blocks };
   });
-  return encoded.filter(({ content }) => content.length > 0);
+  return encoded.filter(({ content = [] }) => content !== null && content.length > 0);
 }
 
 /** Returns the blocks of a prefill. The official service accepts no thinking in a prefill, and no white space at its end. */

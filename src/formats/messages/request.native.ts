@@ -45,7 +45,7 @@ export function nativeBody(
 const exceeds = ({ thinking, max_tokens }: JsonObject): boolean =>
   isJsonObject(thinking) && Number(thinking["budget_tokens"]) >= Number(max_tokens);
 
-type Message = { readonly role: string; readonly content: string | JsonObject[] };
+type Message = { readonly role: string; readonly content?: string | JsonObject[] | null };
 
 // The cast is safe: the body is valid.
 const messagesIn = (body: JsonObject): Message[] => body["messages"] as unknown as Message[];
@@ -64,7 +64,7 @@ function withoutForeign(
   const start = toolLoopStart(messages);
   for (const [index, message] of messages.entries()) {
     const { content } = message;
-    if (typeof content === "string" || !content.some(isThought)) {
+    if (!Array.isArray(content) || !content.some(isThought)) {
       cleaned.push(message);
       continue;
     }
@@ -82,7 +82,7 @@ function withoutForeign(
 function withRemembered(messages: readonly Message[], remembered: NonNullable<NativeRequest["remembered"]>): Message[] {
   return messages.map((message) => {
     const { role, content } = message;
-    if (role !== "assistant" || typeof content === "string" || content.some(isThought)) return message;
+    if (role !== "assistant" || !Array.isArray(content) || content.some(isThought)) return message;
     const restored: JsonObject[] = [];
     /** The blocks since the last call. */
     let latest: JsonObject[] = [];

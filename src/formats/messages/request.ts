@@ -359,7 +359,7 @@ function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: ClaudeMo
 export const lacksThinking = (messages: readonly Message[]): boolean =>
   turnsOf(messages.slice(toolLoopStart(messages))).some(({ content }) => !beginsWithThinking(content));
 
-type Message = { readonly role: string; readonly content: unknown };
+type Message = { readonly role: string; readonly content?: unknown };
 
 /** Returns the index of the first message of the tool loop at the end of the conversation; the length if it ends in no tool loop. */
 export const toolLoopStart = (messages: readonly Message[]): number =>

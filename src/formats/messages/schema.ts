@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import {
   array,
+  choice,
   crossCheck,
   object,
   openVariant,
@@ -237,15 +238,25 @@ export interface MessagesRules {
   readonly anyBudget?: boolean;
 }
 
+/** Instructions that change only the settings of the next turns. Without settings, a message needs a content. */
+const Settings = object({
+  role: v.literal("system"),
+  content: v.nullish(v.null()),
+  output_config: unsupported(jsonObject),
+});
+const isSettings = (input: unknown): boolean =>
+  isJsonObject(input) && input["role"] === "system" && input["content"] == null && isJsonObject(input["output_config"]);
+
 const Base64Only = variant([Base64Image]);
 const AnySource = openVariant([Base64Image, UrlSource, FileSource]);
 
 function body(rules: MessagesRules) {
   const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
-  const Message = object({
+  const Turn = object({
     role: v.picklist(["user", "assistant", "system"]),
     content: textOr(v.pipe(list(Block), v.minLength(1, "must hold at least one content block")), text),
   });
+  const Message = choice([Turn, Settings], (input) => (isSettings(input) ? Settings : Turn));
   const CustomTool = customTool(rules.vendorRanges ? 128 : 64);
   return object({
     model: atMost(text, 256),
@@ -294,14 +305,12 @@ function* breaches(request: MessagesRequest, { anyBudget = false }: MessagesRule
   const { thinking, max_tokens, tools, tool_choice, messages } = request;
   if (!anyBudget && thinking?.type === "enabled" && thinking.budget_tokens >= max_tokens)
     yield { path: ["thinking", "budget_tokens"], message: `must be less than max_tokens (${max_tokens})` };
-  if (tools || tool_choice) yield* toolBreaches(tools ?? [], tool_choice ?? undefined);
+  if (tools || tool_choice) yield* toolBreaches(request);
   yield* conversationBreaches(messages);
 }
 
-function* toolBreaches(
-  tools: readonly (CustomTool | BuiltInTool)[],
-  choice: RequestToolChoice | undefined,
-): Generator<RuleBreach> {
+function* toolBreaches({ tools: given, tool_choice: choice, messages }: MessagesRequest): Generator<RuleBreach> {
+  const tools = given ?? [];
   const names = new Set<string>();
   for (const [index, { name }] of tools.entries()) {
     if (name == null) continue;
@@ -311,9 +320,17 @@ function* toolBreaches(
   }
   if (choice?.type === "any" && tools.length === 0)
     yield { path: ["tool_choice", "type"], message: '"any" needs at least one tool in tools' };
-  if (choice?.type === "tool" && !names.has(choice.name))
+  if (choice?.type === "tool" && !names.has(choice.name) && !bringsOthers(tools, messages))
     yield { path: ["tool_choice", "name"], message: `must name one of the tools: there is no ${shown(choice.name)}` };
 }
+
+/** Tells whether a request may have tools whose names it does not list: those of a set, such as an MCP server's, and those of a later block. */
+const bringsOthers = (tools: readonly (CustomTool | BuiltInTool)[], messages: readonly RequestMessage[]): boolean =>
+  tools.some(({ name }) => name == null) ||
+  messages.some(({ content }) => Array.isArray(content) && content.some(({ type }) => BRINGERS.has(type)));
+
+/** The blocks that add tools to a request, or hold the request of a block that does. */
+const BRINGERS: ReadonlySet<string> = new Set(["tool_addition", "compaction", "mcp_tool_listing"]);
 
 /** The only role that may send a block of each type. Other types may come from any role. */
 const SENDER: Partial<Record<RequestBlock["type"], RequestMessage["role"]>> = {
@@ -327,7 +344,7 @@ function* conversationBreaches(messages: readonly RequestMessage[]): Generator<R
   // Create the set with the first tool call: many conversations have none.
   let calls: Set<string> | undefined;
   for (const [turn, { role, content }] of messages.entries()) {
-    if (typeof content === "string") continue;
+    if (!Array.isArray(content)) continue;
     for (const [index, block] of content.entries()) {
       const sender = SENDER[block.type];
       if (sender !== undefined && sender !== role)

@@ -1,7 +1,7 @@
 /** The messages answers as upstreams send them. Most fields may be missing or null, and unknown fields are allowed. */
 
 import * as v from "valibot";
-import { choice, object } from "../../http/validation.ts";
+import { choice, isValid, object } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
 import { DirectCaller, RedactedThinkingBlock, ThinkingBlock } from "./schema.ts";
@@ -20,6 +20,21 @@ export const TOOL_USES: RegExp = /^(.+)_requests$/;
 const counts = (form: RegExp) =>
   unsupported(v.nullish(jsonObject), (named) => !Object.keys(named).every((name) => form.test(name)));
 
+/** The usage of one step of an answer, such as a compaction. */
+const UpstreamIteration = object({
+  type: v.string(),
+  input_tokens: mayBeNumber,
+  output_tokens: mayBeNumber,
+  cache_creation_input_tokens: mayBeNumber,
+  cache_read_input_tokens: mayBeNumber,
+  cache_creation: v.nullish(jsonObject),
+});
+export type UpstreamIteration = v.InferOutput<typeof UpstreamIteration>;
+
+/** Returns the steps of a usage. Leaves out those without the shape of one. */
+export const iterationsIn = (iterations: unknown): readonly UpstreamIteration[] =>
+  Array.isArray(iterations) ? iterations.filter((step) => isValid(UpstreamIteration, step)) : [];
+
 export const UpstreamUsage = object({
   input_tokens: mayBeNumber,
   output_tokens: mayBeNumber,
@@ -29,6 +44,7 @@ export const UpstreamUsage = object({
   cache_creation: counts(CACHE_WRITES),
   server_tool_use: counts(TOOL_USES),
   service_tier: mayBeText,
+  iterations: anything,
 });
 export type UpstreamUsage = v.InferOutput<typeof UpstreamUsage>;
 

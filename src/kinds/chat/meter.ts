@@ -41,6 +41,9 @@ export const HIDDEN_INPUT_TOKENS = 65_536;
  */
 const UNSEEN_INPUT_TOKENS = 4 * 1_048_576;
 
+/** The output tokens that such an upstream may add: summaries of the context, and the answers of other models. */
+const UNSEEN_OUTPUT_TOKENS = 65_536;
+
 /** The most characters of native frames that wait for the finish. `relay` accepts complete answers of the same size. */
 const MAX_WAITING_CHARS = 64 * 1024 ** 2;
 
@@ -52,14 +55,14 @@ const MAX_WAITING_CHARS = 64 * 1024 ** 2;
 export const isTooMuchInput = (tokens: number, estimate: number, request: ChatRequest): boolean =>
   isTooHigh(tokens, estimate, HIDDEN_INPUT_TOKENS) && isTooHigh(tokens, estimate, unseenTokens(request));
 
-/** Returns the input tokens that an upstream may have added. A field that the neutral request cannot express may name kept contents. */
-function unseenTokens({ tools, cachedContent, native }: ChatRequest): number {
-  const mayAdd =
-    cachedContent !== undefined ||
-    tools.some(({ type }) => type !== "function") ||
-    (native?.unsupported?.().length ?? 0) > 0;
-  return mayAdd ? UNSEEN_INPUT_TOKENS : HIDDEN_INPUT_TOKENS;
-}
+/** Returns the input tokens that an upstream may have added. */
+const unseenTokens = (request: ChatRequest): number => (mayAdd(request) ? UNSEEN_INPUT_TOKENS : HIDDEN_INPUT_TOKENS);
+
+/** Tells whether an upstream may do more than is seen. A field that the neutral request cannot express may name kept contents. */
+const mayAdd = ({ tools, cachedContent, native }: ChatRequest): boolean =>
+  cachedContent !== undefined ||
+  tools.some(({ type }) => type !== "function") ||
+  (native?.unsupported?.().length ?? 0) > 0;
 
 /**
  * Returns the price of a request: of the model that answers, where its body names several.
@@ -320,7 +323,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
     const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
     if (isTooMuch(read)) return `inputTokens, for about ${input}`;
-    if (isTooHigh(Math.max(outputTokens, reasoningTokens), most.output)) return "outputTokens";
+    const written = Math.max(outputTokens, reasoningTokens);
+    if (isTooHigh(written, most.output) && !(mayAdd(request) && !isTooHigh(written, most.output, UNSEEN_OUTPUT_TOKENS)))
+      return "outputTokens";
     if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
     for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
