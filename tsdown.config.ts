@@ -19,9 +19,10 @@ const shared: UserConfig = {
   checks: { bundlerTimings: false },
 };
 
-/** Replaces Node's transport of the relay by the one over `fetch`, so that an entry for every runtime imports no `node:` module. */
+/** Replaces Node's transports of the relay by those of other runtimes, so that an entry for every runtime imports no `node:` module. */
 const fetchOnly = {
   [`${root}src/upstreams/relay/transport.node.ts`]: `${root}src/upstreams/relay/transport.fetch.ts`,
+  [`${root}src/upstreams/relay/socket.node.ts`]: `${root}src/upstreams/relay/socket.runtime.ts`,
 };
 
 /** Each format is an entry: the name of its folder. */

@@ -4,7 +4,7 @@ import type { Limits } from "../limits.ts";
 import type { ChatEvent } from "../model/chat-event.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
-import type { JsonLimits } from "../model/json.ts";
+import type { JsonLimits, JsonObject } from "../model/json.ts";
 import type { Shapes } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -58,6 +58,8 @@ export interface UpstreamFormat<Has extends Verbs = Verbs> {
   readonly modelKinds?: readonly ModelKind[];
   /** Matches other words that hosts may write for the format, such as the name of a provider. */
   readonly otherNames?: RegExp;
+  /** True for a format whose upstreams may take turns over a WebSocket, at the address of their first route. */
+  readonly takesSockets?: boolean;
   /** Makes the functions of a relay to the upstream. */
   open(relay: RelayTools, options: FormatUpstreamOptions): Has;
 }
@@ -131,6 +133,18 @@ export interface RequestBelow {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
   readonly stream: boolean;
+  /** The same request as a turn of a conversation, for an upstream that may take it over a WebSocket. */
+  readonly turn?: ConversationTurn | undefined;
+}
+
+/** A request as a turn of a conversation. */
+export interface ConversationTurn {
+  /** The id of the API key that the conversation belongs to. */
+  readonly keyId: string;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  readonly body: JsonObject;
+  readonly stream: boolean;
 }
 
 /** The request of one call, and the functions that read its answer. */
@@ -139,6 +153,8 @@ export type RelayedCall<Decoded, Event> = CompleteCall<Decoded, Event> | Streama
 interface AnyCall<Decoded, Event> extends RequestBelow {
   /** Empty once the request is sent: a stream lasts, and its request may be megabytes long. */
   body: RequestBelow["body"];
+  /** Undefined once the request is sent. */
+  turn?: RequestBelow["turn"];
   readonly kind: ModelKind;
   /** The upstream's own name of the model. */
   readonly model: string;

@@ -25,6 +25,7 @@ export const responses = (options: ResponsesOptions = {}): GatewayFormat<"respon
 export const responsesUpstream: UpstreamFormat<ChatVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
+  takesSockets: true,
   address: { ...OPENAI_UPSTREAM.address, route: /\/responses(?:\/input_tokens)?$/ },
   open: (relay, options) => relay.chat(responsesCodec(options)),
 };

@@ -57,6 +57,7 @@ async function relayedChat(
     path,
     headers,
     body: JSON.stringify(body),
+    turn: upstream.takesSockets ? { keyId: call.key.id, model, body, stream: request.stream } : undefined,
     stream: request.stream,
     codec,
     decoder: codec.answerDecoder(upstream.json, model),

@@ -43,6 +43,11 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
   /** Sends the requests in place of the runtime's own transport. */
   readonly fetch?: Fetch;
   /**
+   * `websocket` takes the turns of a conversation over one WebSocket, and falls back to HTTP. Only for upstreams of Responses, and not beside
+   * `fetch`. Default: `http`.
+   */
+  readonly transport?: "http" | "websocket";
+  /**
    * Shows callers all error messages of the upstream (true), or none (false). A message may contain details of the host's account.
    * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
    */
@@ -79,6 +84,7 @@ export const relayShapes = (format: Check): Shapes<UpstreamOptions & { readonly 
   betas: { optional: assertPolicy },
   versions: { optional: assertPolicy },
   fetch: "function?",
+  transport: { optional: ["http", "websocket"] },
   strict: "boolean?",
   showUpstreamMessages: "boolean?",
   showUpstreamModel: "boolean?",
@@ -112,6 +118,8 @@ export interface RelayTimeouts {
   readonly betweenEventsMs: number;
   /** The wait for the headers of a complete answer, once connected. They come when the whole answer is made. */
   readonly completeMs: number;
+  /** The time for which a WebSocket waits for the next turn of its conversation. */
+  readonly socketIdleMs: number;
   /** The time for a picture that is fetched from its address, once connected. */
   readonly pictureMs: number;
 }
@@ -123,6 +131,7 @@ export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
   firstEventMs: 120_000,
   betweenEventsMs: 120_000,
   completeMs: 600_000,
+  socketIdleMs: 300_000,
   pictureMs: 60_000,
 };
 
@@ -130,6 +139,8 @@ export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
 export interface RelayLimits extends TurnMemoryLimits {
   /** One event of a stream, in characters. */
   readonly maxEventChars: number;
+  /** The WebSockets that are open at a time. A turn without a place goes over HTTP. */
+  readonly maxSockets: number;
   /** The body of a complete answer, decompressed, in bytes. */
   readonly maxBodyBytes: number;
   /** A picture that is fetched from its address, in bytes. */
@@ -149,6 +160,7 @@ const MIB = 1024 ** 2;
 /** The default limits. */
 export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxEventChars: 16 * MIB,
+  maxSockets: 128,
   maxBodyBytes: 64 * MIB,
   maxPictureBytes: 25 * MIB,
   maxJsonDepth: 200,

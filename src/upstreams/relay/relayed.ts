@@ -35,6 +35,7 @@ export async function* relayed<Decoded, Event>(
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
     call.body = "";
+    call.turn = undefined;
     observation?.onStatus(response.status);
     if (response.status < 200 || response.status > 299)
       throw await refusalOf(response, upstream, call, failures, exchange);

@@ -4,7 +4,7 @@ import { type Transform, Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Dispatcher, Pool } from "undici";
 import { GatewayError } from "../../errors.ts";
-import { concatenated } from "../../http/body.ts";
+import { type AnswerHeaders, QueuedResponse } from "./queued-response.ts";
 import type { Carrier, Exchange, OpenTransport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 export const openTransport: OpenTransport = (origin, { connectMs }) => {
@@ -61,7 +61,7 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
   readonly response: Promise<UpstreamResponse>;
   readonly #exchange: Exchange;
   #controller: Dispatcher.DispatchController | undefined;
-  #answer: NodeResponse | undefined;
+  #answer: QueuedResponse | undefined;
   #resolve!: (response: UpstreamResponse) => void;
   #reject!: (error: unknown) => void;
 
@@ -93,9 +93,9 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
     else this.#exchange.connected();
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: NodeHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200) return;
-    this.#answer = new NodeResponse(status, headers, controller);
+    this.#answer = new QueuedResponse(status, headers, controller);
     this.#resolve(decompressed(this.#answer));
   }
 
@@ -110,97 +110,6 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#reject(error);
     this.#answer?.fail(error);
-  }
-}
-
-type NodeHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
-
-/** When this many bytes wait to be read, the connection is paused. */
-const MAX_WAITING_BYTES = 256 * 1024;
-
-/**
- * Each waiting piece counts as this many bytes at least, so that an upstream that sends single bytes cannot fill the memory with
- * pieces.
- */
-const MIN_PIECE_BYTES = 1024;
-
-/** An answer whose bytes may come faster than they are read. Some bytes wait here; when there are too many, the connection is paused. */
-export class NodeResponse implements UpstreamResponse {
-  readonly status: number;
-  readonly #headers: NodeHeaders;
-  readonly #connection: Pick<Dispatcher.DispatchController, "pause" | "resume">;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
-  #isPaused = false;
-  /** Wakes the reader that waits for a piece, or for the end. */
-  #wake: (() => void) | undefined;
-  #ended: { readonly error?: unknown } | undefined;
-
-  constructor(
-    status: number,
-    headers: NodeHeaders,
-    connection: Pick<Dispatcher.DispatchController, "pause" | "resume">,
-  ) {
-    this.status = status;
-    this.#headers = headers;
-    this.#connection = connection;
-  }
-
-  header(name: string): string | undefined {
-    const value = this.#headers[name];
-    return Array.isArray(value) ? value.join(", ") : value;
-  }
-
-  headers(): Headers {
-    const headers = new Headers();
-    for (const name of Object.keys(this.#headers)) headers.set(name, this.header(name) ?? "");
-    return headers;
-  }
-
-  push(piece: Uint8Array): void {
-    if (this.#ended) return;
-    this.#waiting.push(piece);
-    this.#waitingBytes += Math.max(MIN_PIECE_BYTES, piece.byteLength);
-    this.#wake?.();
-    if (this.#isPaused || this.#waitingBytes < MAX_WAITING_BYTES) return;
-    this.#isPaused = true;
-    this.#connection.pause();
-  }
-
-  /** Ends the body. The pieces that wait can still be read. */
-  end(): void {
-    this.#ended ??= {};
-    this.#wake?.();
-  }
-
-  /** Ends the body with an error. The pieces that wait can be read before the error is thrown. */
-  fail(error: unknown): void {
-    this.#ended ??= { error };
-    this.#wake?.();
-  }
-
-  /** Ends the body with an error at once, and drops the pieces that wait. */
-  cut(error: unknown): void {
-    this.#waiting = [];
-    this.#ended = { error };
-    this.#wake?.();
-  }
-
-  /** Returns all waiting pieces as one, because undici's parser delivers each chunk of a body alone, even when many arrive together. */
-  async read(): Promise<Uint8Array | undefined> {
-    if (this.#waiting.length === 0 && !this.#ended) await new Promise<void>((resolve) => (this.#wake = resolve));
-    if (this.#waiting.length === 0) {
-      if (this.#ended && "error" in this.#ended) throw this.#ended.error;
-      return undefined;
-    }
-    const pieces = this.#waiting;
-    this.#waiting = [];
-    this.#waitingBytes = 0;
-    if (this.#isPaused) {
-      this.#isPaused = false;
-      this.#connection.resume();
-    }
-    return concatenated(pieces);
   }
 }
 

@@ -10,6 +10,7 @@ import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
+import { Conversations } from "./conversations.ts";
 import { connectionError, Failures } from "./failures.ts";
 import {
   type RelayBackend,
@@ -20,12 +21,16 @@ import {
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
 } from "./options.ts";
+import { openSocket as openOnNodeSocket } from "./socket.node.ts";
+import { openSocket as openRuntimeSocket } from "./socket.runtime.ts";
 import { fetchTransport, openTransport as openOverFetch } from "./transport.fetch.ts";
 import { openTransport as openOnNode } from "./transport.node.ts";
-import type { Exchange, Transport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
+import type { Exchange, Phase, Transport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 /** Bun and Deno are fastest with their own fetch. The builds for runtimes without Node's modules replace `transport.node.ts`. */
-const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverFetch : openOnNode;
+const isOther = "Bun" in globalThis || "Deno" in globalThis;
+const openOwnTransport = isOther ? openOverFetch : openOnNode;
+const openSocket = isOther ? openRuntimeSocket : openOnNodeSocket;
 
 export class Upstream {
   /** The name for records, metrics and failures. */
@@ -58,6 +63,8 @@ export class Upstream {
   readonly #openTransport: (origin: string) => Transport;
   /** The headers of every request. They replace others of the same name. */
   readonly #headers: Readonly<Record<string, string>>;
+  /** Undefined where every request goes over HTTP. */
+  readonly #conversations: Conversations | undefined;
   readonly #hangUp: UpstreamOptions["hangUp"];
   readonly #showModel: boolean;
 
@@ -97,6 +104,7 @@ export class Upstream {
     };
     const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
     this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
+    this.#conversations = options.transport === "websocket" ? this.#openConversations(format, options) : undefined;
     this.#openTransport = (origin) => (fetch ? fetchTransport(origin, fetch) : openOwnTransport(origin, this.timeouts));
   }
 
@@ -113,9 +121,28 @@ export class Upstream {
       },
       ...(this.#hangUp !== undefined && { hangUp: this.#hangUp }),
       close: async () => {
-        await Promise.all([...this.#transports.values()].map((transport) => transport.close()));
+        const transports = [...this.#transports.values()].map((transport) => transport.close());
+        await Promise.all([this.#conversations?.close(), ...transports]);
       },
     };
+  }
+
+  #openConversations({ takesSockets }: UpstreamFormat, { fetch }: UpstreamOptions): Conversations {
+    if (!takesSockets) throw new TypeError("relay: transport: upstreams of this format take no WebSockets.");
+    if (fetch) throw new TypeError("relay: transport: a WebSocket cannot be opened by the fetch of the host.");
+    const { clock, json, limits, timeouts } = this;
+    const headers = { "user-agent": "polygate", ...this.#headers };
+    return new Conversations(
+      this.origin.replace(/^http/, "ws"),
+      headers,
+      { clock, json, ...limits, ...timeouts },
+      openSocket,
+    );
+  }
+
+  /** True when turns of conversations may go over WebSockets. */
+  get takesSockets(): boolean {
+    return this.#conversations !== undefined;
   }
 
   /** Returns the upstream's name of a model, given the caller's names, best first. Throws `model_not_found` for unknown names. */
@@ -150,13 +177,15 @@ export class Upstream {
   }
 
   /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
-  send({ path, headers, body, stream }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+  async send({ path, headers, body, stream, turn }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
     const { connectMs, headersMs, completeMs } = this.timeouts;
     const whole = this.pathOf(path);
-    exchange.begin(
-      { name: "connection", limitMs: connectMs },
-      stream ? { name: "headers", limitMs: headersMs } : { name: "complete answer", limitMs: completeMs },
-    );
+    const answer: Phase = stream
+      ? { name: "headers", limitMs: headersMs }
+      : { name: "complete answer", limitMs: completeMs };
+    const overSocket = turn && (await this.#conversations?.ask(turn, whole, exchange, answer));
+    if (overSocket) return overSocket;
+    exchange.begin({ name: "connection", limitMs: connectMs }, answer);
     return this.sendTo(this.origin, exchange, {
       method: "POST",
       path: whole,

@@ -1,11 +1,11 @@
 /** Backpressure: pieces of an answer that come faster than they are read. */
 
 import { expect, it } from "vitest";
-import { NodeResponse } from "../../../src/upstreams/relay/transport.node.ts";
+import { QueuedResponse } from "../../../src/upstreams/relay/queued-response.ts";
 
-function tapped(resumed?: (bytes: NodeResponse) => void): { bytes: NodeResponse; told: string[] } {
+function tapped(resumed?: (bytes: QueuedResponse) => void): { bytes: QueuedResponse; told: string[] } {
   const told: string[] = [];
-  const bytes = new NodeResponse(
+  const bytes = new QueuedResponse(
     200,
     {},
     {

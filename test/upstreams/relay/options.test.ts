@@ -32,10 +32,12 @@ it("an upstream has its documented time and room", () => {
     firstEventMs: 120_000,
     betweenEventsMs: 120_000,
     completeMs: 600_000,
+    socketIdleMs: 300_000,
     pictureMs: 60_000,
   });
   expect(DEFAULT_RELAY_LIMITS).toEqual({
     maxEventChars: 16_777_216,
+    maxSockets: 128,
     maxBodyBytes: 67_108_864,
     maxPictureBytes: 26_214_400,
     maxJsonDepth: 200,
