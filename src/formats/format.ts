@@ -402,12 +402,33 @@ export interface EncodedRequest {
   readonly conversions: readonly Conversion[];
 }
 
+/** Frames of a stream that were decoded together. */
+export interface FrameRun<Event> {
+  readonly event: Event;
+  /** The place behind the last frame. */
+  readonly end: number;
+  /** The characters of the frames' data. */
+  readonly chars: number;
+}
+
 /** Decodes one answer into events. Each chat event is `native`: the untouched frame beside the events that it means. */
 export interface AnswerDecoder<Event = ChatEvent> {
   /**
    * Decodes one frame of a stream; a keep-alive gives no event. Throws the upstream's own error, or `backend_failed`.
    */
   frame(event: string | undefined, data: string): Event[];
+  /**
+   * Notes how the last frame stands in the stream, with its blank line. Frames that differ from it by a text alone can then be decoded without
+   * a parser. Missing in a decoder that parses every frame.
+   */
+  note?(frame: string): void;
+  /**
+   * Decodes the frames at a place of a stream that differ from the noted frame by a text. Returns undefined if no such frame stands there.
+   *
+   * @param most After more characters of data than this, the frames that follow are left for the next run.
+   * @param isJoined True where the texts of the frames become one text, and false where each frame keeps its own events.
+   */
+  run?(source: string, from: number, most: number, isJoined: boolean): FrameRun<Event> | undefined;
   /** Throws `backend_failed` when the stream ended before the answer was complete. */
   end(): void;
   /** Decodes the text of a complete answer. Throws `backend_failed` for a text that is not an answer. */

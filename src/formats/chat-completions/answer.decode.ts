@@ -3,15 +3,24 @@
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
-import type { JsonLimits } from "../../model/json.ts";
+import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
+import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { errorIn } from "./errors.ts";
-import { isGemini, readExtra, ReasoningBlock, reasoningIn, type ReasoningPiece, thinkingText } from "./reasoning.ts";
+import {
+  isGemini,
+  PLAIN_FIELDS,
+  readExtra,
+  ReasoningBlock,
+  reasoningIn,
+  type ReasoningPiece,
+  thinkingText,
+} from "./reasoning.ts";
 import { DONE, FORMAT } from "./schema.ts";
 import {
   isOtherPart,
@@ -64,6 +73,12 @@ interface DecodedChoice {
   isSigned: boolean;
 }
 
+/** The fields of a delta that are a text. */
+const TEXTS = ["content", "refusal", ...PLAIN_FIELDS] as const;
+
+/** A text that hides the length of a chunk. */
+const PADDING = [["obfuscation"]] as const;
+
 /** The memory of a call or of a fragment beside its text, counted as characters. */
 const FRAGMENT_CHARS = 64;
 
@@ -97,7 +112,7 @@ export class CompletionDecoder extends NativeDecoder {
     }
     const chunk = parseAnswer(data, this.limits);
     this.#decode(chunk, event);
-    return [this.framed(frame, () => this.unsupportedIn(chunk))];
+    return [this.framed(frame, chunk as JsonObject, () => this.unsupportedIn(chunk))];
   }
 
   lost(text: string): ChatEvent[] {
@@ -115,6 +130,19 @@ export class CompletionDecoder extends NativeDecoder {
     this.#finishAll();
   }
 
+  protected variedIn(wire: JsonObject): VariedFields | undefined {
+    const [choice, ...others] = (wire as unknown as LooseCompletion).choices ?? [];
+    const { delta, message } = choice ?? {};
+    if (!delta || message || others.length > 0 || delta.reasoning_details) return undefined;
+    const [call, ...more] = delta.tool_calls ?? [];
+    const field = TEXTS.find((name) => delta[name]);
+    if (!call) return field && { text: ["choices", 0, "delta", field], ignored: PADDING };
+    // A name may begin the next call, and a call of a type that only its vendor knows is kept as it came.
+    const isArguments = (call.type ?? "function") === "function" && !call.function?.name && !call.custom;
+    if (field || more.length > 0 || !isArguments) return undefined;
+    return { text: ["choices", 0, "delta", "tool_calls", 0, "function", "arguments"], ignored: PADDING };
+  }
+
   protected unsupportedIn(wire: unknown): readonly string[] {
     return unsupportedInAnswer(wire, this.reported);
   }
@@ -124,7 +152,11 @@ export class CompletionDecoder extends NativeDecoder {
     const error = errorIn(chunk, event === "error") ?? (isError(chunk) ? chunk : undefined);
     if (error !== undefined) throw decodeUpstreamError(undefined, { error });
     if (!isValid(LooseCompletion, chunk)) throw upstreamFailed("The model backend's answer has not the shape of one.");
-    const { id, model, choices, usage, service_tier } = chunk;
+    this.read(chunk as unknown as JsonObject);
+  }
+
+  protected read(wire: JsonObject): void {
+    const { id, model, choices, usage, service_tier } = wire as unknown as LooseCompletion;
     if (!this.#started) {
       this.#started = true;
       this.#id = id || undefined;

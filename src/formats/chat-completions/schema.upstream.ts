@@ -122,5 +122,7 @@ export const LooseCompletion = object({
   service_tier: maybeText,
 });
 
+export type LooseCompletion = v.InferOutput<typeof LooseCompletion>;
+
 /** Finds the fields of an answer that the neutral model cannot hold. */
 export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(LooseCompletion);

@@ -55,6 +55,10 @@ export class CompletionStream extends StreamedAnswer {
     return text;
   }
 
+  protected passRun(text: string, frames: readonly NativeFrame[]): string {
+    return this.#showsUsage || !text.includes('"usage"') ? text : this.pass(frames, false);
+  }
+
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
     if (frames.length === 0) return this.write(event) + DONE_FRAME;
     return this.pass(frames, true) + DONE_FRAME;

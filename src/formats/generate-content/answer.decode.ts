@@ -2,9 +2,10 @@
 
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";
+import type { VariedFields } from "../shared/frame-shape.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { addEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { annotationsOf, decodeFeedback, decodeUsage } from "./answer.metadata.ts";
@@ -12,6 +13,14 @@ import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
 import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer, UsageMetadata } from "./schema.answer.ts";
 import { BLOCKED_FINISH, FORMAT, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
+
+/** The fields of a part that is a text. */
+const TEXT_FIELDS: ReadonlySet<string> = new Set(["text", "thought", "thoughtSignature"]);
+
+const VARIED_FIELDS: VariedFields = {
+  text: ["candidates", 0, "content", "parts", 0, "text"],
+  counts: ["candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"].map((name) => ["usageMetadata", name]),
+};
 
 /** Decodes one answer. */
 export class GenerateContentDecoder extends NativeDecoder {
@@ -59,7 +68,15 @@ export class GenerateContentDecoder extends NativeDecoder {
   }
 
   protected whole(wire: unknown): void {
-    for (const chunk of this.#chunks(wire)) this.#read(chunk);
+    for (const chunk of this.#chunks(wire)) this.read(chunk as unknown as JsonObject);
+  }
+
+  protected variedIn(wire: JsonObject): VariedFields | undefined {
+    const [candidate, ...others] = (wire as unknown as GenerateContentResponse).candidates ?? [];
+    const [part, ...more] = candidate?.content?.parts ?? [];
+    // A part of another kind is kept as it came.
+    const isText = part && Object.keys(part).every((name) => TEXT_FIELDS.has(name));
+    return isText && others.length === 0 && more.length === 0 ? VARIED_FIELDS : undefined;
   }
 
   protected unsupportedIn(wire: unknown): readonly string[] {
@@ -67,8 +84,8 @@ export class GenerateContentDecoder extends NativeDecoder {
   }
 
   #chunk(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {
-    this.#read(chunk);
-    return this.framed({ data }, () => this.unsupportedIn(chunk));
+    this.read(chunk as unknown as JsonObject);
+    return this.framed({ data }, chunk as unknown as JsonObject, () => this.unsupportedIn(chunk));
   }
 
   /**
@@ -87,7 +104,8 @@ export class GenerateContentDecoder extends NativeDecoder {
     return chunks;
   }
 
-  #read(chunk: GenerateContentResponse): void {
+  protected read(wire: JsonObject): void {
+    const chunk = wire as unknown as GenerateContentResponse;
     const { responseId: id, modelVersion: model, promptFeedback, usageMetadata } = chunk;
     if (!this.#hasStarted) {
       this.#hasStarted = true;

@@ -44,6 +44,10 @@ export class GenerateContentStream extends StreamedAnswer {
     return text;
   }
 
+  protected passRun(text: string, frames: readonly NativeFrame[]): string {
+    return this.#framing === "sse" ? text : this.pass(frames);
+  }
+
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
     const text = frames.length > 0 ? this.pass(frames) : this.write(event);
     if (this.#framing === "sse") return text;

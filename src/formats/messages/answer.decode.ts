@@ -5,6 +5,7 @@ import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
+import type { VariedFields } from "../shared/frame-shape.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { FORMAT } from "./schema.ts";
@@ -40,6 +41,13 @@ interface DecodedBlock {
 
 const NO_DATA = /^\s*(?:\[DONE\]\s*)?$/;
 
+/** The text in each type of delta. */
+const TEXT_OF: ReadonlyMap<unknown, string> = new Map([
+  ["text_delta", "text"],
+  ["thinking_delta", "thinking"],
+  ["input_json_delta", "partial_json"],
+]);
+
 /** The memory of an open block beside its content, counted as characters. */
 const BLOCK_CHARS = 64;
 
@@ -74,7 +82,7 @@ export class MessagesDecoder extends NativeDecoder {
     }
     this.#read(type, wire, data.length);
     // Add the event's name if the upstream left it out: clients rely on it.
-    return [this.framed({ event: event ?? type, data }, () => unsupportedInFrame(type)(wire, this.reported))];
+    return [this.framed({ event: event ?? type, data }, wire, () => unsupportedInFrame(type)(wire, this.reported))];
   }
 
   lost(text: string): ChatEvent[] {
@@ -97,6 +105,16 @@ export class MessagesDecoder extends NativeDecoder {
     }
     this.#finish(wire.stop_reason ?? "end_turn", wire.stop_sequence);
     this.#stopped = true;
+  }
+
+  protected read(wire: JsonObject): void {
+    const { index, delta } = wire as unknown as UpstreamFrame<"content_block_delta">;
+    this.#delta(index, delta, 0);
+  }
+
+  protected variedIn({ type, delta }: JsonObject): VariedFields | undefined {
+    const field = isJsonObject(delta) ? TEXT_OF.get(delta["type"]) : undefined;
+    return type === "content_block_delta" && field !== undefined ? { text: ["delta", field] } : undefined;
   }
 
   protected unsupportedIn(wire: unknown): readonly string[] {

@@ -68,17 +68,25 @@ export class MessagesStream extends StreamedAnswer {
         text += this.#passStart(frame);
         continue;
       }
-      this.#isPassed = true;
-      if (!this.builder.hasBegun) {
-        this.builder.begin();
-        text += this.taken();
-      }
+      text += this.#begun();
       if (type === "content_block_start") this.#openBlocks.add(indexOf(frame));
       else if (type === "content_block_stop") this.#openBlocks.delete(indexOf(frame));
       else if (type === "message_delta") this.#hasDelta = true;
       text += frameOf(frame);
     }
     return text;
+  }
+
+  protected passRun(text: string): string {
+    return this.#begun() + text;
+  }
+
+  /** Returns the start of an answer whose upstream has sent none. */
+  #begun(): string {
+    this.#isPassed = true;
+    if (this.builder.hasBegun) return "";
+    this.builder.begin();
+    return this.taken();
   }
 
   #passStart(frame: NativeFrame): string {

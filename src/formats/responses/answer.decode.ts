@@ -6,6 +6,7 @@ import type { ChatEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
+import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { flatName, FORMAT } from "./schema.ts";
@@ -35,6 +36,9 @@ type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
 /** The types of the events that end a response. */
 const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
 
+/** The fields in which the deltas of one part differ. */
+const VARIED_FIELDS: VariedFields = { text: ["delta"], ignored: [["sequence_number"], ["obfuscation"]] };
+
 export class ResponseDecoder extends NativeDecoder {
   /** The items by their place in the output, and by their ids: some servers name the same place again, or none. */
   readonly #items: Map<number | string, BegunItem> = new Map();
@@ -60,13 +64,13 @@ export class ResponseDecoder extends NativeDecoder {
       event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
     if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
     if (!isValid(LooseEvent, said)) throw upstreamFailed("The model backend's answer has not the shape of one.");
-    this.#event(said);
+    this.read(said as unknown as JsonObject);
     // Callers of this format could not read the frames of a stream without a beginning, or without numbers.
     this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
     if (!this.#passes) return this.taken();
     const { type, item } = said;
     const unsupported = () => this.unsupportedIn(isRead(type) && item ? { output: [item] } : {});
-    return [this.framed(event === undefined ? { data } : { event, data }, unsupported)];
+    return [this.framed(event === undefined ? { data } : { event, data }, said as unknown as JsonObject, unsupported)];
   }
 
   lost(text: string): ChatEvent[] {
@@ -89,7 +93,12 @@ export class ResponseDecoder extends NativeDecoder {
     return unsupportedInAnswer(wire, this.reported);
   }
 
-  #event(event: LooseEvent): void {
+  protected variedIn({ type }: JsonObject): VariedFields | undefined {
+    return typeof type === "string" && isRead(type) && type.endsWith(".delta") ? VARIED_FIELDS : undefined;
+  }
+
+  protected read(wire: JsonObject): void {
+    const event = wire as unknown as LooseEvent;
     const { type, response, item, item_id } = event;
     if (!isRead(type)) {
       if (typeof event.output_index === "number") this.#last = event.output_index;

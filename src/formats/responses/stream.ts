@@ -108,6 +108,10 @@ export class ResponseStream extends StreamedAnswer {
     return this.#passed?.pass(frames) ?? "";
   }
 
+  protected passRun(text: string, frames: readonly NativeFrame[]): string {
+    return this.#passed?.passRun(text, frames) ?? "";
+  }
+
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
     const text = this.#ending ?? this.#end(event, frames);
     if (this.#passed) return text + this.#passed.conclude({ store: this.builder.isKept });
@@ -169,7 +173,8 @@ function typeOf({ event, data }: NativeFrame): string {
 }
 
 class PassedFrames {
-  readonly #passed: string[] = [];
+  /** The frames that have passed, for an answer that is cut short. */
+  readonly #passed: (readonly NativeFrame[])[] = [];
   readonly #fields: JsonObject;
   #chars = 0;
   /** The last frame and the frames after it; empty until the last frame has come. */
@@ -203,14 +208,25 @@ class PassedFrames {
       if (this.#ending.length > 0 || LAST.test(type))
         this.#ending.push(type === "response.done" ? renamed(frame) : frame);
       else {
-        this.#chars += frame.data.length;
-        if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
         const passed = LIFECYCLE.test(type) ? changed(frame, this.#fields) : frame;
-        this.#passed.push(passed.data);
+        this.#keep([passed], frame.data.length);
         text += frameOf(passed);
       }
     }
     return text;
+  }
+
+  /** Returns the frames of a run as they are sent. */
+  passRun(text: string, frames: readonly NativeFrame[]): string {
+    if (this.#ending.length > 0) return this.pass(frames);
+    this.#keep(frames, text.length);
+    return text;
+  }
+
+  #keep(frames: readonly NativeFrame[], chars: number): void {
+    this.#chars += chars;
+    if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
+    this.#passed.push(frames);
   }
 
   /** Ends an answer whose upstream has not ended it: with the open items, and with the incomplete response as the last frame. */
@@ -240,7 +256,7 @@ class PassedFrames {
 
   #answer(): PassedAnswer {
     const answer = new PassedAnswer();
-    for (const data of this.#passed) answer.add(data);
+    for (const frames of this.#passed) for (const { data } of frames) answer.add(data);
     return answer;
   }
 }

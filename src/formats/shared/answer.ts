@@ -6,6 +6,7 @@ import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../model/ch
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
+import { textOfRun } from "./frame-shape.ts";
 
 /**
  * Returns the id of an answer for its caller. Keeps the backend's id, unless it comes from an upstream of another format: ids of
@@ -121,7 +122,10 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
     if (event.type === "finish")
       return this.finish(event, event.native?.format === this.#format ? event.native.frames : []);
     if (event.type !== "native" || event.format !== this.#format || this.isBuilt) return this.write(event);
-    if (event.frames) return this.pass(event.frames, event.events.length === 0);
+    if (event.frames) {
+      const text = textOfRun(event.frames);
+      return text === undefined ? this.pass(event.frames, event.events.length === 0) : this.passRun(text, event.frames);
+    }
     // Only a complete body has no frames. The last frames of a stream come with `finish`.
     return event.isWhole ? this.write(event) : "";
   }
@@ -134,6 +138,13 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
    * @param isEmpty True if the frames mean no event.
    */
   protected abstract pass(frames: readonly NativeFrame[], isEmpty: boolean): string;
+
+  /**
+   * Returns the frames of a run as the caller gets them: they are of one shape, and nothing but a text goes on in them.
+   *
+   * @param text The frames as they are written.
+   */
+  protected abstract passRun(text: string, frames: readonly NativeFrame[]): string;
 
   /** Returns the frames that end the answer: the last ones of the upstream if there are any, and those of the builder otherwise. */
   protected abstract finish(event: AnswerFinish, frames: readonly NativeFrame[]): string;

@@ -7,8 +7,10 @@ import type { ChatEvent, NativeEvent, NativeFrame } from "../../model/chat-event
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
-import type { AnswerDecoder } from "../format.ts";
+import type { AnswerDecoder, FrameRun } from "../format.ts";
 import type { AddressRules, UpstreamFormat } from "../module.ts";
+import { frameOf } from "./answer.ts";
+import { FrameShape, runOf, type VariedFields } from "./frame-shape.ts";
 
 /** The names of all formats of OpenAI for observers. */
 export const OPENAI_TELEMETRY: TelemetryNames = { provider: "openai" };
@@ -97,6 +99,31 @@ const MAX_HELD_CHARS = 16 * 1024 ** 2;
 /** An event inside a native event. */
 export type DecodedEvent = NativeEvent["events"][number];
 
+/** A frame that was parsed and decoded. */
+interface DecodedFrame {
+  readonly frame: NativeFrame;
+  readonly wire: JsonObject;
+  readonly events: readonly DecodedEvent[];
+  readonly unsupported: () => readonly string[];
+}
+
+const TEXT_EVENTS: ReadonlySet<string> = new Set([
+  "text-delta",
+  "reasoning-delta",
+  "refusal-delta",
+  "tool-call-delta",
+] satisfies DecodedEvent["type"][]);
+
+/** Tells whether events are a text, with nothing but counts beside it: a longer text in the same frame has the same events. */
+const areText = ([text, ...others]: readonly DecodedEvent[]): boolean =>
+  text !== undefined &&
+  TEXT_EVENTS.has(text.type) &&
+  !("signature" in text) &&
+  others.every(({ type }) => type === "usage");
+
+/** After so many shapes that no frame has repeated, no further shape of the answer is told: its frames vary in other ways. */
+const MAX_IDLE_SHAPES = 8;
+
 /**
  * Decodes one answer of an upstream. A format extends this class with the state of the answer. It reads a frame of a stream in `frame`, and a
  * complete body in `whole`. Both add the same neutral events, which then stand beside the untouched text in a native event.
@@ -107,6 +134,14 @@ export abstract class NativeDecoder implements AnswerDecoder {
   protected readonly reported: Set<string> = new Set();
   readonly #format: string;
   #heldChars = 0;
+  /** The last frame, until its shape was asked for. */
+  #last: DecodedFrame | undefined;
+  /** The shape of the last frame, and the frame that was parsed to tell it. */
+  #shape: FrameShape | undefined;
+  #repeated: DecodedFrame | undefined;
+  /** True when frames of the shape came as the gateway writes them. */
+  #isVerbatim = false;
+  #idleShapes = 0;
   /** The events of the piece that is being decoded; undefined before the first one. */
   #events: DecodedEvent[] | undefined;
 
@@ -118,6 +153,41 @@ export abstract class NativeDecoder implements AnswerDecoder {
   abstract frame(event: string | undefined, data: string): ChatEvent[];
 
   abstract lost(text: string): ChatEvent[];
+
+  note(frame: string): void {
+    const last = this.#last;
+    this.#last = undefined;
+    if (!last || this.#shape || this.#idleShapes === MAX_IDLE_SHAPES || !areText(last.events)) return;
+    const fields = this.variedIn(last.wire);
+    this.#shape = fields && FrameShape.of(frame, last.frame.data, last.wire, fields, this.limits);
+    if (!this.#shape) return;
+    this.#repeated = last;
+    this.#isVerbatim = frameOf(last.frame) === frame;
+    this.#idleShapes++;
+  }
+
+  run(source: string, from: number, most: number, isJoined: boolean): FrameRun<ChatEvent> | undefined {
+    const [shape, repeated] = [this.#shape, this.#repeated];
+    if (!shape || !repeated) return undefined;
+    const frames: NativeFrame[] = [];
+    let [end, text, chars] = [from, "", 0];
+    while (chars <= most) {
+      const next = shape.match(source, end, isJoined && frames.length > 0);
+      if (next < 0) break;
+      end = next;
+      chars += shape.data.length;
+      frames.push({ ...repeated.frame, data: shape.data });
+      if (isJoined) text += shape.text;
+      else this.read(shape.wireWith(shape.text));
+    }
+    if (frames.length === 0) return undefined;
+    this.#idleShapes = 0;
+    if (isJoined) {
+      this.read(shape.wireWith(text));
+      runOf(frames, this.#isVerbatim ? source.slice(from, end) : frames.map(frameOf).join(""));
+    }
+    return { event: this.#native(frames, this.taken(), repeated.unsupported), end, chars };
+  }
 
   end(): void {
     if (!this.isComplete()) throw upstreamFailed("The model backend's answer broke off.");
@@ -139,6 +209,12 @@ export abstract class NativeDecoder implements AnswerDecoder {
 
   /** Adds the events of a complete body. Throws the upstream's own error, or `backend_failed` for a value that is not an answer. */
   protected abstract whole(wire: unknown): void;
+
+  /** Adds the events of a frame whose JSON holds to its schema. Keeps no object of it that has a field of `variedIn`. */
+  protected abstract read(wire: JsonObject): void;
+
+  /** Returns the fields in which a frame may differ from the next one, when they are a text; undefined for a frame of another meaning. */
+  protected abstract variedIn(wire: JsonObject): VariedFields | undefined;
 
   /** Returns the fields of a complete body that its events cannot express. */
   protected abstract unsupportedIn(wire: unknown): readonly string[];
@@ -166,8 +242,24 @@ export abstract class NativeDecoder implements AnswerDecoder {
     if (this.#heldChars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
   }
 
-  /** Returns a frame with its events. */
-  protected framed(frame: NativeFrame, unsupported: () => readonly string[]): NativeEvent {
-    return { type: "native", format: this.#format, frames: [frame], events: this.taken(), unsupported };
+  /**
+   * Returns a frame with its events.
+   *
+   * @param wire The JSON of the frame, which holds to its schema.
+   */
+  protected framed(frame: NativeFrame, wire: JsonObject, unsupported: () => readonly string[]): NativeEvent {
+    const events = this.taken();
+    this.#last = { frame, wire, events, unsupported };
+    // A frame of the same shape may have come in two pieces.
+    if (this.#shape && !this.#shape.fits(frame.data)) this.#shape = this.#repeated = undefined;
+    return this.#native([frame], events, unsupported);
+  }
+
+  #native(
+    frames: readonly NativeFrame[],
+    events: readonly DecodedEvent[],
+    unsupported: () => readonly string[],
+  ): NativeEvent {
+    return { type: "native", format: this.#format, frames, events, unsupported };
   }
 }

@@ -4,6 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
+import { MAX_JOINED_CHARS, runOf, textOfRun } from "../../formats/shared/frame-shape.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { ChatEvent, NativeEvent, NativeFrame } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
@@ -61,6 +62,7 @@ async function relayedChat(
     stream: request.stream,
     codec,
     decoder: codec.answerDecoder(upstream.json, model),
+    joinsTexts: !isConverted(request, codec),
     /** True when the last candidate has finished. */
     isFinish(event) {
       for (const known of event.type === "native" ? event.events : [event])
@@ -158,12 +160,6 @@ function withoutBody(events: readonly ChatEvent[], request: ChatRequest, codec: 
 type FramedEvent = Extract<NativeEvent, { readonly frames: readonly NativeFrame[] }>;
 
 /**
- * Once an event has this many characters, no further frames are joined to it. The limit on an answer's output is checked only between
- * two events.
- */
-const MOST_CHARS = 4_096;
-
-/**
  * Joins the events of frames that came together, because forwarding an event costs the same for any size. A finish begins a new
  * event, because frames from the finish on are sent only after the call is settled.
  */
@@ -174,7 +170,7 @@ export function joined(events: readonly ChatEvent[]): readonly ChatEvent[] {
   let chars = 0;
   for (const event of events) {
     if (event.type !== "native" || event.frames === undefined) return events;
-    if (group && chars <= MOST_CHARS && !event.events.some(({ type }) => type === "finish")) group.push(event);
+    if (group && chars <= MAX_JOINED_CHARS && !event.events.some(({ type }) => type === "finish")) group.push(event);
     else {
       group = [event];
       groups.push(group);
@@ -189,10 +185,14 @@ function joinedGroup(group: readonly [FramedEvent, ...FramedEvent[]]): ChatEvent
   if (group.length === 1) return group[0];
   const frames: NativeFrame[] = [];
   const events: NativeEvent["events"][number][] = [];
+  let text: string | undefined = "";
   for (const event of group) {
     frames.push(...event.frames);
     events.push(...event.events);
+    const run = textOfRun(event.frames);
+    text = run === undefined || text === undefined ? undefined : text + run;
   }
+  if (text !== undefined) runOf(frames, text);
   const unsupported = (): readonly string[] => group.flatMap((event) => event.unsupported?.() ?? []);
   return { type: "native", format: group[0].format, frames, events, unsupported };
 }

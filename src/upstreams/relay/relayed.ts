@@ -4,6 +4,7 @@ import { type EventSourceParser, createParser } from "eventsource-parser";
 import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RequestBelow, StreamableCall } from "../../formats/module.ts";
+import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
@@ -131,27 +132,33 @@ class StreamedAnswer<Decoded> {
   decodedChars = 0;
   readonly #upstream: Upstream;
   readonly #exchange: Exchange;
+  readonly #call: Pick<StreamableCall<Decoded, unknown>, "decoder" | "isFinish" | "joinsTexts">;
   readonly #parser: EventSourceParser;
   readonly #text: TextDecoder = new TextDecoder();
   #events: Decoded[] = [];
   #hasFrames = false;
+  /** The characters of the frames of this piece that are joined so far. */
+  #joinedChars = 0;
+  /** True when the parser has read up to a blank line, and a frame begins. */
+  #isAtFrame = false;
   #hasBegun = false;
   #isFinished = false;
 
   constructor(
     upstream: Upstream,
-    call: Pick<StreamableCall<Decoded, unknown>, "decoder" | "isFinish">,
+    call: Pick<StreamableCall<Decoded, unknown>, "decoder" | "isFinish" | "joinsTexts">,
     exchange: Exchange,
   ) {
     const { maxEventChars } = upstream.limits;
     this.#upstream = upstream;
     this.#exchange = exchange;
+    this.#call = call;
     this.#parser = createParser({
       maxBufferSize: maxEventChars,
       onEvent: ({ event, data }) => {
         this.#hasFrames = true;
         if (this.error) return;
-        this.decodedChars += data.length;
+        this.#count(data.length);
         try {
           const decoded = call.decoder.frame(event, data);
           if (event === "error") throw errorEvent(undefined, data);
@@ -176,9 +183,9 @@ class StreamedAnswer<Decoded> {
   decode(piece: Uint8Array): readonly Decoded[] {
     this.#events = [];
     this.#hasFrames = false;
-    this.decodedChars = 0;
+    this.decodedChars = this.#joinedChars = 0;
     const wasFinished = this.#isFinished;
-    this.#parser.feed(this.#text.decode(piece, { stream: true }));
+    this.#read(this.#text.decode(piece, { stream: true }));
     // Comments do not restart the time limit. Keep-alive frames of the format do, but they do not count as the first event.
     if (!this.#hasFrames || (!this.#hasBegun && this.#events.length === 0)) return this.#events;
     const { betweenEventsMs } = this.#upstream.timeouts;
@@ -187,6 +194,50 @@ class StreamedAnswer<Decoded> {
     else if (!this.#isFinished) this.#exchange.touch();
     this.#hasBegun = true;
     return this.#events;
+  }
+
+  /** Reads frame by frame, because frames that differ from the last one by a text need no parser. */
+  #read(source: string): void {
+    const { decoder } = this.#call;
+    const blank = source.includes("\r") ? "\r\n\r\n" : "\n\n";
+    for (let at = 0; !this.error;) {
+      const wasAtFrame = this.#isAtFrame;
+      if (wasAtFrame) at = this.#runs(source, at);
+      if (at === source.length) return;
+      const found = source.indexOf(blank, at);
+      const frame = source.slice(at, found < 0 ? source.length : found + blank.length);
+      at += frame.length;
+      this.#isAtFrame = found >= 0;
+      this.#parser.feed(frame);
+      if (wasAtFrame && found >= 0) decoder.note?.(frame);
+    }
+  }
+
+  /** Decodes the frames that differ from the last one by a text. Returns the place behind them. */
+  #runs(source: string, from: number): number {
+    const { decoder, isFinish, joinsTexts = false } = this.#call;
+    let end = from;
+    try {
+      for (;;) {
+        const room = this.#joinedChars > MAX_JOINED_CHARS ? MAX_JOINED_CHARS : MAX_JOINED_CHARS - this.#joinedChars;
+        const run = decoder.run?.(source, end, room, joinsTexts);
+        if (!run) break;
+        this.#count(run.chars);
+        this.#events.push(run.event);
+        this.#isFinished ||= isFinish(run.event);
+        end = run.end;
+      }
+    } catch (thrown) {
+      this.error = { thrown };
+    }
+    this.#hasFrames ||= end > from;
+    return end;
+  }
+
+  /** Counts the characters of the piece, and of the frames that will be joined with the last ones. */
+  #count(chars: number): void {
+    this.decodedChars += chars;
+    this.#joinedChars = chars + (this.#joinedChars > MAX_JOINED_CHARS ? 0 : this.#joinedChars);
   }
 
   /**
