@@ -117,13 +117,18 @@ export interface RelayTools {
    * @param prepare Encodes the request when the first event is requested.
    */
   relayed<Decoded, Event>(
-    context: Pick<CallContext, "signal" | "observeUpstream">,
+    context: RelayedContext<Event>,
     prepare: () => RelayedCall<Decoded, Event> | Promise<RelayedCall<Decoded, Event>>,
   ): AsyncGenerator<Event>;
   /** Reports the conversions of a request's fields. Throws `failed_precondition` for a field that the upstream must not miss. */
   reportConversions(conversions: readonly Conversion[], call: Pick<CallContext, "reportConversions">): void;
   /** Fetches a picture from an address, without the credential. Throws `backend_failed` for every status but 200. */
   fetchPicture(url: URL, signal: AbortSignal): Promise<Uint8Array>;
+}
+
+/** The part of a call's context that a relay uses. */
+export interface RelayedContext<Event> extends Pick<CallContext, "signal" | "observeUpstream"> {
+  readonly reportUnread?: ((unread: () => Iterable<Event>) => void) | undefined;
 }
 
 /** A request below the base address, without the headers that all requests of the upstream share. */
@@ -167,6 +172,11 @@ interface AnyCall<Decoded, Event> extends RequestBelow {
     exchange: { touch(): void },
     observation: AnswerNotes | undefined,
   ): Iterable<Event | Promise<Event>>;
+  /**
+   * Returns the events that `handOn` has not yielded yet, and those of further decoded events. Nobody reads them, but the upstream charges
+   * them. Missing for an answer whose events are counted elsewhere.
+   */
+  unread?(more: readonly Decoded[]): Iterable<Event>;
 }
 
 /** Notes facts of an answer for the observer of the call. */

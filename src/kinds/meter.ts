@@ -76,6 +76,8 @@ export interface Meter<Event, Answered> extends Metered, Counted {
   observe(event: Event): Answered | undefined;
   /** Makes the counts final. Called when the backend has ended its answer. */
   complete(): void;
+  /** True once the backend has ended each part of its answer, so that its counts are the last. Missing where an end changes no count. */
+  readonly isWhole?: boolean;
   /** Returns the end of the answer. The meter must be complete. */
   finish(): Answered;
   /** Returns what waits for the finish, for an answer that fails behind it: once, and undefined when nothing waits. */

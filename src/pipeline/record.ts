@@ -5,6 +5,7 @@ import type { Endpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
+import type { UnreadEvents } from "../ports/model-backend.ts";
 import type {
   CallRecord,
   CallOutcome,
@@ -41,6 +42,8 @@ export class Findings {
   conversions: readonly Conversion[] = NO_CONVERSIONS;
   /** The fields of the answer that the caller's format cannot say, each once. */
   answerConversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** Returns the events that the backend has received and not yielded. */
+  unread: UnreadEvents | undefined = undefined;
   /** The requests to upstreams. */
   attempts: readonly Attempt[] = NO_ATTEMPTS;
   /** The upstream that was asked last, which decides the price. */

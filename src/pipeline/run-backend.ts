@@ -9,7 +9,13 @@ import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
-import { type CallContext, type ModelBackend, takesUnknown, type UpstreamModel } from "../ports/model-backend.ts";
+import {
+  type CallContext,
+  type ModelBackend,
+  takesUnknown,
+  type UnreadEvents,
+  type UpstreamModel,
+} from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
@@ -114,6 +120,10 @@ export class BackendContext extends CallDetails implements CallContext {
     this.#call.found.conversions = conversions;
   }
 
+  get reportUnread(): (unread: UnreadEvents) => void {
+    return (unread) => void (this.#call.found.unread = unread);
+  }
+
   get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
     return (asked) => beginAttempt(this.#call, asked);
   }
@@ -179,14 +189,15 @@ export async function runBackend<Event, Answered>(
     assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
+    let told!: BackendEvents<Event>;
     const events = (): AsyncIterable<Event> => {
-      const told = new BackendEvents(call, eventsOf(ask()));
+      told = new BackendEvents(call, eventsOf(ask()));
       return generation.shape?.(told) ?? told;
     };
     const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
-    const metered = new MeteredEvents(call, hold, generation, source);
+    const metered = new MeteredEvents(call, hold, generation, source, told);
     // Stop the backend when the call ends first.
-    call.defer(() => metered.stop());
+    call.defer(() => metered.abandon());
     await metered.begin(quietMs);
     return metered;
   } catch (error) {
@@ -213,6 +224,8 @@ type Step<Event> = IteratorResult<Event, undefined>;
  * on the events: a promise of the backend that never settles holds this object alone, and this object holds nothing after the call.
  */
 class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
+  /** The latest event, until it is counted. */
+  uncounted: Event | undefined = undefined;
   #call: Call | undefined;
   /** Undefined once the backend has ended or was told to stop. */
   #source: AsyncIterator<Event, undefined> | undefined;
@@ -231,6 +244,7 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
 
   next(): Promise<Step<Event>> {
     if (!this.#source) return STOPPED;
+    this.uncounted = undefined;
     const { promise, resolve, reject } = Promise.withResolvers<Step<Event>>();
     this.#resolve = resolve;
     this.#reject = reject;
@@ -250,6 +264,7 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
         const resolve = this.#resolve;
         this.#resolve = this.#reject = undefined;
         if (isLast(step)) this.#source = undefined;
+        else if (this.#call) this.uncounted = step.value;
         resolve?.(step);
       },
       (reason: unknown) => {
@@ -271,7 +286,7 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
   #end(): void {
     if (this.#source) void this.return();
     const [call, reject] = [this.#call, this.#reject];
-    this.#call = this.#resolve = this.#reject = undefined;
+    this.#call = this.#resolve = this.#reject = this.uncounted = undefined;
     // Create the error only when somebody waits: its stack costs more than everything else here.
     if (call && reject) reject(call.endedBecause);
   }
@@ -288,6 +303,9 @@ function isLast(step: Step<unknown>): boolean {
 
 const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done: true, value: undefined });
 
+/** The most unread events that are counted: more than the buffers of `relay` hold. */
+const MAX_UNREAD = 65_536;
+
 /** A backend's events under their hold. The hold is settled before the finish is handed on. */
 export class MeteredEvents<Event, Answered> {
   /** True once the finish was handed on: nothing follows, and the call is settled. */
@@ -299,6 +317,7 @@ export class MeteredEvents<Event, Answered> {
   readonly #generation: Generation<Event, Answered>;
   readonly #meter: Meter<Event, Answered>;
   readonly #source: AsyncIterator<Event>;
+  readonly #backend: BackendEvents<Event>;
   /** The next step, when it was requested already. */
   #pending: Promise<IteratorResult<Event, unknown>> | undefined = undefined;
   /** The start and the first event, until they are handed on. */
@@ -307,12 +326,23 @@ export class MeteredEvents<Event, Answered> {
   #done = false;
   #count = 0;
 
-  constructor(call: Call, hold: Hold, generation: Generation<Event, Answered>, source: AsyncIterator<Event>) {
+  /**
+   * @param source The backend's events as the kind shapes them.
+   * @param backend The same events as the backend yields them.
+   */
+  constructor(
+    call: Call,
+    hold: Hold,
+    generation: Generation<Event, Answered>,
+    source: AsyncIterator<Event>,
+    backend: BackendEvents<Event>,
+  ) {
     this.#call = call;
     this.#hold = hold;
     this.#generation = generation;
     this.#meter = generation.meter;
     this.#source = source;
+    this.#backend = backend;
   }
 
   /** Requests the first event, and waits for it. The event is charged for, even if nobody reads it. */
@@ -382,6 +412,7 @@ export class MeteredEvents<Event, Answered> {
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
     if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
+    this.#backend.uncounted = undefined;
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);
@@ -406,6 +437,32 @@ export class MeteredEvents<Event, Answered> {
     // All work is done and settled: nothing cuts the rest.
     this.#call.abort.end();
     return finish;
+  }
+
+  /**
+   * Ends an answer that is not complete. Where the call was cut, counts the events that have come and that nobody has read: their upstream
+   * charges them.
+   */
+  abandon(): void {
+    if (this.#done) return;
+    if (this.#call.abort.reason) this.#countUnread();
+    this.stop();
+  }
+
+  #countUnread(): void {
+    const { uncounted } = this.#backend;
+    try {
+      if (uncounted !== undefined) this.#meter.observe(uncounted);
+      let count = 0;
+      for (const event of this.#call.found.unread?.() ?? []) {
+        if (++count > MAX_UNREAD) break;
+        // An event of another kind fails here, as it would if the backend had yielded it.
+        this.#meter.observe(event as Event);
+      }
+      if (this.#meter.isWhole) this.#meter.complete();
+    } catch (error) {
+      report(this.#call, error, "model-backend");
+    }
   }
 
   /** Stops the backend. Does not wait: a backend that hangs would hang its caller, and nobody is left to hear of its failure. */

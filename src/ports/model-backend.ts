@@ -131,6 +131,9 @@ export const MODEL_SHAPES: Shapes<ModelInfo> = {
   maxOutputTokens: "number?",
 };
 
+/** Returns events that nobody reads, in their order. */
+export type UnreadEvents = () => Iterable<ChatEvent | ImageEvent | EmbeddingEvent | string>;
+
 /**
  * The details of a call that a backend receives beside the request. `signal` is a getter of the class, so a copy by spread has no signal.
  */
@@ -153,6 +156,13 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    * report replaces an earlier one.
    */
   reportConversions(conversions: readonly Conversion[]): void;
+  /**
+   * Tells the gateway how to get the events that the backend has received and has not yielded. The gateway calls the function at most once,
+   * when the call ends early, and charges these events, because their upstream does. The function must not wait, and asks the upstream for
+   * nothing more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that
+   * a gateway has not made.
+   */
+  readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
   /**
    * Tells the gateway about a request to an upstream: for the attempts of the call's record, for `onFailure`, for the price, and for the
    * observer. Send the returned headers with the request, and call `end` exactly once, however the exchange ends. `relay`, `aiSdk` and

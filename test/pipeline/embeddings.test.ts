@@ -13,7 +13,7 @@ import {
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { only, watched } from "../telemetry/stage.ts";
-import { opened, type Opened, type Send, type Setup, speaking, WORD } from "./bench.ts";
+import { AT_REST, never, opened, type Opened, type Send, type Setup, speaking, WORD } from "./bench.ts";
 
 const TOKENS = 7;
 
@@ -183,6 +183,29 @@ describe("the record of a call", () => {
   it("of a failure has its error", async () => {
     const backend = embedder(new GatewayError("rate_limited", "Later."));
     expect(await recordOf({ backend })).toMatchObject({ outcome: "failed", errorCode: "rate_limited", units: 0 });
+  });
+});
+
+describe("a client that leaves", () => {
+  it.each([
+    ["has counted", { prompt_tokens: 3 }, 3],
+    // An estimate for one of two inputs of one character.
+    ["has not counted", undefined, 1],
+  ])("is charged the batches that its upstream has answered and %s", async (_what, usage, used) => {
+    const backend = relay({
+      format: "chat-completions",
+      baseUrl: "http://upstream.test/v1",
+      embeddings: { maxInputs: 1 },
+      fetch: async (_url, { body }) =>
+        (body as string).includes('"A"') ? never : Response.json({ data: [{ embedding: [1] }], model: "m-1", usage }),
+    });
+    const bench = opened({ backend });
+    const client = new AbortController();
+    const sent = bench.send({ ...embed(), signal: client.signal });
+    for (let turn = 0; turn < 5; turn++) await bench.clock.advance(0);
+    client.abort();
+    expect((await sent).status).toBe(499);
+    expect(bench.report()).toMatchObject({ used, ...AT_REST });
   });
 });
 

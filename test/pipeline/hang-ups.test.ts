@@ -1,14 +1,18 @@
 /** Clients that leave at the worst moments: the call ends, once, and nothing of it stays behind. */
 
 import { describe, expect, it } from "vitest";
-import { type Answer, GatewayError } from "../../src/index.ts";
+import { type Answer, GatewayError, type ModelBackend } from "../../src/index.ts";
+import type { UnreadEvents } from "../../src/ports/model-backend.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import {
   type Around,
   AT_REST,
   chatty,
   counted,
+  fail,
   INPUT,
   microtasks,
+  MINUTE,
   never,
   obedient,
   opened,
@@ -162,6 +166,76 @@ describe("a drain", () => {
     open();
     await bench.clock.advance(0);
     expect(bench.report()).toMatchObject({ used: INPUT + 7, estimated: 0, ...AT_REST });
+  });
+});
+
+/** Tells of what has come and is not yielded yet, and falls silent. */
+const buffering = (unread: () => unknown): ModelBackend => ({
+  async *chat(_, call) {
+    call.reportUnread?.(unread as UnreadEvents);
+    yield WORD;
+    await never;
+  },
+});
+const routed = (backend: ModelBackend): ModelBackend => route({ routes: { any: { upstreams: [{ backend }] } } });
+
+describe("events that nobody has read when the client leaves", () => {
+  const usage = { type: "usage", usage: { inputTokens: INPUT, outputTokens: 30 } } as const;
+
+  it.each<[string, backend: () => ModelBackend, units: number]>([
+    ["of a backend that reports them", () => buffering(() => [WORD, usage]), INPUT + 30],
+    ["of a backend in a route", () => routed(buffering(() => [WORD, usage])), INPUT + 30],
+    ["with counts that a route has read before the answer begins", () => routed(speaking(usage, never)), INPUT + 30],
+    ["of which none came", () => buffering(() => []), INPUT + 4],
+  ])("are charged: %s", async (_whose, backend, used) => {
+    const bench = opened({ backend: backend() });
+    const { answer, hangUp } = called(bench, true);
+    await bench.clock.advance(MINUTE);
+    hangUp();
+    await answer;
+    await bench.clock.advance(0);
+    expect([bench.report(), bench.failures]).toEqual([expect.objectContaining({ used, ...AT_REST }), []]);
+  });
+
+  it("are charged though the first comes behind a keep-alive", async () => {
+    const { promise: told, resolve: open } = Promise.withResolvers<void>();
+    const bench = opened({ backend: speaking(told, WORD, never) });
+    const { answer, hangUp } = called(bench, true);
+    await bench.clock.advance(MINUTE);
+    await answer;
+    open();
+    await bench.clock.advance(0);
+    hangUp();
+    await bench.clock.advance(0);
+    expect(bench.report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+  });
+
+  it.each<[string, () => unknown]>([
+    ["throws", () => fail(new Error("Lost."))],
+    ["returns a promise", async () => [WORD]],
+    ["returns events that are none", () => [{ type: "word" }]],
+  ])("end the call as ever, and are reported, when the function %s", async (_how, unread) => {
+    const bench = opened({ backend: buffering(unread) });
+    const { answer, hangUp } = called(bench, true);
+    await answer;
+    hangUp();
+    await bench.clock.advance(0);
+    expect(bench.report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+    expect(bench.failures).toMatchObject([{ port: "model-backend" }]);
+  });
+
+  it("end with the first 65,536 of a backend that has no end", async () => {
+    const bench = opened({
+      backend: buffering(function* () {
+        for (;;) yield "x";
+      }),
+      key: {},
+    });
+    const { answer, hangUp } = called(bench, true);
+    await answer;
+    hangUp();
+    await bench.clock.advance(0);
+    expect(bench.report()).toMatchObject({ used: INPUT + 4 + 65_536, ...AT_REST });
   });
 });
 

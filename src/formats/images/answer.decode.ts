@@ -17,7 +17,7 @@ export type ToldPicture = {
   readonly revisedPrompt?: string;
 } & ({ readonly picture: Picture } | { readonly url: string });
 
-interface Picture {
+export interface Picture {
   readonly bytes: Uint8Array;
   /** The type according to the bytes of the picture. */
   readonly mediaType: ImageMediaType;

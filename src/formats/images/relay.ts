@@ -2,9 +2,23 @@
 
 import { encodeForm } from "../../http/form.ts";
 import { IMAGE, type ImageEvent, type ImageRequest } from "../../model/image.ts";
-import type { FormatUpstreamOptions, ImageVerbs, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
+import type {
+  AnswerNotes,
+  FormatUpstreamOptions,
+  ImageVerbs,
+  RelayedCall,
+  RelayTools,
+  RequestBelow,
+} from "../module.ts";
 import { pictureFailed } from "../shared/upstream.ts";
-import { answerDecoder, decodeError, decodePicture, type ToldEvent, type ToldPicture } from "./answer.decode.ts";
+import {
+  answerDecoder,
+  decodeError,
+  decodePicture,
+  type Picture,
+  type ToldEvent,
+  type ToldPicture,
+} from "./answer.decode.ts";
 import { type EncodedRequest, encodeRequest, modelNames } from "./request.ts";
 
 /** Makes the function of a relay to an upstream that draws images. Throws a TypeError for an invalid origin. */
@@ -25,6 +39,26 @@ function relayedImage(
   const model = relay.modelName(...names);
   const { path, body, stream } = encodeRequest(request, model);
   let remaining = request.count;
+  /** The events that are not yielded yet. */
+  let waiting: ToldEvent[] = [];
+  const taken = <Event>(event: Event): Event => {
+    waiting.shift();
+    return event;
+  };
+  function* handedOn(
+    exchange: { touch(): void },
+    observation: AnswerNotes | undefined,
+  ): Generator<ImageEvent | Promise<ImageEvent>> {
+    for (const event of waiting.slice()) {
+      observation?.onEvent();
+      if (event.type !== "picture") yield taken(event);
+      else if ("picture" in event) yield taken(drawn(event, event.picture));
+      // The upstream charges a picture also when it cannot be fetched in time.
+      else yield fetched(event, relay, origins, signal).then(taken);
+      // Restart the time limit: the time for fetching the picture does not count as the upstream's silence.
+      exchange.touch();
+    }
+  }
   return {
     kind: IMAGE,
     model,
@@ -35,14 +69,14 @@ function relayedImage(
     codec: { decodeError },
     decoder: answerDecoder(request, relay.json),
     isFinish: ({ type }) => type === "picture" && --remaining === 0,
-    *handOn(events, exchange, observation) {
-      for (const event of events) {
-        observation?.onEvent();
-        yield event.type === "picture" ? imageOf(event, relay, origins, signal) : event;
-        // Restart the time limit: the time for fetching the picture does not count as the upstream's silence.
-        exchange.touch();
-      }
+    handOn(events, exchange, observation) {
+      waiting = [...events];
+      return handedOn(exchange, observation);
     },
+    unread: (more) =>
+      [...waiting, ...more].map((event) =>
+        event.type === "picture" ? drawn(event, "picture" in event ? event.picture : UNFETCHED) : event,
+      ),
   };
 }
 
@@ -52,16 +86,22 @@ function bodyOf(body: EncodedRequest["body"]): Pick<RequestBelow, "headers" | "b
   return { headers: { "content-type": contentType }, body: bytes };
 }
 
-async function imageOf(
-  told: ToldPicture,
+/** A picture that is counted, and that nobody gets. */
+const UNFETCHED: Picture = { bytes: new Uint8Array(), mediaType: "image/png" };
+
+const drawn = ({ revisedPrompt }: ToldPicture, picture: Picture): ImageEvent => ({
+  type: "image",
+  ...picture,
+  ...(revisedPrompt !== undefined && { revisedPrompt }),
+});
+
+async function fetched(
+  told: ToldPicture & { readonly url: string },
   relay: RelayTools,
   origins: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<ImageEvent> {
-  const picture =
-    "picture" in told ? told.picture : decodePicture(await relay.fetchPicture(permitted(told.url, origins), signal));
-  const { revisedPrompt } = told;
-  return { type: "image", ...picture, ...(revisedPrompt !== undefined && { revisedPrompt }) };
+  return drawn(told, decodePicture(await relay.fetchPicture(permitted(told.url, origins), signal)));
 }
 
 /** The longest accepted address of a picture, in characters. It is large, because signed addresses are long. */

@@ -8,7 +8,7 @@ import { overridden } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
-import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayTools } from "../module.ts";
+import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayedContext, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
 import { upstreamFailed } from "./upstream.ts";
 
@@ -85,21 +85,32 @@ interface BatchAnswer {
 export async function* embedded(
   batches: readonly Batch[],
   concurrency: number,
-  context: { readonly signal: AbortSignal; readonly clock: Clock },
+  context: Pick<RelayedContext<EmbeddingEvent>, "signal" | "reportUnread"> & { readonly clock: Clock },
   ask: (batch: Batch, signal: AbortSignal) => Promise<BatchAnswer>,
 ): AsyncGenerator<EmbeddingEvent> {
   let tokens = 0;
   let areAllCounted = true;
+  /** The answers without a count whose vectors are not yielded yet. */
+  const uncounted = new Set<BatchAnswer>();
   let native: NativeUsage | undefined;
   const counted = async (batch: Batch, signal: AbortSignal): Promise<BatchAnswer> => {
     const answer = await ask(batch, signal);
     tokens += answer.inputTokens ?? 0;
     areAllCounted &&= answer.inputTokens !== undefined;
+    if (answer.inputTokens === undefined) uncounted.add(answer);
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return answer;
   };
+  // A call that ends early is charged the batches that were answered.
+  context.reportUnread?.(function* () {
+    for (const { vectors } of uncounted) yield* vectors;
+    if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
+  });
   try {
-    for await (const { vectors } of inOrder(batches, concurrency, context, counted)) yield* vectors;
+    for await (const answer of inOrder(batches, concurrency, context, counted)) {
+      uncounted.delete(answer);
+      yield* answer.vectors;
+    }
   } catch (error) {
     if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
     throw error;
@@ -188,8 +199,8 @@ export function embeddingRelay(
       const asked = { ...request, model: relay.modelName(request.model) };
       relay.reportConversions(codec.conversionsOf(asked), context);
       const batches = batchesOf(request.inputs.length, most(asked));
-      const { signal, observeUpstream } = context;
-      yield* embedded(batches, concurrency, { signal, clock: relay.clock }, (batch, signal) =>
+      const { signal, observeUpstream, reportUnread } = context;
+      yield* embedded(batches, concurrency, { signal, reportUnread, clock: relay.clock }, (batch, signal) =>
         relayedBatch(relay, codec, asked, request.model, batch, { signal, observeUpstream }),
       );
     },

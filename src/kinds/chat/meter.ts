@@ -299,7 +299,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       );
     if (!candidate.finish) this.#finished++;
     candidate.finish ??= event;
-    if (this.#finished >= (this.#request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
+    if (this.isWhole) this.#estimateAtFinish ??= this.#outputEstimate;
   }
 
   #learn(usage: Partial<Usage> | undefined): void {
@@ -337,6 +337,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** Records that the gateway stopped the backend before it had counted all of its text. */
   cut(): void {
     this.#isCut = true;
+  }
+
+  get isWhole(): boolean {
+    return this.#finished >= (this.#request.candidateCount ?? 1);
   }
 
   complete(): void {

@@ -63,6 +63,8 @@ export async function* askChat(
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
     const remember = memory.recorder(context.key.id, maker);
     const decoder = new ModelAnswerDecoder(traits, showModel ? undefined : request.model, rules);
+    let rest: Iterable<ChatEvent> = [];
+    context.reportUnread?.(() => rest);
     const callable: CallableChatModel = model;
     const callOptions = { ...options, abortSignal: call.signal };
     call.asks(model, { kind: CHAT, stream: request.stream, modelListed: settings.listed });
@@ -71,7 +73,8 @@ export async function* askChat(
       const answer = await call.wait(callable.doGenerate(callOptions));
       if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
       report(answer["warnings"]);
-      yield* remembered(decoder.answer(answer), remember);
+      rest = remembered(decoder.answer(answer), remember).values();
+      yield* rest;
       return;
     }
     call.exchange.enter({ name: "first event", limitMs: timeouts.firstEventMs });
@@ -84,7 +87,7 @@ export async function* askChat(
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
-      else yield* remembered(decoder.part(value), remember);
+      else yield* (rest = remembered(decoder.part(value), remember).values());
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {

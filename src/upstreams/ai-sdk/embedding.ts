@@ -64,7 +64,7 @@ export async function* askEmbedding(
     yield* embedded(
       batchesOf(request.inputs.length, most),
       mayBeParallel === true ? CONCURRENCY : 1,
-      { signal: call.signal, clock },
+      { signal: call.signal, reportUnread: context.reportUnread, clock },
       async ({ start, end }, abortSignal): Promise<Embedded> => {
         const values = request.inputs.slice(start, end);
         const pending = new Pending();

@@ -61,8 +61,10 @@ export async function* askImage(
       // Only the report of the first call precedes all pictures; later calls repeat the same warnings.
       reportConversions([...conversions, ...conversionsOfWarnings(answer["warnings"])], context, strict);
       usage = sumOf(usage, answer["usage"]);
+      const pictures = picturesOf(answer, n);
+      context.reportUnread?.(() => pictures);
       if (usage) yield { type: "usage", usage };
-      yield* picturesOf(answer, n);
+      yield* pictures;
     }
   } catch (error) {
     throw call.failed(decodeError(error, rulesOf(settings, model.modelId, request.model)));

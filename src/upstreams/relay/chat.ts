@@ -51,6 +51,7 @@ async function relayedChat(
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
   const remember = memory.recorder(call.key.id, codec.format);
+  let rest: Iterable<ChatEvent> = [];
   return {
     kind: CHAT,
     model,
@@ -73,8 +74,10 @@ async function relayedChat(
       observation?.onChatEvents(events);
       if (remember) for (const event of events) remember(event);
       const pieces = joined(request.stream ? withoutBody(events, request, codec) : events);
-      return isHidden ? pieces.map((event) => renamed(event, request.model)) : pieces;
+      rest = (isHidden ? pieces.map((event) => renamed(event, request.model)) : pieces).values();
+      return rest;
     },
+    unread: (more) => [...rest, ...more],
   };
 }
 

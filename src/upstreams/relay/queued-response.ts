@@ -29,6 +29,7 @@ export class QueuedResponse implements UpstreamResponse {
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #isPaused = false;
+  #isCut = false;
   /** Wakes the reader that waits for a piece, or for the end. */
   #wake: (() => void) | undefined;
   #ended: { readonly error?: unknown } | undefined;
@@ -77,17 +78,21 @@ export class QueuedResponse implements UpstreamResponse {
     this.#wake?.();
   }
 
-  /** Ends the body with an error at once, and drops the pieces that wait. */
+  /** Ends the body with an error at once. Only `arrived` still returns the pieces that wait. */
   cut(error: unknown): void {
-    this.#waiting = [];
+    this.#isCut = true;
     this.#ended = { error };
     this.#wake?.();
+  }
+
+  arrived(): Uint8Array {
+    return concatenated(this.#waiting.splice(0));
   }
 
   /** Returns all waiting pieces as one, because a parser may deliver each chunk of a body alone, even when many arrive together. */
   async read(): Promise<Uint8Array | undefined> {
     if (this.#waiting.length === 0 && !this.#ended) await new Promise<void>((resolve) => (this.#wake = resolve));
-    if (this.#waiting.length === 0) {
+    if (this.#waiting.length === 0 || this.#isCut) {
       if (this.#ended && "error" in this.#ended) throw this.#ended.error;
       return undefined;
     }

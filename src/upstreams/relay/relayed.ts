@@ -3,13 +3,12 @@
 import { type EventSourceParser, createParser } from "eventsource-parser";
 import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
-import type { AnswerNotes, RelayedCall, RequestBelow, StreamableCall } from "../../formats/module.ts";
+import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
-import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { isAboutRoute, NO_ROUTE } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
@@ -25,7 +24,7 @@ const LARGE_CHARS = 128 * 1024;
  */
 export async function* relayed<Decoded, Event>(
   upstream: Upstream,
-  context: Pick<CallContext, "signal" | "observeUpstream">,
+  context: RelayedContext<Event>,
   prepare: () => RelayedCall<Decoded, Event> | Promise<RelayedCall<Decoded, Event>>,
 ): AsyncGenerator<Event> {
   const call = await prepare();
@@ -42,6 +41,7 @@ export async function* relayed<Decoded, Event>(
       throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
       const answer = new StreamedAnswer(upstream, call, exchange);
+      context.reportUnread?.(() => call.unread?.(answer.decode(response.arrived?.() ?? NO_BYTES)) ?? []);
       // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
       for (;;) {
         let piece: Uint8Array | undefined;
@@ -51,15 +51,16 @@ export async function* relayed<Decoded, Event>(
           if (!answer.mayBreakOff) throw brokenOff(error);
         }
         if (!piece) break;
-        const events = answer.decode(piece);
+        const events = call.handOn(answer.decode(piece), exchange, observation);
         if (answer.decodedChars > LARGE_CHARS) await nextIteration();
-        for (const event of call.handOn(events, exchange, observation)) yield event;
+        for (const event of events) yield event;
         if (answer.error) throw answer.error.thrown;
       }
       call.decoder.end();
     } else if (isOfType(response, JSON_TYPE)) {
       // Some upstreams answer a request for a stream with a complete answer too.
       const { events, error } = await completeAnswer(response, upstream, call, exchange);
+      context.reportUnread?.(() => call.unread?.([]) ?? []);
       for (const event of call.handOn(events, exchange, observation)) yield event;
       if (error) throw error.thrown;
     } else throw await failures.ofWrongType(response, exchange);
@@ -111,6 +112,8 @@ const askedOf = (
   address,
   port,
 });
+
+const NO_BYTES = new Uint8Array();
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;

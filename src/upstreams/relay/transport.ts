@@ -144,6 +144,8 @@ export interface UpstreamResponse {
   headers(): Headers;
   /** Resolves with the next piece of the body, decompressed, or with undefined at its end. Only one read at a time. */
   read(): Promise<Uint8Array | undefined>;
+  /** Returns the bytes that have come and were not read, once, also after a cut. Missing where the runtime keeps them. */
+  arrived?(): Uint8Array;
 }
 
 /** Opens a transport to an origin, such as `https://example.com:8443`. `connectMs` limits the time to connect, in milliseconds. */

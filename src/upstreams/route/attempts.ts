@@ -135,7 +135,10 @@ export class Attempts {
           let first = await source.next();
           const counts: Event[] = [];
           while (!first.done && isUsage(first.value) && counts.length < MAX_COUNTS) {
-            if (counts.push(first.value) === 1) onCounts(counts);
+            if (counts.push(first.value) === 1) {
+              onCounts(counts);
+              routed.counted(counts);
+            }
             first = await source.next();
           }
           // Do not count a success yet: the end of the answer decides.

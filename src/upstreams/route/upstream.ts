@@ -3,7 +3,7 @@
 import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
 import type {
   AskedUpstream,
   MovedOn,
@@ -119,6 +119,9 @@ export class RoutedCall implements CallContext {
   /** True once the answer has begun, or the route has given the upstream up. */
   #isDecided = false;
   #movedOn: MovedOn | undefined = undefined;
+  /** The counts before the answer that the route has not passed on. */
+  #counts: ReturnType<UnreadEvents> = [];
+  #unread: UnreadEvents | undefined = undefined;
   /** The attempt of a backend that reports none, while its answer goes on. */
   #own: UpstreamObserver | undefined = undefined;
 
@@ -143,6 +146,23 @@ export class RoutedCall implements CallContext {
 
   reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
     this.#call.reportConversions(conversions);
+  }
+
+  get reportUnread(): (unread: UnreadEvents) => void {
+    return (unread) => {
+      this.#unread = unread;
+      this.#reportUnread();
+    };
+  }
+
+  /** Notes counts that the route has read and does not pass on before the answer begins. */
+  counted(counts: Iterable<unknown>): void {
+    this.#counts = counts as ReturnType<UnreadEvents>;
+    this.#reportUnread();
+  }
+
+  #reportUnread(): void {
+    this.#call.reportUnread?.(() => [...this.#counts, ...(this.#unread?.() ?? [])]);
   }
 
   get observeUpstream(): ((asked: AskedUpstream) => UpstreamObserver) | undefined {
@@ -170,6 +190,7 @@ export class RoutedCall implements CallContext {
 
   /** The answer has begun. Reports the attempt of a backend that has not done so. */
   began(): void {
+    this.#counts = [];
     this.#decide(undefined);
     if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
   }

@@ -60,4 +60,5 @@ it("are still read where the body has broken off behind them, and not where it w
   await expect(broken.read()).rejects.toThrow("broken off");
   cut.cut(new Error("cut"));
   await expect(cut.read()).rejects.toThrow("cut");
+  expect([cut.arrived(), cut.arrived()]).toEqual([Uint8Array.of(1), new Uint8Array()]);
 });
