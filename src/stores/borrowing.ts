@@ -150,6 +150,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   #nextExpiry = Number.POSITIVE_INFINITY;
   #stopTicking: Cancel | undefined;
   #isPolling = false;
+  /** The time of the last question for recalls. */
+  #polledAt: number = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   constructor(store: QuotaStore<Context> & QuotaRecalls, settings: Settings) {
@@ -321,6 +323,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const leaseMs = this.#leaseOf(block);
     const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };
     const asked = this.#store.reserve(hold);
+    // A process that has recalled the key lately does not ask again, and waits no more: learn of it now, not at the next tick.
+    if (this.#clock.now() >= this.#polledAt + PAUSE_MS) void this.#poll();
     const answer = await this.#inTime(asked).catch((error: unknown) => {
       // The store may have made the hold, and its answer was lost. It may also make the hold later.
       const giveBack = (): void => void this.#store.settle(block.id, { used: 0, certainty: "exact" }).catch(() => {});
@@ -348,10 +352,9 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     }
     const isShort = answer.granted < size || served === 0;
     // Units that came back for waiting calls are not lent again: others may wait for them.
-    if (isShort || isAgain || this.#isClosed) {
-      key.directUntil = now + DIRECT_MS;
-      this.#endLending(block);
-    }
+    if (isShort || isAgain || this.#isClosed) key.directUntil = now + DIRECT_MS;
+    // The key may have been recalled while the store answered.
+    if (now < key.directUntil) this.#endLending(block);
     return !isShort || key.waiting.length === 0;
   }
 
@@ -708,6 +711,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   async #poll(): Promise<void> {
     if (this.#isPolling) return;
     this.#isPolling = true;
+    this.#polledAt = this.#clock.now();
     try {
       const withinMs = Math.max(RECALLED_MS, 2 * this.#settings.recallMs);
       for (const keyId of await this.#inTime(this.#store.recalled(withinMs))) {
