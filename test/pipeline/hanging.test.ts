@@ -1,15 +1,17 @@
 /** Functions of the host's that hang: no caller waits for one beyond its call's deadline, and a whole answer is never lost to one. */
 
 import { describe, expect, it } from "vitest";
-import type { ChatEvent, ModelBackend, RateLimiter } from "../../src/index.ts";
+import { type ChatEvent, memoryResponseStore, type ModelBackend, type RateLimiter } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
-import { AT_REST, counted, INPUT, never, opened, type Send, type Setup, speaking, WORD } from "./bench.ts";
+import { AT_REST, counted, INPUT, MINUTE, never, opened, type Send, type Setup, speaking, WORD } from "./bench.ts";
 import { around, repeating } from "./repeating.ts";
 
 const DEADLINE_MS = 5_000;
 /** A store may take far longer than a call. */
 const limits = { deadlineMs: DEADLINE_MS, storeTimeoutMs: 12 * DEADLINE_MS };
 const USED = INPUT + 7;
+
+const hanging = (): Promise<never> => never;
 
 const limiter: RateLimiter = {
   begin: async () => ({ limits: [] }),
@@ -120,4 +122,70 @@ it("a call that its deadline has ended waits for no settlement", async () => {
   void bench.send().then((response) => (status = response.status));
   await bench.clock.advance(DEADLINE_MS);
   expect(status).toBe(504);
+});
+
+describe("a gateway that closes", () => {
+  const CLOSE_MS = 500;
+  const STORE_MS = 2_000;
+  /** The time of the calls before the gateway closes. */
+  const BEFORE_MS = 100;
+  const after = { after: hanging, timeoutMs: MINUTE };
+  const silent = reluctant(WORD);
+  const observed = { end: hanging, hold: hanging, rateLimit: hanging };
+  const quotas = (verb: string): Setup => ({ around: () => ({ [verb]: hanging }) });
+  const limits = (verb: string): Setup => ({ rateLimiter: { ...limiter, end: async () => {}, [verb]: hanging } });
+  const replays = (verb: string): Setup => ({ replays: around(() => ({ [verb]: hanging })) });
+  const responses = (verb: string): Setup => ({
+    responses: (clock) => Object.assign(memoryResponseStore({ clock }), { [verb]: hanging }),
+  });
+  const repeated: Send = { headers: { "idempotency-key": "order-7" } };
+  const kept: Send = { path: "/v1/responses", body: JSON.stringify({ model: "m", input: "Hi." }) };
+  const drawing: Send = { path: "/v1/images/generations", body: JSON.stringify({ prompt: "A fox." }) };
+  const draws: ModelBackend = {
+    async *image() {
+      yield drawn(0);
+    },
+  };
+  // A store has its own time to take what a call leaves.
+  const SETTLED_MS = STORE_MS - BEFORE_MS;
+
+  it.each<[what: string, Setup, closedMs?: number, Send?]>([
+    ["several hooks before", { hooks: [1, 2, 3].map(() => ({ before: hanging, timeoutMs: MINUTE, down: "open" })) }],
+    ["several hooks after", { hooks: [after, { after: hanging }, after] }],
+    ["hooks after calls that it cuts", { backend: silent, hooks: [after, after] }],
+    ["a backend that does not stop", { backend: silent }],
+    ["a backend's list", { backend: { ...speaking(WORD), models: hanging } }],
+    ["a backend's count", { backend: { ...speaking(WORD), countInputTokens: hanging }, countInput: "backend" }],
+    ["the host's reports", { backend: silent, onCall: hanging, onFailure: hanging }],
+    ["an observer", { backend: silent, observer: { begin: () => observed } }],
+    ["a limiter's begin", limits("begin")],
+    ["a limiter's take", limits("take")],
+    ["a limiter's end", limits("end"), SETTLED_MS],
+    ["a quota store's find", quotas("find")],
+    ["a quota store's reserve", quotas("reserve")],
+    ["a quota store's renew", { ...quotas("renew"), backend: silent }],
+    ["a quota store's settle", quotas("settle"), SETTLED_MS],
+    ["a quota store's balance", quotas("balance"), CLOSE_MS, { path: "/api/usage/token", method: "GET" }],
+    ["a replay store's claim", replays("claim"), CLOSE_MS, repeated],
+    ["a replay store's record", replays("record"), SETTLED_MS, repeated],
+    ["a replay store's release", { ...replays("release"), backend: silent }, CLOSE_MS + STORE_MS, repeated],
+    ["a response store's create", responses("create"), SETTLED_MS, kept],
+    ["a response store's read", responses("read"), CLOSE_MS, { path: "/v1/responses/resp_1", method: "GET" }],
+    [
+      "a store of pictures",
+      { backend: draws, imagePrice: () => 1, images: { store: { put: hanging, get: hanging } } },
+      CLOSE_MS,
+      drawing,
+    ],
+  ])("waits for %s no longer than it says", async (_what, setup, closedMs = CLOSE_MS, send = {}) => {
+    const bench = opened({ ...setup, limits: { deadlineMs: 10 * MINUTE, storeTimeoutMs: STORE_MS } });
+    const answers = [1, 2, 3].map(async () => (await bench.send(send)).text());
+    await bench.clock.advance(BEFORE_MS);
+    const begunAt = bench.clock.now();
+    let closedAt = Number.NaN;
+    void bench.gateway.close({ deadlineMs: CLOSE_MS }).then(() => (closedAt = bench.clock.now() - begunAt));
+    for (let step = 0; step < 30; step++) await bench.clock.advance(100);
+    expect(closedAt).toBe(closedMs);
+    await Promise.all(answers);
+  });
 });
