@@ -25,7 +25,7 @@ import {
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
 import { quietly } from "./pipeline/reports.ts";
-import { ExhaustedKeys, type Responses, type Services, InFlightCalls } from "./pipeline/services.ts";
+import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { ModelKind } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
@@ -412,6 +412,7 @@ function servicesOf(
       // Without a share of its own, a key gets half of the room.
       new SharedRoom(limits.maxCallsInFlight, options.limits?.maxCallsPerKey),
     ),
+    lastWork: new LastWork(),
     settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
     sockets: new SharedRoom(limits.maxSockets, limits.maxSocketsPerKey, ["maxSockets", "maxSocketsPerKey"]),

@@ -25,6 +25,8 @@ export class Hold {
    * its old generation, where the function keeps its call in memory until the whole heap is collected.
    */
   meter: Counted & Partial<Metered> = NOTHING;
+  /** Resolves when the meter has counted all that is charged; undefined when it has. */
+  counting: Promise<unknown> | undefined = undefined;
   readonly #call: Call;
   readonly #keyId: string;
   /** Cancels the hold's timer: first the timer of the first note, later the timer of the next renewal. */
@@ -153,7 +155,8 @@ export class Hold {
 
   /** Settles at the end of the call, unless the call is settled. */
   release(): Promise<void> | undefined {
-    return this.#isSettled ? undefined : this.settle();
+    if (this.#isSettled) return undefined;
+    return this.counting ? this.counting.then(() => this.settle()) : this.settle();
   }
 
   async #settle(outcome: Outcome): Promise<void> {

@@ -445,16 +445,23 @@ export class MeteredEvents<Event, Answered> {
    */
   abandon(): void {
     if (this.#done) return;
-    if (this.#call.abort.reason) this.#countUnread();
+    if (this.#call.abort.reason) {
+      const { hasWaitUntil, services } = this.#call;
+      const { uncounted } = this.#backend;
+      const { unread } = this.#call.found;
+      const count = (): boolean => this.#countUnread(uncounted, unread);
+      // In Workers, a call must not wait for the work of another one.
+      this.#hold.counting = hasWaitUntil ? void count() : services.lastWork.run(count);
+    }
     this.stop();
   }
 
-  #countUnread(): void {
-    const { uncounted } = this.#backend;
+  /** Returns whether the count took time. Never throws. */
+  #countUnread(uncounted: Event | undefined, unread: UnreadEvents | undefined): boolean {
+    let count = 0;
     try {
       if (uncounted !== undefined) this.#meter.observe(uncounted);
-      let count = 0;
-      for (const event of this.#call.found.unread?.() ?? []) {
+      for (const event of unread?.() ?? []) {
         if (++count > MAX_UNREAD) break;
         // An event of another kind fails here, as it would if the backend had yielded it.
         this.#meter.observe(event as Event);
@@ -463,6 +470,7 @@ export class MeteredEvents<Event, Answered> {
     } catch (error) {
       report(this.#call, error, "model-backend");
     }
+    return count > 0;
   }
 
   /** Stops the backend. Does not wait: a backend that hangs would hang its caller, and nobody is left to hear of its failure. */

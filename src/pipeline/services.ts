@@ -6,7 +6,7 @@ import type { CountTokens } from "../kinds/count-tokens.ts";
 import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import type { Breaker } from "../ports/circuit-breaker.ts";
-import type { Clock } from "../ports/clock.ts";
+import { type Clock, nextIteration } from "../ports/clock.ts";
 import type { CodeRunner } from "../ports/code-runner.ts";
 import type { ModelBackend } from "../ports/model-backend.ts";
 import type { Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
@@ -52,6 +52,7 @@ export interface Services {
   /** Returns the aliases of a model. */
   readonly aliasesOf: (model: string) => readonly string[];
   readonly inFlight: InFlightCalls;
+  readonly lastWork: LastWork;
   /** The settlements of ended calls that the quota store has not taken yet. */
   readonly settlements: Settlements;
   readonly bodies: BodyRoom;
@@ -63,6 +64,36 @@ export interface Services {
   readonly exhausted: ExhaustedKeys;
   /** The circuit breakers of the store verbs that were used so far. */
   readonly breakers: Map<Port, Map<string, Breaker>>;
+}
+
+/**
+ * Runs the work that calls leave at their end one after the other, with a turn of the event loop for other calls behind each that took time:
+ * many clients may leave at once.
+ */
+export class LastWork {
+  /** Resolves when the next work may run; undefined when it may run at once. */
+  #busy: Promise<unknown> | undefined = undefined;
+
+  /**
+   * Runs work that must not throw, and returns whether it took time. Returns a promise that resolves behind the work; undefined when the work
+   * is done.
+   */
+  run(work: () => boolean): Promise<unknown> | undefined {
+    if (!this.#busy) {
+      if (work()) this.#pause(nextIteration());
+      return undefined;
+    }
+    const done = this.#busy.then(work);
+    this.#pause(done.then((tookTime) => (tookTime ? nextIteration() : undefined)));
+    return done;
+  }
+
+  #pause(until: Promise<unknown>): void {
+    this.#busy = until;
+    void until.then(() => {
+      if (this.#busy === until) this.#busy = undefined;
+    });
+  }
 }
 
 /** The number of exhausted keys that are remembered, and the time for which each is, in milliseconds. */

@@ -158,8 +158,8 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
   reportConversions(conversions: readonly Conversion[]): void;
   /**
    * Tells the gateway how to get the events that the backend has received and has not yielded. The gateway calls the function at most once,
-   * when the call ends early, and charges these events, because their upstream does. The function must not wait, and asks the upstream for
-   * nothing more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that
+   * when the call was cut, perhaps after the backend was stopped, and charges these events, because their upstream does. The function must not
+   * wait, and asks the upstream for nothing more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that
    * a gateway has not made.
    */
   readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;

@@ -224,6 +224,16 @@ describe("events that nobody has read when the client leaves", () => {
     expect(bench.failures).toMatchObject([{ port: "model-backend" }]);
   });
 
+  it("are counted one call after the other, with turns of the event loop between", async () => {
+    let counts = 0;
+    const bench = opened({ backend: buffering(() => (counts++, [usage])) });
+    const calls = [1, 2, 3].map(() => called(bench, true));
+    await Promise.all(calls.map(({ answer }) => answer));
+    for (const { hangUp } of calls) hangUp();
+    expect(counts).toBe(1);
+    await expect.poll(() => bench.report()).toMatchObject({ used: 3 * (INPUT + 30), ...AT_REST });
+  });
+
   it("end with the first 65,536 of a backend that has no end", async () => {
     const bench = opened({
       backend: buffering(function* () {

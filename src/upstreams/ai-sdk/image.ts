@@ -64,7 +64,8 @@ export async function* askImage(
       const pictures = picturesOf(answer, n);
       context.reportUnread?.(() => pictures);
       if (usage) yield { type: "usage", usage };
-      yield* pictures;
+      // Not by `yield*`, which would end the pictures with the backend, before they are counted.
+      for (let step = pictures.next(); !step.done; step = pictures.next()) yield step.value;
     }
   } catch (error) {
     throw call.failed(decodeError(error, rulesOf(settings, model.modelId, request.model)));
