@@ -14,7 +14,8 @@ import type { PackageManifest } from "./init.ts";
 const args = process.argv.slice(2);
 process.title = "polygate";
 
-const { CommandError, runCommand } = await import("./commands.ts");
+const { runCommand } = await import("./command-line.ts");
+const { CommandError } = await import("./commands.ts");
 const { manyLines } = await import("../options.ts");
 const { describeProblem, UsageError } = await import("../stores/open/connection.ts");
 const require = createRequire(import.meta.url);

@@ -1,17 +1,16 @@
-/** The commands of `polygate`: their options, functions and output. */
+/** The commands of `polygate` that need a store: their options, what they read and what they do. */
 
-import { parseArgs } from "node:util";
-import { manyLines, oneLine } from "../options.ts";
+import type { parseArgs } from "node:util";
+import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
-import { type KeyChanges, NO_SUCH_BUDGET, noSuchBudget } from "../stores/ledger.ts";
+import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { OF_BUDGET, textOf, UNLIMITED, withBudgets, currencyOf, unitsOf } from "./answers.ts";
-import { DATABASES, type NewProject, nextSteps, SERVERS, type TemplatePackage, writeProject } from "./init.ts";
-import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
+import { OF_BUDGET, UNLIMITED, unitsOf } from "./answers.ts";
+import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
+import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
-import { unknownCommand, unknownOption, wrongArguments } from "./mistakes.ts";
-import { type OpenedStore, openStore } from "./open-store.ts";
+import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
 export interface Terminal {
@@ -36,7 +35,7 @@ export class CommandError extends Error {
   }
 }
 
-const OPTIONS = {
+export const OPTIONS = {
   store: { type: "string" },
   prefix: { type: "string" },
   json: { type: "boolean" },
@@ -67,10 +66,10 @@ const OPTIONS = {
   currency: { type: "string" },
 } as const;
 
-type Values = ReturnType<typeof parse>["values"];
+export type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS; allowPositionals: true }>>["values"];
 
 /** The help of each option. */
-const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
+export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
   store: ["--store ADDRESS", "sqlite:FILE, postgres://…, mysql://… or redis://…"],
   prefix: ["--prefix TEXT", "what the names of tables or Redis keys begin with"],
   json: ["--json", "prints answers and errors as JSON"],
@@ -105,7 +104,7 @@ const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about:
 };
 
 /** How a command is written. */
-interface Syntax {
+export interface Syntax {
   readonly about: string;
   /** The commands of its examples, without `polygate` and the group. */
   readonly examples: readonly string[];
@@ -115,7 +114,7 @@ interface Syntax {
   readonly options?: readonly (keyof Values)[];
 }
 
-interface Command extends Syntax {
+export interface Command extends Syntax {
   /**
    * Checks the arguments and reads the input before a store is opened, and returns the function that runs the command. The function
    * returns the answer, unless it prints lines by itself. Throws a UsageError for a wrong value.
@@ -123,9 +122,9 @@ interface Command extends Syntax {
   read(operands: readonly string[], values: Values, terminal: Terminal): Work | Promise<Work>;
 }
 
-type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
+export type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a key, and shows its secret once",
     examples: [
@@ -353,7 +352,7 @@ const budgetChange = (
   },
 });
 
-const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
+export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a budget, which several keys share",
     examples: [
@@ -431,197 +430,6 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
-
-const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
-  keys: COMMANDS,
-  budgets: BUDGET_COMMANDS,
-};
-
-/** The one command that needs no store. */
-const INIT: Syntax = {
-  about: "writes a gateway of your own into a folder, with its server and database",
-  examples: ["--yes", "my-gateway --server fastify --database postgres"],
-  operands: ["[FOLDER]"],
-  options: ["server", "database", "yes", "force"],
-};
-
-const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
-const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "currency", ...EVERYWHERE];
-
-const columns = (rows: readonly (readonly [string, string])[]): string =>
-  rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
-
-const examplesOf = (group: string, examples: readonly string[]): string =>
-  examples.map((example) => `  polygate ${group} ${example}`).join("\n");
-
-const usageOf = (name: string, { operands = [] }: Syntax): string => [name, ...operands].join(" ");
-
-const optionsOf = (options: readonly (keyof Values)[]): string => columns(options.map((name) => OPTION_HELP[name]));
-
-const commandsOf = (group: Readonly<Record<string, Syntax>>): string =>
-  columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
-
-const groupHelp = (group: string, commands: Readonly<Record<string, Command>>): string =>
-  `polygate ${group} <command> --store <address>\n\n${commandsOf(commands)}`;
-
-const GENERAL_HELP = `${optionsOf(WITH_STORE)}
-
-POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
-POLYGATE_CURRENCY is the default of --currency. JSON always has units.
-Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
-
-const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
-  keys: ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"],
-  budgets: ["create company --amount 5000000 --period month", "create team-a --amount 300000 --parent company"],
-};
-
-/** Returns the help of some groups. */
-const usageOfGroups = (groups: readonly string[]): string =>
-  [
-    ...groups.map((group) => groupHelp(group, GROUPS[group] ?? {})),
-    GENERAL_HELP,
-    groups.map((group) => examplesOf(group, FIRST_EXAMPLES[group] ?? [])).join("\n"),
-  ].join("\n\n");
-
-export const USAGE: string = [
-  usageOfGroups(Object.keys(GROUPS)),
-  `polygate ${usageOf("init", INIT)}: ${INIT.about}`,
-  examplesOf("init", ["my-gateway"]),
-].join("\n\n");
-
-/** A command as it was found on the command line. */
-interface Found {
-  /** Its words, such as `keys create`. */
-  readonly name: string;
-  readonly syntax: Syntax;
-  /** All options that it takes. */
-  readonly options: readonly (keyof Values)[];
-  readonly operands: readonly string[];
-  /** Undefined for `init`. */
-  readonly command: Command | undefined;
-}
-
-function find([group = "", ...operands]: readonly string[]): Found | undefined {
-  if (group === "init") {
-    const options = [...(INIT.options ?? []), ...EVERYWHERE];
-    return { name: group, syntax: INIT, options, operands, command: undefined };
-  }
-  const [name = "", ...rest] = operands;
-  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
-  const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (!command) return undefined;
-  const options = [...(command.options ?? []), ...WITH_STORE];
-  return { name: `${group} ${name}`, syntax: command, options, operands: rest, command };
-}
-
-const helpOf = (group: string, { name, syntax, options }: Found): string =>
-  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(group, syntax.examples)].join(
-    "\n\n",
-  );
-
-const NAMES: Readonly<Record<string, readonly string[]>> = {
-  ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
-  init: [],
-};
-
-/** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
-export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
-  const { env, home } = terminal;
-  // JSON escapes only some control characters. Those that it leaves stand inside texts, where their escapes mean the same.
-  const print = (line: string): void => terminal.print(manyLines(line));
-  const { values, positionals } = parse(args);
-  const [group = ""] = positionals;
-  const found = find(positionals);
-  if (values.version) return print(home.manifest.version);
-  if (values.help || group === "") {
-    if (found) return print(helpOf(group, found));
-    return print(Object.hasOwn(GROUPS, group) ? usageOfGroups([group]) : USAGE);
-  }
-  if (!found) throw unknownCommand(positionals, NAMES);
-  assertArguments(found);
-  const { command, operands } = found;
-  if (!command) {
-    const written = await writeProject(await projectOf(operands, values, terminal), home);
-    return print(values.json ? jsonOf(written) : nextSteps(written));
-  }
-  const address = values.store || env["POLYGATE_STORE"];
-  if (!address)
-    throw new UsageError(
-      "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
-    );
-  const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
-  const currency = currencyOf(code);
-  const work = await command.read(
-    operands,
-    { ...given, ...(currency !== undefined && { currency }) },
-    { ...terminal, print },
-  );
-  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
-  try {
-    const answer = await work(keyAdmin(opened.store), opened);
-    if (!answer) return;
-    const shown = await withBudgets(answer, opened.store);
-    print(values.json ? jsonOf(shown) : textOf(shown, currency));
-  } catch (error) {
-    if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
-      throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
-    throw error;
-  } finally {
-    await opened.close();
-  }
-}
-
-const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);
-
-/** Throws a UsageError for an option that the command does not take. If it were ignored, a mistake would look like success. */
-function parse(args: readonly string[]) {
-  const config = { args: [...args], options: OPTIONS, allowPositionals: true } as const;
-  const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
-  const found = find(positionals);
-  const known: readonly string[] = found?.options ?? Object.keys(OPTIONS);
-  for (const token of tokens) {
-    if (token.kind !== "option") continue;
-    const { name, rawName, value } = token;
-    if (!known.includes(name)) throw unknownOption(rawName, found?.name, known);
-    const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
-    if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
-    if (!isText) continue;
-    if (value === undefined) throw new UsageError(`${rawName} needs a value.`);
-    if (!token.inlineValue && /^-./.test(value))
-      throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
-  }
-  return parseArgs(config);
-}
-
-/** Throws a UsageError for arguments that the command does not take, or that it lacks. */
-function assertArguments({ name, syntax, operands: given }: Found): void {
-  const { operands: names = [], options = [] } = syntax;
-  const required = names.filter((operand) => !operand.startsWith("["));
-  if (given.length >= required.length && given.length <= names.length) return;
-  const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
-  throw wrongArguments(name, usage, names, given, options.includes("id"));
-}
-
-/** Reads the choices of `init`, and asks for those that the command line leaves open. */
-async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
-  const { yes = false, force = false } = values;
-  if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
-  const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
-    const given = values[name] ?? (yes ? first : undefined);
-    const kind = kinds.find((known) => known === given);
-    if (kind !== undefined) return kind;
-    if (given !== undefined) throw new UsageError(`--${name} must be ${kinds.join(", ")}, not ${given}.`);
-    if (!ask)
-      throw new UsageError(`init asks for the ${name} on a terminal only. Add --yes, or --${name} ${kinds.join("|")}.`);
-    for (;;) {
-      const answer = await ask(`Which ${name}: ${kinds.join(", ")}? (${first}) `);
-      const chosen = kinds.find((known) => known === (answer.trim().toLowerCase() || first));
-      if (chosen !== undefined) return chosen;
-    }
-  };
-  const server = await choose("server", SERVERS, SERVERS[0]);
-  return { folder, server, database: await choose("database", DATABASES, DATABASES[0]), force };
-}
 
 function pageOf({ after, limit }: Values): BudgetPage {
   return {

@@ -10,7 +10,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCommand, type Terminal } from "../../src/admin/commands.ts";
+import { runCommand } from "../../src/admin/command-line.ts";
+import type { Terminal } from "../../src/admin/commands.ts";
 import { DATABASES, type PackageManifest, SERVERS, type WrittenProject } from "../../src/admin/init.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,0 +1,275 @@
+/** The command line of `polygate`: parses it, finds its command, runs the command, and writes help or the error for a mistake. */
+
+import { parseArgs } from "node:util";
+import { manyLines, nearest } from "../options.ts";
+import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { currencyOf, textOf, withBudgets } from "./answers.ts";
+import {
+  BUDGET_COMMANDS,
+  type Command,
+  CommandError,
+  KEY_COMMANDS,
+  OPTION_HELP,
+  OPTIONS,
+  type Syntax,
+  type Terminal,
+  type Values,
+} from "./commands.ts";
+import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
+import { keyAdmin } from "./key-admin.ts";
+import { openStore } from "./open-store.ts";
+
+const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
+  keys: KEY_COMMANDS,
+  budgets: BUDGET_COMMANDS,
+};
+
+/** The one command that needs no store. */
+const INIT: Syntax = {
+  about: "writes a gateway of your own into a folder, with its server and database",
+  examples: ["--yes", "my-gateway --server fastify --database postgres"],
+  operands: ["[FOLDER]"],
+  options: ["server", "database", "yes", "force"],
+};
+
+const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
+const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "currency", ...EVERYWHERE];
+
+const columns = (rows: readonly (readonly [string, string])[]): string =>
+  rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
+
+const examplesOf = (group: string, examples: readonly string[]): string =>
+  examples.map((example) => `  polygate ${group} ${example}`).join("\n");
+
+const usageOf = (name: string, { operands = [] }: Syntax): string => [name, ...operands].join(" ");
+
+const optionsOf = (options: readonly (keyof Values)[]): string => columns(options.map((name) => OPTION_HELP[name]));
+
+const commandsOf = (group: Readonly<Record<string, Syntax>>): string =>
+  columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
+
+const groupHelp = (group: string, commands: Readonly<Record<string, Command>>): string =>
+  `polygate ${group} <command> --store <address>\n\n${commandsOf(commands)}`;
+
+const GENERAL_HELP = `${optionsOf(WITH_STORE)}
+
+POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
+POLYGATE_CURRENCY is the default of --currency. JSON always has units.
+Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
+
+const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
+  keys: ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"],
+  budgets: ["create company --amount 5000000 --period month", "create team-a --amount 300000 --parent company"],
+};
+
+/** Returns the help of some groups. */
+const usageOfGroups = (groups: readonly string[]): string =>
+  [
+    ...groups.map((group) => groupHelp(group, GROUPS[group] ?? {})),
+    GENERAL_HELP,
+    groups.map((group) => examplesOf(group, FIRST_EXAMPLES[group] ?? [])).join("\n"),
+  ].join("\n\n");
+
+export const USAGE: string = [
+  usageOfGroups(Object.keys(GROUPS)),
+  `polygate ${usageOf("init", INIT)}: ${INIT.about}`,
+  examplesOf("init", ["my-gateway"]),
+].join("\n\n");
+
+/** A command as it was found on the command line. */
+interface Found {
+  /** Its words, such as `keys create`. */
+  readonly name: string;
+  readonly syntax: Syntax;
+  /** All options that it takes. */
+  readonly options: readonly (keyof Values)[];
+  readonly operands: readonly string[];
+  /** Undefined for `init`. */
+  readonly command: Command | undefined;
+}
+
+function find([group = "", ...operands]: readonly string[]): Found | undefined {
+  if (group === "init") {
+    const options = [...(INIT.options ?? []), ...EVERYWHERE];
+    return { name: group, syntax: INIT, options, operands, command: undefined };
+  }
+  const [name = "", ...rest] = operands;
+  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
+  const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!command) return undefined;
+  const options = [...(command.options ?? []), ...WITH_STORE];
+  return { name: `${group} ${name}`, syntax: command, options, operands: rest, command };
+}
+
+const helpOf = (group: string, { name, syntax, options }: Found): string =>
+  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(group, syntax.examples)].join(
+    "\n\n",
+  );
+
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
+  init: [],
+};
+
+/** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
+  const { env, home } = terminal;
+  // JSON escapes only some control characters. Those that it leaves stand inside texts, where their escapes mean the same.
+  const print = (line: string): void => terminal.print(manyLines(line));
+  const { values, positionals } = parse(args);
+  const [group = ""] = positionals;
+  const found = find(positionals);
+  if (values.version) return print(home.manifest.version);
+  if (values.help || group === "") {
+    if (found) return print(helpOf(group, found));
+    return print(Object.hasOwn(GROUPS, group) ? usageOfGroups([group]) : USAGE);
+  }
+  if (!found) throw unknownCommand(positionals, NAMES);
+  assertArguments(found);
+  const { command, operands } = found;
+  if (!command) {
+    const written = await writeProject(await projectOf(operands, values, terminal), home);
+    return print(values.json ? jsonOf(written) : nextSteps(written));
+  }
+  const address = values.store || env["POLYGATE_STORE"];
+  if (!address)
+    throw new UsageError(
+      "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
+    );
+  const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
+  const currency = currencyOf(code);
+  const work = await command.read(
+    operands,
+    { ...given, ...(currency !== undefined && { currency }) },
+    { ...terminal, print },
+  );
+  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
+  try {
+    const answer = await work(keyAdmin(opened.store), opened);
+    if (!answer) return;
+    const shown = await withBudgets(answer, opened.store);
+    print(values.json ? jsonOf(shown) : textOf(shown, currency));
+  } catch (error) {
+    if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
+      throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
+    throw error;
+  } finally {
+    await opened.close();
+  }
+}
+
+const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);
+
+/** Throws a UsageError for an option that the command does not take. If it were ignored, a mistake would look like success. */
+function parse(args: readonly string[]) {
+  const config = { args: [...args], options: OPTIONS, allowPositionals: true } as const;
+  const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
+  const found = find(positionals);
+  const known: readonly string[] = found?.options ?? Object.keys(OPTIONS);
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const { name, rawName, value } = token;
+    if (!known.includes(name)) throw unknownOption(rawName, found?.name, known);
+    const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
+    if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
+    if (!isText) continue;
+    if (value === undefined) throw new UsageError(`${rawName} needs a value.`);
+    if (!token.inlineValue && /^-./.test(value))
+      throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
+  }
+  return parseArgs(config);
+}
+
+/** Throws a UsageError for arguments that the command does not take, or that it lacks. */
+function assertArguments({ name, syntax, operands: given }: Found): void {
+  const { operands: names = [], options = [] } = syntax;
+  const required = names.filter((operand) => !operand.startsWith("["));
+  if (given.length >= required.length && given.length <= names.length) return;
+  const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
+  throw wrongArguments(name, usage, names, given, options.includes("id"));
+}
+
+/** Reads the choices of `init`, and asks for those that the command line leaves open. */
+async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
+  const { yes = false, force = false } = values;
+  if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
+  const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
+    const given = values[name] ?? (yes ? first : undefined);
+    const kind = kinds.find((known) => known === given);
+    if (kind !== undefined) return kind;
+    if (given !== undefined) throw new UsageError(`--${name} must be ${kinds.join(", ")}, not ${given}.`);
+    if (!ask)
+      throw new UsageError(`init asks for the ${name} on a terminal only. Add --yes, or --${name} ${kinds.join("|")}.`);
+    for (;;) {
+      const answer = await ask(`Which ${name}: ${kinds.join(", ")}? (${first}) `);
+      const chosen = kinds.find((known) => known === (answer.trim().toLowerCase() || first));
+      if (chosen !== undefined) return chosen;
+    }
+  };
+  const server = await choose("server", SERVERS, SERVERS[0]);
+  return { folder, server, database: await choose("database", DATABASES, DATABASES[0]), force };
+}
+
+/** The names of the commands of each group. */
+type Groups = Readonly<Record<string, readonly string[]>>;
+
+/** Returns the error for words that are no command. */
+function unknownCommand([group = "", name]: readonly string[], groups: Groups): UsageError {
+  const of = Object.hasOwn(groups, group) ? groups[group] : undefined;
+  if (of && name === undefined)
+    return new UsageError(`${group} needs a command, such as ${of[0]}. "polygate ${group} --help" lists them.`);
+  const near = of && nearest(name ?? "", of);
+  const meant = near === undefined ? commandsLike(name ?? group, group, groups) : [`${group} ${near}`];
+  const words = name === undefined ? group : `${group} ${name}`;
+  const help = of ? `polygate ${group} --help` : "polygate --help";
+  return new UsageError(`There is no command "${words}".${question(meant)} "${help}" lists them.`);
+}
+
+/** Lists commands for a word that is the name of a command in another group, or for a group that is misspelt. */
+function commandsLike(word: string, group: string, groups: Groups): string[] {
+  const meant = nearest(group, Object.keys(groups));
+  if (meant !== undefined && groups[meant]?.includes(word)) return [`${meant} ${word}`];
+  // A word alone, or a command without commands of its own.
+  if (meant !== undefined && (word === group || groups[meant]?.length === 0)) return [meant];
+  return Object.entries(groups).flatMap(([other, names]) => (names.includes(word) ? [`${other} ${word}`] : []));
+}
+
+const question = (meant: readonly string[]): string =>
+  meant.length === 0 ? "" : ` Did you mean ${meant.map((words) => `"${words}"`).join(" or ")}?`;
+
+/**
+ * Returns the error for an option that does not exist, or that the command does not take.
+ *
+ * @param command The words of the command; undefined if it is not known.
+ * @param known The options that it takes.
+ */
+function unknownOption(option: string, command: string | undefined, known: readonly string[]): UsageError {
+  if (/^-\d/.test(option)) return new UsageError(`${option} is no option. An amount is a number from 0 up.`);
+  const near = nearest(option.replace(/^-+/, ""), known);
+  const meant = near === undefined ? "" : ` Did you mean --${near}?`;
+  const fault = command === undefined ? `There is no option ${option}.` : `${command} takes no ${option}.`;
+  const all = known.map((name) => `--${name}`).join(", ");
+  return new UsageError(`${fault}${meant}${command === undefined ? "" : ` It takes ${all}.`}`);
+}
+
+/**
+ * Returns the error for arguments that are too few or too many.
+ *
+ * @param usage The command with the names of its arguments, such as `keys grant ID UNITS`.
+ * @param names The names of its arguments. A name in brackets is optional.
+ * @param takesId True if the command takes an id as an option.
+ */
+function wrongArguments(
+  command: string,
+  usage: string,
+  names: readonly string[],
+  given: readonly string[],
+  takesId: boolean,
+): UsageError {
+  const further = given[names.length];
+  const missing = names.filter((name, at) => at >= given.length && !name.startsWith("["));
+  const fault = further === undefined ? `needs ${missing.join(" and ")}.` : `does not take "${further}".`;
+  const hint = further !== undefined && takesId ? ` Write --id ${further} for its id.` : "";
+  return new UsageError(`${command} ${fault}${hint} Usage: polygate ${usage}`);
+}
