@@ -100,7 +100,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // Models are told by their shape: nothing of their library is imported.
   "upstreams/ai-sdk": /^$/,
   // Each runtime's own transport.
-  "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes\/.*|node:(?:net|stream|zlib))$/,
+  "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes|node:(?:net|stream|zlib))$/,
   admin: /^(?:valibot|node:.*)$/,
   // The one part that opens the clients of databases, which are optional peers.
   "stores/open": /^(?:kysely|mysql2|pg|rate-limiter-flexible|redis|node:.*)$/,
