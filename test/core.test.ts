@@ -31,7 +31,7 @@ import { createGateway as createFullGateway, memoryQuotaStore, type ModelBackend
 import { openApiDocument } from "../src/openapi/index.ts";
 import { routerOf } from "../src/routes.ts";
 import { relay as relayByName } from "../src/upstreams/relay/index.ts";
-import { CLEAR } from "./cases/images/pictures.ts";
+import { CLEAR } from "./formats/images/pictures.ts";
 
 const FORMATS = {
   messages,

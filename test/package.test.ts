@@ -8,7 +8,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { CLEAR } from "./cases/images/pictures.ts";
+import { CLEAR } from "./formats/images/pictures.ts";
 import { commandSuite } from "./package/command.ts";
 import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";

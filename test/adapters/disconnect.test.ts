@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { MINIMAL } from "../cases/messages/bodies.ts";
+import { MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, post } from "../hosts/stage.ts";
 
 interface Asked {

@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { type CallContext, GatewayError, type ModelBackend } from "../../src/index.ts";
-import { CLEAR } from "../cases/images/pictures.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
 import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
 import { MANNERS, misbehaving, nonsense, thrown } from "./nonsense.ts";

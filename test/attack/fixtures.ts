@@ -1,16 +1,16 @@
 /** Valid requests for every route of a gateway, as the starting point of attacks. */
 
 import type { GatewayEndpoint } from "../../src/index.ts";
-import { ACCEPTED as CHAT_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
-import { ACCEPTED as GENERATE_CONTENT } from "../cases/generate-content/accepted.ts";
-import { REFUSED as GENERATE_CONTENT_REFUSED } from "../cases/generate-content/refused.ts";
-import { ACCEPTED_EDITS, ACCEPTED_VARIATIONS } from "../cases/images/forms.accepted.ts";
-import { ACCEPTED as GENERATIONS } from "../cases/images/generations.accepted.ts";
-import { type FormFields, formOf } from "../cases/images/requests.ts";
-import { ACCEPTED as MESSAGES } from "../cases/messages/accepted.ts";
-import { REFUSED as MESSAGES_REFUSED } from "../cases/messages/refused.ts";
-import { ACCEPTED as RESPONSES } from "../cases/responses/accepted.ts";
-import { REFUSED as RESPONSES_REFUSED } from "../cases/responses/refused.ts";
+import { ACCEPTED as CHAT_COMPLETIONS } from "../formats/chat-completions/accepted.ts";
+import { ACCEPTED as GENERATE_CONTENT } from "../formats/generate-content/accepted.ts";
+import { REFUSED as GENERATE_CONTENT_REFUSED } from "../formats/generate-content/refused.ts";
+import { ACCEPTED_EDITS, ACCEPTED_VARIATIONS } from "../formats/images/forms.accepted.ts";
+import { ACCEPTED as GENERATIONS } from "../formats/images/generations.accepted.ts";
+import { type FormFields, formOf } from "../formats/images/requests.ts";
+import { ACCEPTED as MESSAGES } from "../formats/messages/accepted.ts";
+import { REFUSED as MESSAGES_REFUSED } from "../formats/messages/refused.ts";
+import { ACCEPTED as RESPONSES } from "../formats/responses/accepted.ts";
+import { REFUSED as RESPONSES_REFUSED } from "../formats/responses/refused.ts";
 import {
   CHAT_COMPLETIONS as CHAT_COMPLETIONS_FIELDS,
   GENERATE_CONTENT as GENERATE_CONTENT_FIELDS,

@@ -23,8 +23,8 @@ import {
   type ModelBackend,
   type QuotaStore,
 } from "../../src/index.ts";
-import { CLEAR } from "../cases/images/pictures.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
 import type { Run } from "./frame.ts";
 
 /** A key without limits, whose id is its secret. */

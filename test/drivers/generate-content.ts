@@ -2,8 +2,8 @@
 
 import { expect } from "vitest";
 import type { GatewayErrorCode } from "../../src/index.ts";
-import { type Chunk, elements, frames } from "../cases/generate-content/chunks.ts";
-import { refusalOf } from "../cases/generate-content/refusal.ts";
+import { type Chunk, elements, frames } from "../formats/generate-content/chunks.ts";
+import { refusalOf } from "../formats/generate-content/refusal.ts";
 import { anyString, chatPlays, COST, promptOfChat } from "./chat.ts";
 import type { Driver, Told } from "./driver.ts";
 import { streamed } from "./frames.ts";

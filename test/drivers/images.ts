@@ -2,9 +2,9 @@
 
 import { expect } from "vitest";
 import type { GatewayErrorCode } from "../../src/index.ts";
-import { COMMENT, type Frame, framing } from "../cases/images/frames.ts";
-import { refusalOf } from "../cases/images/refusal.ts";
-import { EDITS, GENERATIONS, VARIATIONS } from "../cases/images/requests.ts";
+import { COMMENT, type Frame, framing } from "../formats/images/frames.ts";
+import { refusalOf } from "../formats/images/refusal.ts";
+import { EDITS, GENERATIONS, VARIATIONS } from "../formats/images/requests.ts";
 import { flat } from "../hosts/prices.ts";
 import { anyString } from "./chat.ts";
 import type { Driver, Told } from "./driver.ts";

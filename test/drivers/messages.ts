@@ -1,8 +1,8 @@
 /** How the messages format asks, answers and refuses (spec 2.6, 2.7, 6.1, 7.2). */
 
 import type { GatewayErrorCode } from "../../src/index.ts";
-import { type Frame, framing } from "../cases/messages/frames.ts";
-import { refusalOf } from "../cases/messages/refusal.ts";
+import { type Frame, framing } from "../formats/messages/frames.ts";
+import { refusalOf } from "../formats/messages/refusal.ts";
 import { VERSION } from "../hosts/stage.ts";
 import { anyString, chatPlays, COST, promptOfChat } from "./chat.ts";
 import type { Driver, Told } from "./driver.ts";

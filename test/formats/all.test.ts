@@ -25,7 +25,7 @@ it("the formats are asked in the order of their list", () => {
 });
 
 describe.each(names)("%s", (name) => {
-  it.each([`docs/${name}.md`, `test/cases/${name}`, `src/formats/${name}/openapi.ts`])("has %s", (path) => {
+  it.each([`docs/${name}.md`, `test/formats/${name}`, `src/formats/${name}/openapi.ts`])("has %s", (path) => {
     expect(existsSync(ROOT + path)).toBe(true);
   });
 

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { MINIMAL } from "../cases/messages/bodies.ts";
+import { MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });

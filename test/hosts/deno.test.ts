@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { MINIMAL } from "../cases/messages/bodies.ts";
+import { MINIMAL } from "../formats/messages/bodies.ts";
 import { post } from "./stage.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

@@ -10,10 +10,10 @@ import morgan from "morgan";
 import { afterEach, describe, expect, it } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { CLEAR } from "../cases/images/pictures.ts";
-import { having, MINIMAL } from "../cases/messages/bodies.ts";
-import { framing } from "../cases/messages/frames.ts";
 import { FrameReader } from "../drivers/frames.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
+import { having, MINIMAL } from "../formats/messages/bodies.ts";
+import { framing } from "../formats/messages/frames.ts";
 import { drawn, KEY, post } from "./stage.ts";
 
 const VERSIONS: readonly (readonly [name: string, framework: typeof express])[] = [

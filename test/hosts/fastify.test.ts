@@ -5,7 +5,7 @@ import fastify, { type FastifyInstance } from "fastify";
 import { afterEach, expect, it } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { having, MINIMAL } from "../cases/messages/bodies.ts";
+import { having, MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, plays, post } from "./stage.ts";
 
 const heard: string[] = [];

@@ -7,7 +7,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono, type HonoRequest } from "hono";
 import { afterEach, expect, it } from "vitest";
 import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
-import { MINIMAL } from "../cases/messages/bodies.ts";
+import { MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, plays, post } from "./stage.ts";
 
 let stop: (() => void) | undefined;

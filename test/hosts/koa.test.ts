@@ -9,7 +9,7 @@ import mount from "koa-mount";
 import { afterEach, expect, it } from "vitest";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { having, MINIMAL } from "../cases/messages/bodies.ts";
+import { having, MINIMAL } from "../formats/messages/bodies.ts";
 import { drawn, KEY, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });

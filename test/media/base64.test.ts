@@ -84,7 +84,7 @@ describe("base64", () => {
 
 const run = promisify(execFile);
 const SOURCE = new URL("../../src/", import.meta.url).href;
-const READ_BODY = new URL("../cases/generate-content/read-body.ts", import.meta.url).href;
+const READ_BODY = new URL("../formats/generate-content/read-body.ts", import.meta.url).href;
 
 /** Reads a body in a process that has no more than 160 MiB of heap, and prints how long the data is that a backend gets. */
 const program = (body: string, read: string): string => `

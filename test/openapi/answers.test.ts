@@ -15,8 +15,8 @@ import type { OpenAIError } from "../../src/formats/shared/schema.ts";
 import { createGateway, type Gateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
 import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
-import { CLEAR } from "../cases/images/pictures.ts";
-import { editing, file, formOf } from "../cases/images/requests.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
+import { editing, file, formOf } from "../formats/images/requests.ts";
 import { answerSchema, closed, judges } from "./reader.ts";
 import { schemasOf, wrongBy } from "./vendors.ts";
 

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, memoryQuotaStore, memoryResponseStore, type ModelBackend } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
-import { CLEAR } from "../cases/images/pictures.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
 import { ROOT, runOrThrow } from "../package/stage.ts";
 import { operationsOf } from "./reader.ts";
 

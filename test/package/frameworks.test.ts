@@ -4,7 +4,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CLEAR } from "../cases/images/pictures.ts";
+import { CLEAR } from "../formats/images/pictures.ts";
 import { BODY_SIZE_LIMIT, type FrameworkProject, frameworkProject } from "./frameworks.ts";
 
 let project: FrameworkProject;

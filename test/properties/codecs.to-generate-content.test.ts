@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeGenerateContent } from "../../src/formats/generate-content/request.ts";
 import type { ChatRequest, JsonObject, Part, ToolResultPart } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
-import { readBody } from "../cases/generate-content/read-body.ts";
+import { readBody } from "../formats/generate-content/read-body.ts";
 import { chatRequest as messagesRequest } from "./arbitraries.ts";
 import { callNames, json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
 import { CODECS } from "./upstream-answers.ts";

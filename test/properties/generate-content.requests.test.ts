@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decodeRequest, encodeRequest } from "../../src/formats/generate-content/request.ts";
 import type { ChatRequest, Part } from "../../src/model/chat-request.ts";
-import { readBody } from "../cases/generate-content/read-body.ts";
+import { readBody } from "../formats/generate-content/read-body.ts";
 import { chatRequest } from "./generate-content.arbitraries.request.ts";
 import { RUNS } from "./generate-content.arbitraries.ts";
 

@@ -8,7 +8,7 @@ import { decodeRequest } from "../../src/formats/generate-content/request.ts";
 import { promisedType } from "../../src/formats/generate-content/schema.config.ts";
 import { type ChatRequest, createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { isJsonObject, type JsonObject } from "../../src/model/json.ts";
-import { readBody } from "../cases/generate-content/read-body.ts";
+import { readBody } from "../formats/generate-content/read-body.ts";
 import { RUNS, userObject } from "./generate-content.arbitraries.ts";
 
 const decoded = (body: object): ChatRequest =>

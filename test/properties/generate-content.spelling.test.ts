@@ -6,7 +6,7 @@ import { GatewayError } from "../../src/errors.ts";
 import { decodeRequest } from "../../src/formats/generate-content/request.ts";
 import { toJsonSchema } from "../../src/formats/generate-content/schema.openapi.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/model/json.ts";
-import { readBody } from "../cases/generate-content/read-body.ts";
+import { readBody } from "../formats/generate-content/read-body.ts";
 import { RUNS, userObject } from "./generate-content.arbitraries.ts";
 import { openApiSchema, wireRequest } from "./generate-content.arbitraries.wire.ts";
 import { REQUEST, respelled, snakeCase } from "./generate-content.shapes.ts";

@@ -11,10 +11,10 @@ import { ImageFields } from "../../src/formats/images/schema.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
 import { isJsonObject } from "../../src/model/json.ts";
 import { ignoreActions } from "../../src/openapi/document.ts";
-import * as contentAccepted from "../cases/generate-content/accepted.ts";
-import { REFUSED as CONTENT_REFUSED } from "../cases/generate-content/refused.ts";
-import * as messagesAccepted from "../cases/messages/accepted.ts";
-import * as messagesRefused from "../cases/messages/refused.ts";
+import * as contentAccepted from "../formats/generate-content/accepted.ts";
+import { REFUSED as CONTENT_REFUSED } from "../formats/generate-content/refused.ts";
+import * as messagesAccepted from "../formats/messages/accepted.ts";
+import * as messagesRefused from "../formats/messages/refused.ts";
 
 const messages = messagesRequest({ vendorRanges: false, vendorSources: false });
 const vendorMessages = messagesRequest({ vendorRanges: true, vendorSources: true });

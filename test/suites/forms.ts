@@ -1,8 +1,8 @@
 /** Forms as the wire may have them: their parts in any order, cut anywhere, too much of them, or broken (spec 2.2, 4). */
 
 import { describe, expect, it } from "vitest";
-import { type Bytes, CLEAR, joined, JPEG, OPAQUE } from "../cases/images/pictures.ts";
-import { anyText, invalidField, malformed, refusalOf, tooLarge } from "../cases/images/refusal.ts";
+import { type Bytes, CLEAR, joined, JPEG, OPAQUE } from "../formats/images/pictures.ts";
+import { anyText, invalidField, malformed, refusalOf, tooLarge } from "../formats/images/refusal.ts";
 import {
   BEARER,
   edit,
@@ -17,9 +17,9 @@ import {
   VARIATIONS,
   vary,
   varying,
-} from "../cases/images/requests.ts";
-import { chunked, FORM_TYPE, formBytes, type Part, partOf, wireForm } from "../cases/images/wire-form.ts";
-import { requestIdOf } from "../cases/messages/refusal.ts";
+} from "../formats/images/requests.ts";
+import { chunked, FORM_TYPE, formBytes, type Part, partOf, wireForm } from "../formats/images/wire-form.ts";
+import { requestIdOf } from "../formats/messages/refusal.ts";
 import type { HostRequestInit } from "../hosts/host.ts";
 import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
 import { streamOf } from "../http/byte-stream.ts";

@@ -2,8 +2,8 @@
 
 import { expect, it } from "vitest";
 import { GatewayError } from "../../src/index.ts";
-import { MINIMAL } from "../cases/generate-content/bodies.ts";
-import { GENERATE, METHODS, posting } from "../cases/generate-content/calls.ts";
+import { MINIMAL } from "../formats/generate-content/bodies.ts";
+import { GENERATE, METHODS, posting } from "../formats/generate-content/calls.ts";
 import { fails, KEY, type Mount, plays, sharedStage } from "../hosts/stage.ts";
 
 const BARE = KEY.slice("sk-".length);

@@ -1,9 +1,9 @@
 /** Where generate-content is asked (spec 4): which paths are the gateway's, and which model each of them names. */
 
 import { describe, expect, it } from "vitest";
-import { MINIMAL } from "../cases/generate-content/bodies.ts";
-import { METHODS, posting } from "../cases/generate-content/calls.ts";
-import { refusalOf } from "../cases/generate-content/refusal.ts";
+import { MINIMAL } from "../formats/generate-content/bodies.ts";
+import { METHODS, posting } from "../formats/generate-content/calls.ts";
+import { refusalOf } from "../formats/generate-content/refusal.ts";
 import { ownAnswer } from "../hosts/host.ts";
 import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
 

@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryQuotaStore } from "../../src/index.ts";
-import { anyText, refusalOf } from "../cases/images/refusal.ts";
-import { as, generate, GENERATIONS, generating, jsonOf } from "../cases/images/requests.ts";
-import { requestIdOf } from "../cases/messages/refusal.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { anyText, refusalOf } from "../formats/images/refusal.ts";
+import { as, generate, GENERATIONS, generating, jsonOf } from "../formats/images/requests.ts";
+import { requestIdOf } from "../formats/messages/refusal.ts";
 import { drawn, KEY, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
 import { UNASKED } from "../pipeline/bench.ts";
 

@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/index.ts";
-import { type Bytes, CLEAR, padded } from "../cases/images/pictures.ts";
-import { anyText, refusalOf, tooLarge } from "../cases/images/refusal.ts";
-import { BEARER, EDITS } from "../cases/images/requests.ts";
-import { chunked, FORM_TYPE, formBytes, partOf, wireForm } from "../cases/images/wire-form.ts";
 import type { Pieces } from "../drivers/driver.ts";
 import { images } from "../drivers/images.ts";
+import { type Bytes, CLEAR, padded } from "../formats/images/pictures.ts";
+import { anyText, refusalOf, tooLarge } from "../formats/images/refusal.ts";
+import { BEARER, EDITS } from "../formats/images/requests.ts";
+import { chunked, FORM_TYPE, formBytes, partOf, wireForm } from "../formats/images/wire-form.ts";
 import { Cues } from "../hosts/cues.ts";
 import type { HostRequestInit } from "../hosts/host.ts";
 import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";

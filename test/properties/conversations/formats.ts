@@ -27,7 +27,7 @@ import {
 import { ResponsesRequest } from "../../../src/formats/responses/schema.ts";
 import { assertValid } from "../../../src/http/validation.ts";
 import type { ChatRequest, JsonObject } from "../../../src/index.ts";
-import { readBody } from "../../cases/generate-content/read-body.ts";
+import { readBody } from "../../formats/generate-content/read-body.ts";
 import { chatRequest as messagesConversation } from "../arbitraries.ts";
 import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
 import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";

@@ -6,7 +6,7 @@ import { toFile } from "openai";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
-import { png } from "../../cases/images/pictures.ts";
+import { png } from "../../formats/images/pictures.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";
 import { clientsBefore, upstreamOf } from "./stage.ts";
 

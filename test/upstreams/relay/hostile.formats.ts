@@ -1,13 +1,13 @@
 /** The answers of healthy upstreams of each format: one answer, whole and in frames, and their own errors. */
 
 import type { RelayFormat } from "../../../src/upstreams/relay/index.ts";
-import { png } from "../../cases/images/pictures.ts";
 import { chatCompletions } from "../../drivers/chat-completions.ts";
 import type { Driver } from "../../drivers/driver.ts";
 import { generateContent } from "../../drivers/generate-content.ts";
 import { images } from "../../drivers/images.ts";
 import { messages } from "../../drivers/messages.ts";
 import { responses } from "../../drivers/responses.ts";
+import { png } from "../../formats/images/pictures.ts";
 
 /** A caller's charge, and the part of it that is an estimate. */
 export interface Charge {

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
 import type { ImageEvent, ImageRequest } from "../../../src/model/image.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
-import { png } from "../../cases/images/pictures.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
+import { png } from "../../formats/images/pictures.ts";
 import { head, rawUpstream, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
 import { API_KEY, callContext } from "./stage.ts";
 

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
-import { CLEAR } from "../../cases/images/pictures.ts";
+import { CLEAR } from "../../formats/images/pictures.ts";
 
 const PNG = Buffer.from(CLEAR).toString("base64");
 const CHAT = { id: "c", model: "m", choices: [{ index: 0, message: { content: "Hello" }, finish_reason: "stop" }] };

@@ -4,11 +4,11 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect, describe, it } from "vitest";
-import { createGateway, systemClock } from "../../src/index.ts";
-import { sqlResponseStore } from "../../src/stores/sql/index.ts";
-import { UNASKED } from "../pipeline/bench.ts";
-import { databases } from "./sql/databases.ts";
-import { storeAt } from "./sql/open.ts";
+import { createGateway, systemClock } from "../../../src/index.ts";
+import { sqlResponseStore } from "../../../src/stores/sql/index.ts";
+import { UNASKED } from "../../pipeline/bench.ts";
+import { databases } from "./databases.ts";
+import { storeAt } from "./open.ts";
 
 const MINUTES_MS = 300_000;
 
@@ -23,7 +23,7 @@ describe.each(shared)("a process on $name", (database) => {
       const apiKey = `sk-${randomUUID()}`;
       const keyId = await store.add({ apiKey, granted: 1_000_000 });
       const order = JSON.stringify({ dialect, prefix, address: place.address, apiKey, keyId });
-      const program = new URL("sql/background.ts", import.meta.url).pathname;
+      const program = new URL("background.ts", import.meta.url).pathname;
       const child = spawn(process.execPath, [program, order], { stdio: ["ignore", "pipe", "inherit"] });
       const exit = once(child, "exit");
       const [printed] = (await once(child.stdout, "data")) as [Buffer];

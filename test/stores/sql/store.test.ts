@@ -11,9 +11,9 @@ import {
   schemaVersion,
   sqlQuotaStore,
   verifyLedger,
-} from "../../src/stores/sql/index.ts";
-import { databases, sqliteDialect, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { storeAt } from "./sql/open.ts";
+} from "../../../src/stores/sql/index.ts";
+import { databases, sqliteDialect, sqliteInMemory, type TestPlace } from "./databases.ts";
+import { storeAt } from "./open.ts";
 
 const LEASE_MS = 600_000;
 const SQLITE = { dialect: "sqlite" } as const;

@@ -3,8 +3,8 @@
 import { Kysely, PostgresDialect, sql } from "kysely";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type SqlDatabase, sqlQuotaStore, verifyLedger } from "../../src/stores/sql/index.ts";
-import { databases, type TestPlace } from "./sql/databases.ts";
+import { type SqlDatabase, sqlQuotaStore, verifyLedger } from "../../../src/stores/sql/index.ts";
+import { databases, type TestPlace } from "./databases.ts";
 
 const LEASE_MS = 600_000;
 

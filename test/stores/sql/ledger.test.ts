@@ -3,11 +3,11 @@
 import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type MemoryQuotaStore, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
-import { verifyLedger } from "../../src/stores/sql/index.ts";
-import { manualClock } from "../contracts/index.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { storeAt } from "./sql/open.ts";
+import { type MemoryQuotaStore, memoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
+import { verifyLedger } from "../../../src/stores/sql/index.ts";
+import { manualClock } from "../../contracts/index.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
+import { storeAt } from "./open.ts";
 
 const LEASE_MS = 600_000;
 

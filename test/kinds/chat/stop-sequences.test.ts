@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type ChatEvent, createGateway, DEFAULT_LIMITS, memoryQuotaStore } from "../../src/index.ts";
-import { assertSearchable, endAtStopSequences, type StopOptions } from "../../src/kinds/chat/stop-sequences.ts";
+import { type ChatEvent, createGateway, DEFAULT_LIMITS, memoryQuotaStore } from "../../../src/index.ts";
+import { assertSearchable, endAtStopSequences, type StopOptions } from "../../../src/kinds/chat/stop-sequences.ts";
 
 async function* from(events: readonly (ChatEvent | string)[]): AsyncGenerator<ChatEvent | string> {
   yield* events;

@@ -4,15 +4,15 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { verifyLedger } from "../../src/stores/sql/index.ts";
-import { databases, type TestPlace } from "./sql/databases.ts";
-import { storeAt } from "./sql/open.ts";
-import type { RacerOrder } from "./sql/racer.ts";
+import { verifyLedger } from "../../../src/stores/sql/index.ts";
+import { databases, type TestPlace } from "./databases.ts";
+import { storeAt } from "./open.ts";
+import type { RacerOrder } from "./racer.ts";
 
 /** Reservations at once; `POLYGATE_TEST_RACERS=10000` takes minutes. */
 const RACERS = Number(process.env["POLYGATE_TEST_RACERS"] ?? 400);
 
-const racer = new URL("sql/racer.ts", import.meta.url).pathname;
+const racer = new URL("racer.ts", import.meta.url).pathname;
 
 interface Racer {
   readonly child: ChildProcess;

@@ -2,9 +2,9 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ChatRequest, Price, Usage } from "../../src/index.ts";
-import { affordable, charge, chatAmounts } from "../../src/kinds/chat/price.ts";
-import { counted, opened, speaking, WORD } from "../pipeline/bench.ts";
+import type { ChatRequest, Price, Usage } from "../../../src/index.ts";
+import { affordable, charge, chatAmounts } from "../../../src/kinds/chat/price.ts";
+import { counted, opened, speaking, WORD } from "../../pipeline/bench.ts";
 
 const requestFor = (maxOutputTokens: number, changes: Partial<ChatRequest> = {}): ChatRequest => ({
   model: "m",

@@ -1,11 +1,11 @@
 /** The SQL store keeps the laws of its port on every database. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { verifyLedger } from "../../src/stores/sql/index.ts";
-import { budgetLaws } from "../contracts/budgets.ts";
-import { quotaStoreLaws } from "../contracts/index.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { openAt, openBudgetsAt } from "./sql/open.ts";
+import { verifyLedger } from "../../../src/stores/sql/index.ts";
+import { budgetLaws } from "../../contracts/budgets.ts";
+import { quotaStoreLaws } from "../../contracts/index.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
+import { openAt, openBudgetsAt } from "./open.ts";
 
 describe.each([sqliteInMemory, ...databases])("sqlQuotaStore on $name", (database) => {
   describe.skipIf(!database.available)("when it answers", () => {

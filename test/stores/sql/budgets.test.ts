@@ -4,10 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { Migrator } from "kysely/migration";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { BudgetEvent } from "../../src/index.ts";
-import { migrate, migrations, nodeSqliteDialect, sqlQuotaStore, verifyLedger } from "../../src/stores/sql/index.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { storeAt } from "./sql/open.ts";
+import type { BudgetEvent } from "../../../src/index.ts";
+import { migrate, migrations, nodeSqliteDialect, sqlQuotaStore, verifyLedger } from "../../../src/stores/sql/index.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
+import { storeAt } from "./open.ts";
 
 const LEASE_MS = 600_000;
 const DAY_MS = 86_400_000;

@@ -2,10 +2,10 @@
 
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { redisReplayStore } from "../../src/stores/redis/index.ts";
-import { replayStoreLaws } from "../contracts/index.ts";
-import { drivers, redisAnswers, type RedisPlace, redisReplaysAt } from "./redis/servers.ts";
-import { filled } from "./replays.ts";
+import { redisReplayStore } from "../../../src/stores/redis/index.ts";
+import { replayStoreLaws } from "../../contracts/index.ts";
+import { filled } from "../replays.ts";
+import { drivers, redisAnswers, type RedisPlace, redisReplaysAt } from "./servers.ts";
 
 describe.skipIf(!redisAnswers).each(drivers)("redisReplayStore through $name", (driver) => {
   let place: RedisPlace;

@@ -10,8 +10,8 @@ import {
   type MemoryQuotaStoreOptions,
   type QuotaRecalls,
   type QuotaStore,
-} from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/index.ts";
+} from "../../../src/index.ts";
+import { type ManualClock, manualClock } from "../../contracts/index.ts";
 
 type SharedStore = QuotaStore & QuotaRecalls;
 

@@ -1,11 +1,11 @@
 /** The Redis store keeps the laws of its port through every client, and its own promises beyond them. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../src/stores/redis/index.ts";
-import { budgetLaws } from "../contracts/budgets.ts";
-import { quotaStoreLaws } from "../contracts/index.ts";
-import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./redis/servers.ts";
-import { openedBudgetsOf, openedOf } from "./sql/open.ts";
+import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
+import { budgetLaws } from "../../contracts/budgets.ts";
+import { quotaStoreLaws } from "../../contracts/index.ts";
+import { openedBudgetsOf, openedOf } from "../sql/open.ts";
+import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./servers.ts";
 
 const LEASE_MS = 600_000;
 

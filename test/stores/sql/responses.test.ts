@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { sql } from "kysely";
 import { Migrator } from "kysely/migration";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { NewDocument } from "../../src/index.ts";
+import type { NewDocument } from "../../../src/index.ts";
 import {
   migrate,
   migrations,
@@ -14,9 +14,9 @@ import {
   sqlResponseStore,
   type SqlResponseStore,
   type SqlResponseStoreOptions,
-} from "../../src/stores/sql/index.ts";
-import { type OpenedResponseStore, responseStoreLaws } from "../contracts/index.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
+} from "../../../src/stores/sql/index.ts";
+import { type OpenedResponseStore, responseStoreLaws } from "../../contracts/index.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -183,7 +183,7 @@ describe.each(shared)("a process on $name", (database) => {
       const keyId = "killed";
       await store.create(keyId, [documentOf("shared")]);
       const order = JSON.stringify({ dialect: place.dialect, address: place.address, prefix: place.prefix, keyId });
-      const writer = new URL("sql/writer.ts", import.meta.url).pathname;
+      const writer = new URL("writer.ts", import.meta.url).pathname;
       const child = spawn(process.execPath, [writer, order], { stdio: ["ignore", "pipe", "inherit"] });
       const exit = once(child, "exit");
       await once(child.stdout, "data");

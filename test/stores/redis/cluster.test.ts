@@ -3,14 +3,14 @@
 import { Cluster } from "ioredis-6";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openStores } from "../../src/stores/open/index.ts";
-import type { RedisClient } from "../../src/stores/redis/index.ts";
-import { budgetLaws } from "../contracts/budgets.ts";
-import { quotaStoreLaws, replayStoreLaws } from "../contracts/index.ts";
-import { clusterIsInstalled, type RunningCluster, startCluster } from "./redis/cluster.ts";
-import { redisReplaysAt, redisStoreAt } from "./redis/servers.ts";
-import { filled } from "./replays.ts";
-import { openedBudgetsOf, openedOf } from "./sql/open.ts";
+import { openStores } from "../../../src/stores/open/index.ts";
+import type { RedisClient } from "../../../src/stores/redis/index.ts";
+import { budgetLaws } from "../../contracts/budgets.ts";
+import { quotaStoreLaws, replayStoreLaws } from "../../contracts/index.ts";
+import { filled } from "../replays.ts";
+import { openedBudgetsOf, openedOf } from "../sql/open.ts";
+import { clusterIsInstalled, type RunningCluster, startCluster } from "./cluster.ts";
+import { redisReplaysAt, redisStoreAt } from "./servers.ts";
 
 interface Connected {
   readonly client: RedisClient;

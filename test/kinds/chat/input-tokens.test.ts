@@ -1,10 +1,16 @@
 /** The estimated tokens of media beside the examples that vendors publish, and the count of the input by the backend. */
 
 import { describe, expect, it } from "vitest";
-import { type ChatRequest, countTokensByScript, GatewayError, type ModelBackend, type Part } from "../../src/index.ts";
-import { estimateInputTokens } from "../../src/kinds/chat/input-tokens.ts";
-import { aiff, mp3, mp4, pdf, wav } from "../media/files.ts";
-import { INPUT, opened, WORD } from "../pipeline/bench.ts";
+import {
+  type ChatRequest,
+  countTokensByScript,
+  GatewayError,
+  type ModelBackend,
+  type Part,
+} from "../../../src/index.ts";
+import { estimateInputTokens } from "../../../src/kinds/chat/input-tokens.ts";
+import { aiff, mp3, mp4, pdf, wav } from "../../media/files.ts";
+import { INPUT, opened, WORD } from "../../pipeline/bench.ts";
 
 const tokensOf = (...parts: readonly Part[]): number => {
   const request: ChatRequest = {

@@ -11,10 +11,10 @@ import {
   sqlReplayStore,
   type SqlReplayStore,
   type SqlReplayStoreOptions,
-} from "../../src/stores/sql/index.ts";
-import { type OpenedReplayStore, replayStoreLaws } from "../contracts/index.ts";
-import { filled } from "./replays.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
+} from "../../../src/stores/sql/index.ts";
+import { type OpenedReplayStore, replayStoreLaws } from "../../contracts/index.ts";
+import { filled } from "../replays.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -1,18 +1,18 @@
 /** The borrowing store keeps the laws of its port over every store, while its calls live in blocks. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { memoryQuotaStore } from "../../src/index.ts";
-import { verifyLedger } from "../../src/stores/sql/index.ts";
-import { budgetLaws } from "../contracts/budgets.ts";
-import { manualClock, quotaStoreLaws, type QuotaStoreSetup } from "../contracts/index.ts";
-import { borrowingBudgetsFrom, borrowingFrom } from "./borrowing/open.ts";
-import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./redis/servers.ts";
-import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { openedBudgetsOf, openedOf, storeAt } from "./sql/open.ts";
+import { memoryQuotaStore } from "../../../src/index.ts";
+import { verifyLedger } from "../../../src/stores/sql/index.ts";
+import { budgetLaws } from "../../contracts/budgets.ts";
+import { manualClock, quotaStoreLaws, type QuotaStoreSetup } from "../../contracts/index.ts";
+import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "../redis/servers.ts";
+import { databases, sqliteInMemory, type TestPlace } from "../sql/databases.ts";
+import { openedBudgetsOf, openedOf, storeAt } from "../sql/open.ts";
+import { borrowingBudgetsFrom, borrowingFrom } from "./open.ts";
 
 /**
  * The laws of budgets that hold with blocks. A call whose lease is over moves to a hold of its own, which draws on the budgets of that
- * moment (docs/busy-keys.md). borrowing.test.ts holds what happens then.
+ * moment (docs/busy-keys.md). store.test.ts holds what happens then.
  */
 const blockLaws = budgetLaws.filter(
   ({ name }) => name !== "a call that is settled after all is charged to a budget that was removed",

@@ -8,8 +8,8 @@ import {
   type ModelKind,
   type Price,
   type Usage,
-} from "../../src/index.ts";
-import { opened } from "../pipeline/bench.ts";
+} from "../../../src/index.ts";
+import { opened } from "../../pipeline/bench.ts";
 
 type Embed = (request: EmbeddingRequest) => AsyncIterable<EmbeddingEvent>;
 
