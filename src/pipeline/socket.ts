@@ -263,8 +263,9 @@ class Connection implements SocketHandler {
     return sending.finally(cancel);
   }
 
-  /** Books memory for messages. Returns false when there is no room. */
+  /** Books memory for messages. Returns false when there is no room, or when the connection is over. */
   #book(bytes: number): boolean {
+    if (this.#isOver) return false;
     this.#incoming ??= this.#services.bodies.lease(this.#keyId);
     return hasTaken(this.#incoming, bytes);
   }

@@ -6,6 +6,7 @@ import type { Row, Trial } from "../trial/frame.ts";
 import { backends } from "./backends.ts";
 import { clocks } from "./clocks.ts";
 import type { Attack, Plan, Result } from "./frame.ts";
+import { frames } from "./frames.ts";
 import { grow } from "./grow.ts";
 import { leaks } from "./leaks.ts";
 import { mutate } from "./mutate.ts";
@@ -24,6 +25,7 @@ export const attacks: readonly Attack[] = [
   clocks,
   leaks,
   sockets,
+  frames,
   tenants,
   secrets,
 ];
@@ -42,7 +44,7 @@ interface AttackFlags extends Readonly<Record<string, number | boolean | undefin
 
 export const attackTrial: Trial<Attack, AttackFlags> = {
   name: "attack",
-  does: "Attacks gateways in ten classes, each in a process of its own.",
+  does: "Attacks gateways in eleven classes, each in a process of its own.",
   flags: { count: undefined, seed: 1, at: undefined, short: false, write: false },
   subjects: attacks,
   async run(attack, { seed, at, short, count = short ? attack.counts.short : attack.counts.full }) {

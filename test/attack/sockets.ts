@@ -3,7 +3,13 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CallRecord, type GatewayGauges, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import {
+  type CallRecord,
+  type GatewayGauges,
+  type GatewayOptions,
+  memoryQuotaStore,
+  memoryReplayStore,
+} from "../../src/index.ts";
 import type { RunningHost, TestHost } from "../hosts/host.ts";
 import { hostsOnNode } from "../hosts/index.ts";
 import type { Random } from "../trial/random.ts";
@@ -27,7 +33,7 @@ export const sockets: Attack = {
 };
 
 /** A gateway on a listening host. */
-interface Served {
+export interface Served {
   readonly host: RunningHost;
   readonly port: number;
   readonly prefix: string;
@@ -36,7 +42,10 @@ interface Served {
   readonly gauges: () => GatewayGauges | undefined;
 }
 
-async function openHost({ mounts, ...testHost }: TestHost): Promise<Served> {
+export async function openHost(
+  { mounts, ...testHost }: TestHost,
+  options: Partial<GatewayOptions> = {},
+): Promise<Served> {
   const prefix = mounts.at(-1) ?? "";
   const quotas = memoryQuotaStore([
     { apiKey: RICH, id: RICH },
@@ -52,6 +61,7 @@ async function openHost({ mounts, ...testHost }: TestHost): Promise<Served> {
       onCall: (record) => void records.push(record),
       onFailure: () => {},
       observer: { watchGateway: (shown) => void (gauges = shown), begin: () => undefined },
+      ...options,
     },
     prefix,
   );
@@ -100,7 +110,7 @@ async function ended(socket: Socket, { ends }: Spoken): Promise<void> {
 }
 
 /** Checks that no answer shows internals of the host or a failure of the gateway. */
-function judgeSaid(run: Run, said: string, about: string): void {
+export function judgeSaid(run: Run, said: string, about: string): void {
   for (const [, status] of said.matchAll(/^HTTP\/1\.1 (\d{3}) /gm))
     run.check(status !== "500", "A client's bytes are answered with 500", about);
   run.check(!/\bat .*:\d+:\d+|node_modules/.test(said), "An answer shows a stack", about);
@@ -121,8 +131,9 @@ async function answersOthers(run: Run, { host, prefix }: Served, about: string):
   );
 }
 
-async function close(run: Run, { host, quotas, gauges }: Served): Promise<void> {
-  for (let turn = 0; turn < 2_000 && (gauges()?.calls ?? 0) > 0; turn++) await nextTurn();
+export async function close(run: Run, { host, quotas, gauges }: Served): Promise<void> {
+  const isAtRest = (): boolean => gauges()?.calls === 0 && gauges()?.bodyBytes === 0;
+  for (let turn = 0; turn < 2_000 && !isAtRest(); turn++) await nextTurn();
   run.check(gauges()?.calls === 0, "A call is still in flight when all connections are gone");
   run.check(gauges()?.bodyBytes === 0, "A body is left when all connections are gone");
   for (const key of [RICH, METERED])

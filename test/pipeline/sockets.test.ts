@@ -13,6 +13,7 @@ import {
   createGateway,
   type Failure,
   type Gateway,
+  type GatewayGauges,
   type GatewayOptions,
   memoryQuotaStore,
   type MemoryQuotaStore,
@@ -465,11 +466,29 @@ describe("a hostile client", () => {
   });
 });
 
-it("a connection that ends leaves no body booked and no call", async () => {
-  await using on = await stage();
+it.each([
+  ["behind its turn", "x".repeat(100_000), ""],
+  ["in the middle of a message, beside a running turn", "wait", "y".repeat(50_000)],
+])("a connection that ends %s leaves no body booked and no call", async (_name, input, rest) => {
+  let gauges: GatewayGauges | undefined;
+  const backend: ModelBackend = {
+    async *chat({ messages }, { signal }) {
+      yield "One";
+      const [part] = messages[0]?.parts ?? [];
+      if (part?.type === "text" && part.text !== "wait") return;
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+    },
+  };
+  const observer = { watchGateway: (shown: GatewayGauges) => void (gauges = shown), begin: () => undefined };
+  await using on = await stage({ backend, observer });
   const client = await on.open();
-  await client.turn({ input: "x".repeat(100_000), store: false });
+  client.send({ type: "response.create", model: "m", input, store: false });
+  while (!/delta$|completed$/.test((await client.next()).type));
+  const booked = rest === "" ? 0 : (gauges?.bodyBytes ?? 0) + rest.length;
+  client.ws.send(rest, { fin: false });
+  await expect.poll(() => gauges?.bodyBytes).toBeGreaterThanOrEqual(booked);
   await client[Symbol.asyncDispose]();
   await expect.poll(async () => (await on.gateway.health()).calls).toBe(0);
+  await expect.poll(() => gauges?.bodyBytes).toBe(0);
   expect(on.failures).toEqual([]);
 });
