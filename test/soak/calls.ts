@@ -56,10 +56,15 @@ export function scriptIn({ messages }: ChatRequest): Script {
 /** A form of call: its address, its body, and a text at the end of its answer. */
 export interface Form {
   readonly streamed: boolean;
+  /** True for a message of a WebSocket. */
+  readonly overSocket?: true;
   readonly path: string;
   readonly body: (text: string) => object;
   readonly last: string;
 }
+
+/** The text in the last event of each turn over a WebSocket. */
+export const LAST_TURN = '"type":"response.completed"';
 
 /** More tokens than any script has, so that no limit cuts a call. */
 const MAX_TOKENS = 1_000_000_000;
@@ -80,20 +85,48 @@ const generateContent = (verb: string, streamed: boolean): Form => ({
   last: '"finishReason":"STOP"',
 });
 
+const responses: Form = {
+  streamed: true,
+  path: "/v1/responses",
+  body: (input) => ({ model: "model-a", max_output_tokens: MAX_TOKENS, stream: true, store: false, input }),
+  last: LAST_TURN,
+};
+
 export const FORMS: readonly Form[] = [
   { ...messages(false), last: '"stop_reason":"end_turn"' },
   { ...messages(true), last: "event: message_stop" },
   generateContent("generateContent", false),
   generateContent("streamGenerateContent?alt=sse", true),
   generateContent("streamGenerateContent", true),
+  responses,
+  { ...responses, overSocket: true, body: (input) => ({ type: "response.create", ...responses.body(input) }) },
 ];
 
 /** Writes a call as it goes over a connection. */
 export function requestOf(form: Form, script: Script, payer: Payer, keepAlive = true): string {
   const body = JSON.stringify(form.body(JSON.stringify(script)));
+  if (form.overSocket) return frameOf(body);
   const head = headOf(form.path, payer, "application/json", Buffer.byteLength(body));
   return `${head}${keepAlive ? "" : "connection: close\r\n"}\r\n${body}`;
 }
+
+/** Writes a text of 126 to 65,535 characters as a frame of a WebSocket, in latin1. Its mask changes nothing. */
+const frameOf = (text: string): string =>
+  `\u0081\u00fe${String.fromCharCode(text.length >> 8, text.length & 0xff)}\0\0\0\0${text}`;
+
+/** Asks for a WebSocket. */
+export const upgradeOf = (payer: Payer): string =>
+  [
+    `GET ${PREFIX}/v1/responses HTTP/1.1`,
+    "host: 127.0.0.1",
+    `authorization: Bearer ${apiKeyOf(payer)}`,
+    "connection: upgrade",
+    "upgrade: websocket",
+    "sec-websocket-version: 13",
+    "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+    "",
+    "",
+  ].join("\r\n");
 
 /** Writes the head of a call without the empty line at its end. */
 export const headOf = (path: string, payer: Payer, type: string, bodyBytes: number): string =>

@@ -5,6 +5,7 @@ import { type Manner, MANNERS } from "../drivers/raw-client.ts";
 import {
   type Form,
   FORMS,
+  LAST_TURN,
   nowMs,
   type Payer,
   POLICIES,
@@ -13,6 +14,7 @@ import {
   type Script,
   scriptOf,
   unitsOf,
+  upgradeOf,
 } from "./calls.ts";
 import type { Subject } from "./subject.ts";
 
@@ -27,17 +29,21 @@ export class Connection {
   #look: () => void = () => {};
   #fail: (error: Error) => void = () => {};
   #failure: Error | undefined;
+  readonly #reads: boolean;
+  /** The end of the frames of a WebSocket that were looked at; undefined for a connection of HTTP. */
+  #framesEnd: number | undefined;
 
-  /** @param reads False for a client that never reads. */
+  /** @param reads False for a client that never reads an answer. */
   constructor(port: number, reads = true) {
+    this.#reads = reads;
     this.#socket = connect(port, "127.0.0.1");
     this.#socket.setNoDelay(true).setEncoding("latin1");
-    const add = (chunk: string): void => {
+    if (!reads) this.#socket.pause();
+    this.#socket.on("data", (chunk: string) => {
       this.#text += chunk;
+      if (this.#framesEnd !== undefined) this.#answerPings(this.#framesEnd);
       this.#look();
-    };
-    if (reads) this.#socket.on("data", add);
-    else this.#socket.pause();
+    });
     this.#socket.on("error", this.#over).on("close", () => this.#over(new Error("The host closed the connection.")));
   }
 
@@ -46,23 +52,51 @@ export class Connection {
     this.#fail(this.#failure);
   };
 
+  /** Becomes a WebSocket where the form asks for one. */
+  async upgrade({ overSocket }: Form, payer: Payer): Promise<void> {
+    if (!overSocket) return;
+    this.#socket.resume();
+    await this.send(upgradeOf(payer));
+    await this.until(HEAD_END);
+    if (!this.#text.startsWith("HTTP/1.1 101 ")) throw new Error(`There is no WebSocket: ${this.#text}`);
+    if (!this.#reads) this.#socket.pause();
+    this.#text = this.#text.slice(this.#text.indexOf(HEAD_END) + HEAD_END.length);
+    this.#framesEnd = 0;
+    this.#answerPings(0);
+  }
+
+  /** Answers the pings behind the frames that were looked at. A host ends a connection that answers none. */
+  #answerPings(from: number): void {
+    let end = from;
+    for (let frame = frameAt(this.#text, end); frame; frame = frameAt(this.#text, end)) {
+      const payload = this.#text.slice(frame.start, frame.end);
+      if (this.#text[end] === PING)
+        void this.send(`\u008a${String.fromCharCode(0x80 | payload.length)}\0\0\0\0${payload}`);
+      end = frame.end;
+    }
+    this.#framesEnd = end;
+  }
+
   /** Sends requests in one piece. Resolves with their answers. */
   async ask(...requests: readonly string[]): Promise<readonly string[]> {
     const answers: string[] = [];
     void this.send(requests.join(""));
     await this.#until(() => {
-      for (let end = endOf(this.#text); end > 0; end = endOf(this.#text)) {
+      const next = (): number => (this.#framesEnd === undefined ? endOf(this.#text) : endOfTurn(this.#text));
+      for (let end = next(); end > 0; end = next()) {
         answers.push(this.#text.slice(0, end));
         this.#text = this.#text.slice(end);
+        if (this.#framesEnd !== undefined) this.#framesEnd -= end;
       }
       return answers.length >= requests.length;
     });
     return answers;
   }
 
-  /** Resolves when the system has accepted the text. */
+  /** Resolves when the system has accepted the text, whose characters are bytes. */
   send(text: string | Uint8Array): Promise<void> {
-    return new Promise((resolve) => void this.#socket.write(text, () => resolve()));
+    const bytes = typeof text === "string" ? Buffer.from(text, "latin1") : text;
+    return new Promise((resolve) => void this.#socket.write(bytes, () => resolve()));
   }
 
   /** Resolves when a text has arrived. */
@@ -106,6 +140,25 @@ function endOf(text: string): number {
   return chunksEnd < 0 ? 0 : chunksEnd + CHUNKS_END.length;
 }
 
+const PING = "\u0089";
+
+/** Returns the place of the payload of a frame that begins here; undefined while a part of the frame is missing. */
+function frameAt(text: string, at: number): { readonly start: number; readonly end: number } | undefined {
+  const length = text.charCodeAt(at + 1);
+  const isLong = length === 126;
+  if (at + (isLong ? 4 : 2) > text.length) return undefined;
+  const start = at + (isLong ? 4 : 2);
+  const end = start + (isLong ? 256 * text.charCodeAt(at + 2) + text.charCodeAt(at + 3) : length);
+  return end <= text.length ? { start, end } : undefined;
+}
+
+/** Returns the end of the first complete turn in the frames of a WebSocket, or 0. */
+function endOfTurn(text: string): number {
+  for (let frame = frameAt(text, 0); frame; frame = frameAt(text, frame.end))
+    if (text.slice(frame.start, frame.end).includes(LAST_TURN)) return frame.end;
+  return 0;
+}
+
 /** The number of clients that complete calls at the same time. */
 const CLIENTS = 64;
 
@@ -136,8 +189,9 @@ export async function complete(subject: Subject, first: number, end: number): Pr
       const scripts = [id, ...(second === undefined ? [] : [second])].map(scriptOf);
       // No client hangs up here, so that the policy must not matter.
       const policy = POLICIES[id % POLICIES.length] as Policy;
-      const connection = way === "keeps" ? kept.at(policy) : new Connection(subject.port(policy));
-      await checked(connection, scripts, way !== "asks to close");
+      const forms = formsOf(scripts);
+      const connection = await (way === "keeps" ? kept.at(policy, forms) : opened(subject.port(policy), forms));
+      await checked(connection, scripts, forms, way !== "asks to close");
       if (way !== "keeps") connection.hangUp("closes");
       for (const script of scripts) units += unitsOf(script);
     }
@@ -146,24 +200,30 @@ export async function complete(subject: Subject, first: number, end: number): Pr
   return units;
 }
 
+/** Takes a turn over a WebSocket. */
+export async function turn(connection: Connection, id: number): Promise<void> {
+  await checked(connection, [scriptOf(id)], [FORMS.find(({ overSocket }) => overSocket) as Form], true);
+}
+
 /** The connections that a client keeps, by policy. */
 class Kept implements Disposable {
   readonly #subject: Subject;
-  readonly #connections = new Map<Policy, Connection>();
-  readonly #usedAtMs = new Map<Policy, number>();
+  readonly #connections = new Map<string, Connection>();
+  readonly #usedAtMs = new Map<string, number>();
 
   constructor(subject: Subject) {
     this.#subject = subject;
   }
 
-  at(policy: Policy): Connection {
+  async at(policy: Policy, forms: readonly Form[]): Promise<Connection> {
     const nowMs = performance.now();
-    const kept = this.#connections.get(policy);
-    const isFresh = nowMs - (this.#usedAtMs.get(policy) ?? 0) < KEPT_MS;
+    const name = `${policy} ${forms[0]?.overSocket}`;
+    const kept = this.#connections.get(name);
+    const isFresh = nowMs - (this.#usedAtMs.get(name) ?? 0) < KEPT_MS;
     if (!isFresh) kept?.hangUp("closes");
-    const connection = isFresh && kept ? kept : new Connection(this.#subject.port(policy));
-    this.#connections.set(policy, connection);
-    this.#usedAtMs.set(policy, nowMs);
+    const connection = isFresh && kept ? kept : await opened(this.#subject.port(policy), forms);
+    this.#connections.set(name, connection);
+    this.#usedAtMs.set(name, nowMs);
     return connection;
   }
 
@@ -177,17 +237,34 @@ function* upTo(first: number, end: number): Generator<number, undefined> {
 }
 
 /** Sends requests in one piece. Throws unless each answer is complete and successful. */
-async function checked(connection: Connection, scripts: readonly Script[], keepAlive: boolean): Promise<void> {
-  const requests = scripts.map((script) => requestOf(formOf(script), script, "ended", keepAlive));
+async function checked(
+  connection: Connection,
+  scripts: readonly Script[],
+  forms: readonly Form[],
+  keepAlive: boolean,
+): Promise<void> {
+  const requests = scripts.map((script, index) => requestOf(forms[index] as Form, script, "ended", keepAlive));
   const answers = await connection.ask(...requests);
-  for (const [index, script] of scripts.entries()) {
+  for (const [index, { last, overSocket }] of forms.entries()) {
     const answer = answers[index] ?? "";
-    if (!answer.startsWith("HTTP/1.1 200 ") || !answer.includes(formOf(script).last))
+    if (!(overSocket || answer.startsWith("HTTP/1.1 200 ")) || !answer.includes(last))
       throw new Error(`An answer is not as it should be: ${answer}`);
   }
 }
 
-const formOf = ({ id }: Script): Form => FORMS[id % FORMS.length] as Form;
+/** Returns the forms of calls over one connection. A call that cannot go over the connection of the first takes its form. */
+function formsOf(scripts: readonly Script[]): Form[] {
+  const forms = scripts.map(({ id }) => FORMS[id % FORMS.length] as Form);
+  const [first] = forms as [Form];
+  return forms.map((form) => (form.overSocket === first.overSocket ? form : first));
+}
+
+/** Opens a connection for calls that end. */
+async function opened(port: number, [form]: readonly Form[]): Promise<Connection> {
+  const connection = new Connection(port);
+  if (form) await connection.upgrade(form, "ended");
+  return connection;
+}
 
 /** The moments of a hang-up, by how much of the answer has arrived, with the number of pieces after which the backend waits. */
 const WAITS_AFTER = {
@@ -273,6 +350,7 @@ function payerOf(moment: Moment, policy: Policy): Payer {
 /** Opens a connection, and brings a call to its moment. */
 async function openAt(subject: Subject, policy: Policy, { script, form, moment, payer }: Call): Promise<Connection> {
   const connection = new Connection(subject.port(policy));
+  await connection.upgrade(form, payer);
   const waiting = subject.waiting(script.id);
   const request = requestOf(form, script, payer);
   await connection.send(moment === "while asking" ? request.slice(0, -10) : request);

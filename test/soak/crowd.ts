@@ -1,4 +1,4 @@
-/** A crowd at one host: thousands of idle streams, hundreds of unread ones and large uploads, with mixed traffic between them. */
+/** A crowd at one host: thousands of idle WebSockets and streams, hundreds of unread ones and large uploads, with mixed traffic between them. */
 
 import { MANNERS } from "../drivers/raw-client.ts";
 import { Random } from "../trial/random.ts";
@@ -8,6 +8,8 @@ import { type Left, leftOf, moreMib, round, type Soaked, Traffic } from "./soak.
 import { type Rest, type SoakHost, Subject } from "./subject.ts";
 
 export interface CrowdPlan {
+  /** WebSockets that are quiet behind their first turn. */
+  readonly sockets: number;
   /** Streams whose backends pause after the first piece. */
   readonly idle: number;
   /** Streams of endless backends to clients that read nothing. */
@@ -33,6 +35,8 @@ export interface Crowded extends Soaked {
   readonly cutUnread: number;
   /** Memory after each round, while the crowd stands, after a collection of all garbage. */
   readonly standing: readonly Pick<Rest, "heapBytes" | "bufferBytes">[];
+  /** Memory for each quiet WebSocket, on the heap and outside, in bytes. */
+  readonly socketBytes: number;
 }
 
 const POLICY = "cancels";
@@ -42,6 +46,7 @@ const TOGETHER = 250;
 const ENDLESS_BYTES = 64 * 1024;
 
 const streamed = FORMS.filter((form) => form.streamed);
+const SOCKET = FORMS.find((form) => form.overSocket) as Form;
 
 /** Holds a crowd at a host, from its start to its end. */
 export async function crowd(host: SoakHost, plan: CrowdPlan): Promise<Crowded> {
@@ -86,8 +91,12 @@ class Visitors {
   /** Opens the crowd, keeps it for as many rounds as `goesOn` says, and ends it. */
   async visit(
     goesOn: CrowdPlan["goesOn"],
-  ): Promise<Pick<Crowded, "rounds" | "uploads" | "cutIdle" | "cutUnread" | "standing">> {
-    const { idle, unread, completions, replaced } = this.#plan;
+  ): Promise<Pick<Crowded, "rounds" | "uploads" | "cutIdle" | "cutUnread" | "standing" | "socketBytes">> {
+    const { sockets, idle, unread, completions, replaced } = this.#plan;
+    const alone = await this.#subject.memory();
+    const quiet = await this.#connect(sockets);
+    const crowded = await this.#subject.memory();
+    const grownBytes = crowded.heapBytes - alone.heapBytes + crowded.bufferBytes - alone.bufferBytes;
     let standing = [...(await this.#come(idle, true)), ...(await this.#come(unread, false))];
     const memory: Crowded["standing"][number][] = [];
     let [rounds, uploads, cutIdle, cutUnread] = [0, 0, 0, 0];
@@ -109,9 +118,22 @@ class Visitors {
       standing.push(...(await this.#come(read, true)), ...(await this.#come(leaving.length - read, false)));
       memory.push(await this.#subject.memory());
     }
+    // Each takes another turn: none was lost while it was quiet.
+    await inGroups(quiet, async (connection) => this.#traffic.turn(connection));
+    for (const connection of quiet) connection.hangUp("closes");
     await this.#go(standing);
     this.#subject.forget();
-    return { rounds, uploads, cutIdle, cutUnread, standing: memory };
+    return { rounds, uploads, cutIdle, cutUnread, standing: memory, socketBytes: grownBytes / sockets };
+  }
+
+  /** Opens WebSockets, each with one turn. */
+  #connect(count: number): Promise<Connection[]> {
+    return inGroups(Array.from({ length: count }), async (_none, index) => {
+      const connection = new Connection(this.#subject.port(POLICY));
+      await connection.upgrade(SOCKET, crowdPayer(index));
+      await this.#traffic.turn(connection);
+      return connection;
+    });
   }
 
   /** Removes some of the open streams by chance, and returns these. */
@@ -130,6 +152,7 @@ class Visitors {
       const script: Script = isRead ? waits : { ...waits, endlessBytes: ENDLESS_BYTES };
       const [waiting, fired] = [this.#subject.waiting(id), this.#subject.firing(id)];
       const connection = new Connection(this.#subject.port(POLICY), isRead);
+      await connection.upgrade(form, crowdPayer(id));
       await connection.send(requestOf(form, script, crowdPayer(id)));
       await waiting;
       if (!isRead) await this.#subject.goOn([id]);
@@ -177,10 +200,13 @@ class Visitors {
 }
 
 /** Acts on each item, in groups of parallel actions. */
-async function inGroups<Item, Result>(items: readonly Item[], act: (item: Item) => Promise<Result>): Promise<Result[]> {
+async function inGroups<Item, Result>(
+  items: readonly Item[],
+  act: (item: Item, index: number) => Promise<Result>,
+): Promise<Result[]> {
   const results: Result[] = [];
   for (let at = 0; at < items.length; at += TOGETHER)
-    results.push(...(await Promise.all(items.slice(at, at + TOGETHER).map(act))));
+    results.push(...(await Promise.all(items.slice(at, at + TOGETHER).map((item, index) => act(item, at + index)))));
   return results;
 }
 

@@ -12,6 +12,7 @@ const SHARE: Plan = { warmUp: { completions: 300, hangUps: 90 }, completions: 20
 
 /** The short form. `npm run trial -- crowd` has twenty-five times as many streams, and takes ten minutes. */
 const CROWD: CrowdPlan = {
+  sockets: 400,
   idle: 200,
   unread: 25,
   uploads: 4,

@@ -1,7 +1,7 @@
 /** The soak of one host: many calls that end, many clients that hang up, and the counts that both must leave at zero. */
 
 import { POLICIES, type Policy } from "./calls.ts";
-import { complete, hangUp, type HangUps, type HungUp, type Moment } from "./clients.ts";
+import { complete, type Connection, hangUp, type HangUps, type HungUp, type Moment, turn } from "./clients.ts";
 import { handlesIn, type Rest, type SoakHost, Subject } from "./subject.ts";
 
 export interface Plan {
@@ -101,6 +101,12 @@ export class Traffic {
     const units = await complete(this.#subject, first, first + calls);
     this.units += units;
     this.completions += calls;
+  }
+
+  /** Takes a turn over a WebSocket. */
+  async turn(connection: Connection): Promise<void> {
+    await turn(connection, this.#next(1));
+    this.completions++;
   }
 
   /** Returns the id of a call that will be cut short. */

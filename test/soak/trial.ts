@@ -14,6 +14,7 @@ const PLAN: Plan = {
 
 /** The crowd of a busy day. */
 const CROWD: Omit<CrowdPlan, "goesOn" | "seed"> = {
+  sockets: 10_000,
   idle: 5_000,
   unread: 500,
   uploads: 16,
@@ -50,7 +51,7 @@ export const soakTrial: Trial<SoakHost> = {
 
 export const crowdTrial: Trial<SoakHost, { readonly minutes: number; readonly seed: number }> = {
   name: "crowd",
-  does: "Holds 5,000 idle streams and 500 unread ones at a host, beside large uploads and mixed traffic.",
+  does: "Holds 10,000 quiet WebSockets, 5,000 idle streams and 500 unread ones at a host, beside large uploads and mixed traffic.",
   flags: { minutes: 10, seed: 1 },
   subjects: soakHosts,
   usual: ["node"],
@@ -60,12 +61,13 @@ export const crowdTrial: Trial<SoakHost, { readonly minutes: number; readonly se
     const goesOn = (rounds: number): boolean =>
       rounds < 2 || performance.now() - (begin ??= performance.now()) < minutes * 60_000;
     const crowded = await crowd(host, { ...CROWD, goesOn, seed });
-    const { rounds, uploads, cutUnread, before, after, standing } = crowded;
+    const { rounds, uploads, cutUnread, before, after, standing, socketBytes } = crowded;
     const row = {
       ...rowOf(host, crowded),
       rounds,
       uploads,
       dropped: cutUnread,
+      "KiB a socket": (socketBytes / 1024).toFixed(1),
       "buffers MiB": `${inMib(before.bufferBytes)} → ${inMib(after.bufferBytes)}`,
       "heap in crowd MiB": `${inMib(standing[0]?.heapBytes ?? 0)} → ${inMib(standing.at(-1)?.heapBytes ?? 0)}`,
     };
