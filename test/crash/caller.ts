@@ -1,9 +1,14 @@
 /** The process of a caller: a gateway on the shared store, before the shared upstream. It makes calls until it is killed. */
 
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import process from "node:process";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { openStore } from "../../src/admin/open-store.ts";
 import { borrowingQuotaStore, createGateway, type ModelBackend } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
+import { openSocket, type SocketClient } from "../drivers/socket.ts";
 import { Random } from "../trial/random.ts";
 import { type CallerOrder, KINDS } from "./upstream.ts";
 
@@ -35,6 +40,10 @@ const gateway = createGateway({
   limits: { leaseMs, usageNoteMs, storeTimeoutMs: 600_000 },
 });
 
+const server = createServer().on("upgrade", toUpgradeHandler(gateway));
+await once(server.listen(0, "127.0.0.1"), "listening");
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
 async function call(): Promise<void> {
   const kind = random.pick(KINDS);
   const request = new Request("http://gateway/v1/messages", {
@@ -57,9 +66,25 @@ async function call(): Promise<void> {
   for await (const _ of response.body ?? []) if (--chunks <= 0) break;
 }
 
-async function callForever(): Promise<never> {
-  for (;;) await call();
+/** Takes turns over one WebSocket until its client leaves one in the middle. */
+async function converse(): Promise<void> {
+  const client = await openSocket(url, { authorization: `Bearer ${random.pick(order.apiKeys as [string])}` });
+  for (let kind: (typeof KINDS)[number] = random.pick(KINDS); ; kind = random.pick(KINDS)) {
+    client.send({ type: "response.create", model: kind, max_output_tokens: 4_096, input: PROMPT, store: false });
+    if (kind === "left") return leave(client, random.int(5, 30));
+    const last = (await client.rest()).at(-1);
+    if (last?.type !== "response.completed") throw new Error(`A turn ended with ${JSON.stringify(last)}`);
+  }
+}
+
+async function leave(client: SocketClient, events: number): Promise<void> {
+  for (let left = events; left > 0; left--) if ((await client.next()).type === "response.completed") break;
+  await client[Symbol.asyncDispose]();
+}
+
+async function callForever(make: () => Promise<void>): Promise<never> {
+  for (;;) await make();
 }
 
 // A failed call ends the process, and the parent reports a process that ended by itself.
-await Promise.all(Array.from({ length: order.lanes }, callForever));
+await Promise.all(Array.from({ length: order.lanes }, (_none, lane) => callForever(lane % 2 === 0 ? call : converse)));
