@@ -126,6 +126,33 @@ it("in calls at once, such as streams", async () => {
   expect(await statusNow(stage, stage.ask("modest"))).toBe(200);
 });
 
+it("in WebSockets, and in the turns over them", async () => {
+  const stage = stageOf({ limits: { maxSockets: 40, maxCallsInFlight: 40 } });
+  const routes = stage.gateway.at("");
+  const said: Record<string, string[]> = { first: [], second: [], modest: [] };
+  const open = async (key: Key): Promise<number> => {
+    const headers = { authorization: `Bearer sk-${key}`, upgrade: "websocket" };
+    const accepted = await routes.connect(new Request("http://host/v1/responses", { headers }), {});
+    if (!accepted || !("message" in accepted)) return accepted?.status ?? 404;
+    accepted.open({ send: (message) => void said[key]?.push(message), close: () => {}, terminate: () => {} });
+    accepted.message(JSON.stringify({ type: "response.create", model: "m", input: "Hi", store: false }));
+    return 101;
+  };
+  for (const [key, most] of [
+    ["first", 20],
+    ["second", 10],
+  ] as const) {
+    const opening = Array.from({ length: 60 }, () => open(key));
+    await stage.clock.advance(0);
+    const statuses = await Promise.all(opening);
+    expect(statuses.filter((status) => status === 101)).toHaveLength(most);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(60 - most);
+  }
+  expect(await open("modest")).toBe(101);
+  await expect.poll(() => said["modest"]?.at(-1)).toContain("response.completed");
+  for (const key of ["first", "second"]) expect(said[key]?.join("")).not.toContain("response.completed");
+});
+
 it("in room for answers that are kept", async () => {
   const stage = stageOf({ replayStore: memoryReplayStore({ maxEntries: 40, clock: manualClock() }) });
   for (const key of ["first", "second"] as const)
