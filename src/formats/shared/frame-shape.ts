@@ -51,6 +51,8 @@ export class FrameShape {
   readonly #holes: readonly Hole[];
   /** The JSON in each hole of the frame that is being matched. */
   readonly #found: string[] = [];
+  /** All behind the text of the frame that was matched last. */
+  #rest = "";
   readonly #wire: JsonObject;
   /** The objects of the JSON that hold the values, by their holes. */
   readonly #holders: readonly JsonObject[];
@@ -118,8 +120,7 @@ export class FrameShape {
    */
   match(source: string, from: number, hasSameCounts = false): number {
     const [parts, holes, found] = [this.#parts, this.#holes, this.#found];
-    let at = from;
-    let text = "";
+    let [at, textStart, textEnd] = [from, 0, 0];
     for (let index = 0; index < holes.length; index++) {
       const part = parts[index] as string;
       const start = at + part.length;
@@ -129,17 +130,29 @@ export class FrameShape {
       form.lastIndex = start;
       if (!form.test(source)) return -1;
       at = form.lastIndex;
-      if (use === "ignored") continue;
-      const json = source.slice(start, at);
-      if (use === "text") text = json;
-      else if (hasSameCounts && json !== found[index]) return -1;
-      else found[index] = json;
+      if (use === "text") {
+        [textStart, textEnd] = [start, at];
+        // The same numbers often stand behind it.
+        if (this.#rest !== "" && source.slice(at, at + this.#rest.length) === this.#rest)
+          return this.#matched(source, from, textStart, textEnd, at + this.#rest.length);
+      } else if (use === "count") {
+        const json = source.slice(start, at);
+        if (json === found[index]) continue;
+        if (hasSameCounts) return -1;
+        found[index] = json;
+        this.#rest = "";
+      }
     }
     const last = parts[holes.length] as string;
     const end = at + last.length;
-    if (text === "" || end - from > this.#maxChars || source.slice(at, end) !== last) return -1;
-    this.text = text;
+    return source.slice(at, end) === last ? this.#matched(source, from, textStart, textEnd, end) : -1;
+  }
+
+  #matched(source: string, from: number, textStart: number, textEnd: number, end: number): number {
+    if (textStart === textEnd || end - from > this.#maxChars) return -1;
+    this.text = source.slice(textStart, textEnd);
     this.data = source.slice(from + this.#head.length, end - this.#tail.length);
+    this.#rest = source.slice(textEnd, end);
     return end;
   }
 
@@ -208,14 +221,15 @@ function valueAt(wire: JsonObject, path: readonly (string | number)[]): unknown 
  */
 export const MAX_JOINED_CHARS = 4_096;
 
-/** The texts of runs, by their lists of frames: a host's backend that changes frames makes another list. */
-const TEXTS: WeakMap<readonly NativeFrame[], string> = new WeakMap();
+/** Names the text of a run at its list of frames. A host's backend that changes frames makes another list, without the name. */
+const TEXT: unique symbol = Symbol("text");
 
-/** Notes the text of a run: of frames whose shapes were found, as they are written. Returns the frames. */
-export function runOf(frames: readonly NativeFrame[], text: string): readonly NativeFrame[] {
-  TEXTS.set(frames, text);
-  return frames;
+type Frames = readonly NativeFrame[] & { [TEXT]?: string };
+
+/** Notes the text of a run: of frames whose shapes were found, as they are written. */
+export function noteRun(frames: Frames, text: string): void {
+  frames[TEXT] = text;
 }
 
 /** Returns the text of a run of frames; undefined for any other frames. */
-export const textOfRun = (frames: readonly NativeFrame[]): string | undefined => TEXTS.get(frames);
+export const textOfRun = (frames: Frames): string | undefined => frames[TEXT];

@@ -10,7 +10,7 @@ import type { TelemetryNames } from "../../ports/observer.ts";
 import type { AnswerDecoder, FrameRun } from "../format.ts";
 import type { AddressRules, UpstreamFormat } from "../module.ts";
 import { frameOf } from "./answer.ts";
-import { FrameShape, runOf, type VariedFields } from "./frame-shape.ts";
+import { FrameShape, noteRun, type VariedFields } from "./frame-shape.ts";
 
 /** The names of all formats of OpenAI for observers. */
 export const OPENAI_TELEMETRY: TelemetryNames = { provider: "openai" };
@@ -169,6 +169,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
   run(source: string, from: number, most: number, isJoined: boolean): FrameRun<ChatEvent> | undefined {
     const [shape, repeated] = [this.#shape, this.#repeated];
     if (!shape || !repeated) return undefined;
+    const { event } = repeated.frame;
     const frames: NativeFrame[] = [];
     let [end, text, chars] = [from, "", 0];
     while (chars <= most) {
@@ -176,7 +177,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
       if (next < 0) break;
       end = next;
       chars += shape.data.length;
-      frames.push({ ...repeated.frame, data: shape.data });
+      frames.push(event === undefined ? { data: shape.data } : { event, data: shape.data });
       if (isJoined) text += shape.text;
       else this.read(shape.wireWith(shape.text));
     }
@@ -184,7 +185,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
     this.#idleShapes = 0;
     if (isJoined) {
       this.read(shape.wireWith(text));
-      runOf(frames, this.#isVerbatim ? source.slice(from, end) : frames.map(frameOf).join(""));
+      noteRun(frames, this.#isVerbatim ? source.slice(from, end) : frames.map(frameOf).join(""));
     }
     return { event: this.#native(frames, this.taken(), repeated.unsupported), end, chars };
   }

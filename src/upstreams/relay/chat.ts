@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
-import { MAX_JOINED_CHARS, runOf, textOfRun } from "../../formats/shared/frame-shape.ts";
+import { MAX_JOINED_CHARS, noteRun, textOfRun } from "../../formats/shared/frame-shape.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { ChatEvent, NativeEvent, NativeFrame } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
@@ -195,7 +195,7 @@ function joinedGroup(group: readonly [FramedEvent, ...FramedEvent[]]): ChatEvent
     const run = textOfRun(event.frames);
     text = run === undefined || text === undefined ? undefined : text + run;
   }
-  if (text !== undefined) runOf(frames, text);
+  if (text !== undefined) noteRun(frames, text);
   const unsupported = (): readonly string[] => group.flatMap((event) => event.unsupported?.() ?? []);
   return { type: "native", format: group[0].format, frames, events, unsupported };
 }
