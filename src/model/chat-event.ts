@@ -177,6 +177,19 @@ export interface NativeFrame {
   readonly data: string;
 }
 
+/** Names the text of a run at its list of frames. A host's backend that changes frames makes another list, without the name. */
+const TEXT: unique symbol = Symbol("text");
+
+type Frames = readonly NativeFrame[] & { [TEXT]?: string };
+
+/** Notes the text in which a run of frames is written: frames of a stream in which nothing but a text goes on. */
+export function noteRun(frames: Frames, text: string): void {
+  frames[TEXT] = text;
+}
+
+/** Returns the text of a run of frames; undefined for any other frames. */
+export const textOfRun = (frames: Frames): string | undefined => frames[TEXT];
+
 /**
  * A piece of an answer in its provider's own format, together with neutral events of the same content. An encoder of the same format passes
  * `frames` on unchanged, or the `body` of a complete answer. An encoder of another format encodes `events`. Only `events` are counted.

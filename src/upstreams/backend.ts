@@ -3,7 +3,7 @@
  * model.
  */
 
-import type { ChatEvent } from "../model/chat-event.ts";
+import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
 import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
@@ -56,6 +56,8 @@ type NamingEvent = Extract<ChatEvent, { readonly type: "start" | "native" }>;
 
 function renamedEvent(event: NamingEvent, model: string): NamingEvent {
   if (event.type === "start") return event.model === undefined ? event : { ...event, model };
+  const text = event.frames && textOfRun(event.frames);
+  if (text !== undefined && !NAMING.test(text)) return event;
   const events = event.events.map((known) => (known.type === "start" && known.model ? { ...known, model } : known));
   if (event.frames === undefined) return { ...event, events, body: renamedJson(event.body, model) };
   const frames = event.frames.map((frame) => ({ ...frame, data: renamedJson(frame.data, model) }));
@@ -64,10 +66,11 @@ function renamedEvent(event: NamingEvent, model: string): NamingEvent {
 
 /** The fields that name the model. They are at the top of a chunk or a body, and in the message that begins a stream. */
 const NAMES = ["model", "modelVersion", "model_version"] as const;
+const NAMING = /"model(?:_?[vV]ersion)?"\s*:/;
 
 /** Serialises only JSON that names a model again. In all other JSON, numbers and spaces stay as the upstream wrote them. */
 function renamedJson(json: string, model: string): string {
-  if (!/"model(?:_?[vV]ersion)?"\s*:/.test(json)) return json;
+  if (!NAMING.test(json)) return json;
   let value: unknown;
   try {
     value = parseJson(json);

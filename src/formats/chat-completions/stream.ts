@@ -56,7 +56,12 @@ export class CompletionStream extends StreamedAnswer {
   }
 
   protected passRun(text: string, frames: readonly NativeFrame[]): string {
-    return this.#showsUsage || !text.includes('"usage"') ? text : this.pass(frames, false);
+    if (this.#showsUsage || !text.includes('"usage"')) return text;
+    // Frames of one shape mostly end alike. Blank lines stand only behind frames.
+    const end = NO_USAGE.exec(frames[0]?.data ?? "")?.[0];
+    if (end === undefined || !frames.every(({ data }) => data.endsWith(end))) return this.pass(frames, false);
+    const written = `${end.replace(NO_USAGE, "$1}")}\n\n`;
+    return text.replaceAll(`${end}\n\n`, () => written);
   }
 
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {

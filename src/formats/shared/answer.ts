@@ -2,11 +2,10 @@
 
 import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
-import type { AnswerEvent, NativeAnswerEvent, NativeFrame } from "../../model/chat-event.ts";
+import { type AnswerEvent, type NativeAnswerEvent, type NativeFrame, textOfRun } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
-import { textOfRun } from "./frame-shape.ts";
 
 /**
  * Returns the id of an answer for its caller. Keeps the backend's id, unless it comes from an upstream of another format: ids of

@@ -3,7 +3,6 @@
  * its bytes and is not parsed: all but its text stands in the earlier frame, which was parsed and checked.
  */
 
-import type { NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 
 type Path = readonly [...(string | number)[], string];
@@ -220,16 +219,3 @@ function valueAt(wire: JsonObject, path: readonly (string | number)[]): unknown 
  * between two events.
  */
 export const MAX_JOINED_CHARS = 4_096;
-
-/** Names the text of a run at its list of frames. A host's backend that changes frames makes another list, without the name. */
-const TEXT: unique symbol = Symbol("text");
-
-type Frames = readonly NativeFrame[] & { [TEXT]?: string };
-
-/** Notes the text of a run: of frames whose shapes were found, as they are written. */
-export function noteRun(frames: Frames, text: string): void {
-  frames[TEXT] = text;
-}
-
-/** Returns the text of a run of frames; undefined for any other frames. */
-export const textOfRun = (frames: Frames): string | undefined => frames[TEXT];

@@ -3,14 +3,14 @@
 import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent, NativeEvent, NativeFrame } from "../../model/chat-event.ts";
+import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun } from "../../model/chat-event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import type { AnswerDecoder, FrameRun } from "../format.ts";
 import type { AddressRules, UpstreamFormat } from "../module.ts";
 import { frameOf } from "./answer.ts";
-import { FrameShape, noteRun, type VariedFields } from "./frame-shape.ts";
+import { FrameShape, type VariedFields } from "./frame-shape.ts";
 
 /** The names of all formats of OpenAI for observers. */
 export const OPENAI_TELEMETRY: TelemetryNames = { provider: "openai" };
