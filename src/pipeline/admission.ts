@@ -298,7 +298,7 @@ export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   call.assertLive();
   // A key that was deleted meanwhile is refused when quota is reserved.
   if (!balance) return;
-  exhausted.note(key.id, balance.available);
+  exhausted.noteBalance(key.id, balance.available);
   if (balance.available <= 0) throw refusalOf(key, balance, 1);
 }
 

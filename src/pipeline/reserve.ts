@@ -207,7 +207,7 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
     late.refused ? undefined : new Hold(call, key.id, late.granted).settle(),
   );
   if (reservation?.refused) {
-    call.services.exhausted.note(key.id, reservation.available);
+    call.services.exhausted.noteBalance(key.id, reservation.available);
     throw refusalOf(key, reservation, atLeast);
   }
   const granted = reservation?.granted;

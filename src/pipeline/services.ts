@@ -116,7 +116,7 @@ export class ExhaustedKeys {
   }
 
   /** Notes the balance that the store has told. */
-  note(keyId: string, available: number): void {
+  noteBalance(keyId: string, available: number): void {
     this.#until.delete(keyId);
     if (available > 0) return;
     const now = this.#clock.now();
