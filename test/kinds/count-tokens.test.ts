@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countOfNothing, countPiece, countTokensByScript } from "../../src/kinds/count-tokens.ts";
+import { countOfNothing, countPiece, countTokensByScript, sampledTokens } from "../../src/kinds/count-tokens.ts";
 import { texts, tokensOf } from "./texts.ts";
 
 describe("the count by script", () => {
@@ -54,4 +54,68 @@ describe("the count by script", () => {
       expect(ratio).toBeLessThan(8);
     },
   );
+});
+
+const blockOf = (parts: readonly { readonly unit: string; readonly chars: number }[]): string =>
+  parts.map(({ unit, chars }) => unit.repeat(Math.ceil(chars / unit.length))).join("");
+
+describe("the count of a sample", () => {
+  const units = [
+    "a",
+    "9",
+    " ",
+    "\n",
+    "-",
+    "=",
+    "猫",
+    "ሰ",
+    "\u{1F600}",
+    "word of ",
+    "  if (a) return;\n",
+    "這是一個",
+    "Wort für ",
+  ];
+  /** The blocks of a text, which come again and again. */
+  const blocks = fc.array(fc.record({ unit: fc.constantFrom(...units), chars: fc.integer({ min: 1, max: 3_000 }) }), {
+    minLength: 1,
+    maxLength: 6,
+  });
+  it("is near the whole count, however a caller mixes cheap and expensive text, in one text or in many", () => {
+    fc.assert(
+      fc.property(
+        blocks,
+        fc.integer({ min: 20_000, max: 200_000 }),
+        fc.integer({ min: 1, max: 5_000 }),
+        (parts, chars, cut) => {
+          const block = blockOf(parts);
+          const text = block.repeat(Math.ceil(chars / block.length));
+          const texts = Array.from({ length: Math.ceil(text.length / cut) }, (_, index) =>
+            text.slice(index * cut, (index + 1) * cut),
+          );
+          for (const pieces of [[text], texts]) {
+            const all = pieces.reduce((sum, piece) => sum + countTokensByScript(piece), 0);
+            const ratio = sampledTokens(pieces) / all;
+            expect(ratio).toBeGreaterThan(0.75);
+            expect(ratio).toBeLessThan(1.25);
+          }
+        },
+      ),
+    );
+  });
+
+  it("is the whole count of short texts, and of a text whose few expensive places a sample could miss", () => {
+    const short = texts.map(([, textOf]) => textOf().slice(0, 200));
+    expect(sampledTokens(short)).toBe(short.reduce((sum, text) => sum + countTokensByScript(text), 0));
+    const sparse = (" ".repeat(2_000) + "ሰ".repeat(20)).repeat(30);
+    expect(sampledTokens([sparse])).toBe(countTokensByScript(sparse));
+    expect(sampledTokens(["", ""])).toBe(0);
+  });
+
+  it("is taken at other places each time", () => {
+    const text = blockOf([
+      { unit: "word of ", chars: 300 },
+      { unit: "猫", chars: 90 },
+    ]).repeat(200);
+    expect(new Set(Array.from({ length: 5 }, () => sampledTokens([text]))).size).toBe(5);
+  });
 });

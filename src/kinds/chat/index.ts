@@ -8,7 +8,7 @@ import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../
 import type { HookToolCall } from "../../ports/hook.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
-import { estimateInputTokens } from "./input-tokens.ts";
+import { countInputTokens, estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
 import { affordable, chatAmounts, tokenPrice } from "./price.ts";
 import { limitBeside } from "./reasoning.ts";
@@ -37,7 +37,7 @@ export const chat: ChatKind = {
 
   input: {
     byBackend: (backend, request, context) => backend.countInputTokens?.(request, context),
-    estimate: (request, countTokens) => estimateInputTokens(request, countTokens, request.mediaResolution),
+    estimate: countInputTokens,
   },
 
   isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,

@@ -7,7 +7,13 @@ import { Base64File } from "../../media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../../media/extent.ts";
 import type { ImageSize } from "../../media/picture.ts";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, MediaSource, Part } from "../../model/chat-request.ts";
-import { assertTokens, type CountTokens, encryptedTokens } from "../count-tokens.ts";
+import {
+  assertTokens,
+  type CountTokens,
+  countTokensByScript,
+  encryptedTokens,
+  sampledTokens,
+} from "../count-tokens.ts";
 
 /** The tokens of a picture for each resolution that a caller of generate-content can choose (spec 8, MediaResolution). */
 const RESOLUTION_TOKENS = { low: 64, medium: 256, high: 256 };
@@ -22,17 +28,36 @@ interface Estimate {
 }
 
 /**
- * Estimates the tokens of a request's whole input, at least 1.
- *
- * @param resolution Set for an answer that tells the count: each picture then has the tokens that the caller's format counts at this
- * resolution. Undefined for a hold: each picture then has the largest count of all vendors.
+ * Counts the tokens of a request's whole input for a caller who asks for the count, at least 1. Each picture has the tokens that the caller's
+ * format counts at the resolution that the request names.
  */
-export function estimateInputTokens(
-  request: ChatRequest,
-  countTokens: CountTokens,
-  resolution?: ChatRequest["mediaResolution"],
-): number {
-  const estimate: Estimate = { countTokens, pictureTokens: resolution && RESOLUTION_TOKENS[resolution], files: 0 };
+export function countInputTokens(request: ChatRequest, countTokens: CountTokens): number {
+  const { mediaResolution: resolution } = request;
+  return whole(
+    inputTokens(request, { countTokens, pictureTokens: resolution && RESOLUTION_TOKENS[resolution], files: 0 }),
+  );
+}
+
+/**
+ * Estimates the tokens of a request's whole input for a hold, at least 1. Each picture has the largest count of all vendors. Only a sample of a
+ * long input is counted, unless the host has a count of its own.
+ */
+export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
+  if (countTokens !== countTokensByScript)
+    return whole(inputTokens(request, { countTokens, pictureTokens: undefined, files: 0 }));
+  const texts: string[] = [];
+  const collect = (text: string): number => {
+    texts.push(text);
+    return 0;
+  };
+  const others = inputTokens(request, { countTokens: collect, pictureTokens: undefined, files: 0 });
+  return whole(others + sampledTokens(texts));
+}
+
+const whole = (tokens: number): number => Math.max(1, Math.ceil(assertTokens(tokens)));
+
+function inputTokens(request: ChatRequest, estimate: Estimate): number {
+  const { countTokens } = estimate;
   let tokens = 0;
   for (const part of request.system) tokens += countTokens(part.text);
   for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, estimate);
@@ -42,7 +67,7 @@ export function estimateInputTokens(
       tokens +=
         countTokens(tool.name) + countTokens(tool.description ?? "") + countTokens(JSON.stringify(tool.inputSchema));
   if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat));
-  return Math.max(1, Math.ceil(assertTokens(tokens)));
+  return tokens;
 }
 
 /** Estimates the tokens of parts without their request. */

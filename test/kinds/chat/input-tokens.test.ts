@@ -8,7 +8,7 @@ import {
   type ModelBackend,
   type Part,
 } from "../../../src/index.ts";
-import { estimateInputTokens } from "../../../src/kinds/chat/input-tokens.ts";
+import { countInputTokens, estimateInputTokens } from "../../../src/kinds/chat/input-tokens.ts";
 import { aiff, mp3, mp4, pdf, wav } from "../../media/files.ts";
 import { INPUT, opened, WORD } from "../../pipeline/bench.ts";
 
@@ -44,6 +44,31 @@ function picture(width: number, height: number): Part {
   header.writeUInt32BE(height, 20);
   return media("image", "image/png", header);
 }
+
+describe("a long text", () => {
+  const text = `${"word of ".repeat(30)}${"猫".repeat(90)}`.repeat(200);
+  const request: ChatRequest = {
+    model: "m",
+    messages: [{ role: "user", parts: [{ type: "text", text }] }],
+    system: [],
+    tools: [],
+    maxOutputTokens: 10,
+    stopSequences: [],
+    stream: false,
+  };
+  const whole = Math.ceil(countTokensByScript(text));
+
+  it("is sampled for a hold, and counted whole for a caller who asks for the count", () => {
+    const holds = Array.from({ length: 5 }, () => estimateInputTokens(request, countTokensByScript));
+    expect(new Set(holds).size).toBeGreaterThan(1);
+    for (const tokens of holds) expect(Math.abs(tokens / whole - 1)).toBeLessThan(0.2);
+    expect(countInputTokens(request, countTokensByScript)).toBe(whole);
+  });
+
+  it("comes whole to a count of the host's own", () => {
+    expect(estimateInputTokens(request, ({ length }) => length)).toBe(text.length);
+  });
+});
 
 describe("a picture", () => {
   it.each<[width: number, height: number, atLeast: Readonly<Record<string, number>>, tokens: number]>([
