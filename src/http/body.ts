@@ -1,7 +1,8 @@
 /** Reads a JSON request body within its limits, and names the problem of a body that cannot be read. */
 
 import { GatewayError } from "../errors.ts";
-import { type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
+import { keepText } from "../model/json-text.ts";
+import { isJsonObject, type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 
@@ -217,7 +218,7 @@ const stalled = (stallMs: number): GatewayError =>
   new GatewayError("deadline_exceeded", `Nothing of the request body came for ${Math.ceil(stallMs / 1000)} seconds.`);
 
 /** A body up to this size is read at once, in bytes: booking it is cheap beside reading it. */
-const SMALL_BYTES = 64 * 1024;
+const SMALL_BYTES = 256 * 1024;
 
 /**
  * Reads the whole body. Throws `body_too_large` (before reading, when the length is declared), `unsupported_media_type` for a compressed
@@ -334,11 +335,19 @@ export function parseJsonText(text: string, budget: JsonBudget): unknown {
   }
 }
 
-/** Returns the parsed body, or the form, once: drops the text, so that a call does not hold both. Throws as `parseJsonText` does. */
+/**
+ * Returns the parsed body, or the form, once. Keeps the text of an object for an upstream that gets the object again, until `forgetText`.
+ * Throws as `parseJsonText` does.
+ */
 export function parseBody(body: { content?: unknown }, budget: JsonBudget): unknown {
   const { content } = body;
   body.content = undefined;
-  return typeof content === "string" ? parseJsonText(content, budget) : content;
+  if (typeof content !== "string") return content;
+  budget.marks = [];
+  const parsed = parseJsonText(content, budget);
+  if (isJsonObject(parsed)) keepText(parsed, content, budget);
+  budget.marks = undefined;
+  return parsed;
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;

@@ -68,6 +68,7 @@ export type WireObject = Readonly<Record<string, unknown>>;
 export interface NativeRequest {
   /** The name of the format, such as `messages`. */
   readonly format: string;
+  /** Not to be changed in place: a relay may send the caller's text of each member that is still the same value. */
   readonly body: WireObject;
   /** The version of the format that the caller named. */
   readonly version?: string;

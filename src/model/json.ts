@@ -72,6 +72,13 @@ export class JsonBudget {
   chars = 0;
   /** True for a large message. Let the event loop serve other work before each further walk over it. */
   isLarge = false;
+  /** The members of the objects counted so far. */
+  names = 0;
+  /**
+   * Set to an empty list before a text is parsed whose outermost object is wanted in pieces. Gets the places of this object's beginning, of the
+   * colon and the end of each member, in order: a comma ends a member, or the object's own end.
+   */
+  marks: number[] | undefined = undefined;
   /** Books memory for values before they are parsed; throws when there is no room. */
   booking: { take(bytes: number): void } | undefined = undefined;
 
@@ -155,7 +162,8 @@ function countValues(text: string, budget: JsonBudget): void {
   members[0] = 0;
   let depth = 0;
   let values = budget.values + 1;
-  let { items } = budget;
+  let { items, names } = budget;
+  const { marks } = budget;
   if (values > maxJsonValues) throw tooMany(limits);
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -172,16 +180,21 @@ function countValues(text: string, budget: JsonBudget): void {
       case OBJECT:
         if (++depth > maxJsonDepth) throw tooDeep(limits);
         members[depth] = 0;
+        if (depth === 1) marks?.push(at);
         break;
       case COLON:
+        names++;
+        if (depth === 1) marks?.push(at);
         if (++(members[depth] as number) > maxJsonKeys) throw tooManyKeys(limits);
         continue;
       case ARRAY_END:
       case OBJECT_END:
+        if (depth === 1) marks?.push(at);
         // A text with more ends than beginnings is not JSON.
         if (depth > 0) depth--;
         continue;
       case COMMA:
+        if (depth === 1) marks?.push(at);
         if (members[depth] === IS_ARRAY && ++items > maxJsonItems) throw tooManyItems(limits);
         break;
       default:
@@ -195,6 +208,7 @@ function countValues(text: string, budget: JsonBudget): void {
   }
   budget.values = values;
   budget.items = items;
+  budget.names = names;
 }
 
 /** Returns the index of the quote that ends a string: the first one from `end` on with an even number of backslashes before it. */

@@ -14,6 +14,7 @@ import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
+import { forgetText } from "../model/json-text.ts";
 import { LATE, nextIteration, within } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {
@@ -226,7 +227,12 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const askedAt = call.clock.now();
   const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const run = (): Promise<MeteredEvents<unknown, unknown>> => runBackend(call, hold, request, generation, ask, quietMs);
+  const run = async (): Promise<MeteredEvents<unknown, unknown>> => {
+    const events = await runBackend(call, hold, request, generation, ask, quietMs);
+    // The upstream has the request now. Its answer may last, and the request may be megabytes long.
+    if (decoded.native) forgetText(decoded.native.body);
+    return events;
+  };
   const answered = {
     request: asked === decoded ? request : asCalled(request, decoded),
     requestId: call.id,

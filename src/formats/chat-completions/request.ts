@@ -14,7 +14,7 @@ import type {
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, outputLimit, reasoningModel, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
@@ -312,7 +312,7 @@ export function overlaidRequest(
   const overlaid = {
     ...body,
     model,
-    ...(Array.isArray(messages) && { messages: messages.map((message: unknown) => cleaner.clean(message)) }),
+    ...(Array.isArray(messages) && { messages: mapped(messages, (message: unknown) => cleaner.clean(message)) }),
     ...Object.fromEntries(limits),
     // The gateway needs the token counts even if the caller did not ask for them.
     ...(stream && { stream: true, stream_options: { ...streamOptions, include_usage: true } }),

@@ -18,7 +18,7 @@ import type {
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, isSame, listConversions } from "../shared/conversions.ts";
 import {
   type EffortLevel,
   mayReason,
@@ -326,6 +326,10 @@ const STORED: ReadonlySet<JsonValue | undefined> = new Set([
 
 const CALLS: ReadonlySet<JsonValue | undefined> = new Set(["function_call", "custom_tool_call"]);
 
+function withoutId({ id: _id, ...item }: JsonObject): JsonObject {
+  return item;
+}
+
 /** Writes the input items as the upstream accepts them. */
 class Cleaner {
   readonly #fields: ConvertedFields;
@@ -338,7 +342,7 @@ class Cleaner {
     this.#remembered = remembered;
   }
 
-  clean(input: readonly JsonObject[]): JsonObject[] {
+  clean(input: JsonObject[]): JsonObject[] {
     const items: JsonObject[] = [];
     /** True when reasoning stands in the turn of the assistant so far. */
     let hasReasoning = false;
@@ -357,10 +361,9 @@ class Cleaner {
         throw new GatewayError("not_found", "The picture is not in this service's store. Send the picture itself.", {
           path: ["input", index, "id"],
         });
-      const { id: _id, ...unnamed } = item;
-      items.push("id" in item && STORED.has(type) ? unnamed : item);
+      items.push("id" in item && STORED.has(type) ? withoutId(item) : item);
     }
-    return items;
+    return isSame(items, input) ? input : items;
   }
 
   /** Returns reasoning as its maker wrote it, or as text; undefined for reasoning that the upstream cannot read. */

@@ -473,3 +473,13 @@ function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format
       else if (event.type !== "provider" || event.format !== format) fields.push(`answer.${event.type}`);
   }
 }
+
+/** Tells whether two lists have the same elements. */
+export const isSame = (list: readonly unknown[], other: readonly unknown[]): boolean =>
+  list.length === other.length && list.every((element, index) => element === other[index]);
+
+/** Maps a list. Returns the list itself if no element changes, so that it need not be written again. */
+export function mapped(list: readonly unknown[], map: (element: unknown) => unknown): readonly unknown[] {
+  const changed = list.map(map);
+  return isSame(changed, list) ? list : changed;
+}

@@ -7,8 +7,9 @@ import { withLostResults } from "../../formats/shared/conversions.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
-import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
+import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { writeJson } from "../../model/json-text.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
@@ -58,7 +59,7 @@ async function relayedChat(
     callerModel: request.model,
     path,
     headers,
-    body: JSON.stringify(body),
+    body: writeJson(body, ownBody(request, codec)),
     turn: upstream.takesSockets ? { keyId: call.key.id, model, body, stream: request.stream } : undefined,
     stream: request.stream,
     codec,
@@ -97,6 +98,10 @@ function permitted({ versions = "pass", betas = "pass" }: UpstreamOptions, reque
 
 /** Tells whether the caller's request is converted. A caller of the upstream's own format is sent every part, and answers for it. */
 const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean => native?.format !== format;
+
+/** Returns the caller's own body if its upstream gets it, with the gateway's changes. */
+const ownBody = (request: ChatRequest, codec: ChatCodec): WireObject | undefined =>
+  isConverted(request, codec) ? undefined : request.native?.body;
 
 /**
  * Adds signatures and reasoning of earlier answers that the client has not sent back. For a body in the upstream's own format, the codec
@@ -213,7 +218,8 @@ async function countTokens(
   const exchange = new Exchange(upstream.clock, call.signal);
   try {
     const { body, path, headers } = codec.count.encode(request);
-    const response = await upstream.send({ path, headers, body: JSON.stringify(body), stream: false }, exchange);
+    const sent = writeJson(body, ownBody(request, codec));
+    const response = await upstream.send({ path, headers, body: sent, stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
       const error = await refusalOf(response, upstream, { codec, path }, failures, exchange);
       // An unknown model gets the same status, but its body is an error in the upstream's format, which decodes to another code.

@@ -1,0 +1,108 @@
+/**
+ * The texts of parsed objects. A changed copy of an object is written from the text of the object: what has not changed keeps its text, and is
+ * not written again.
+ */
+
+import { type JsonBudget, type JsonObject, utf8Length } from "./json.ts";
+
+interface KeptText {
+  readonly text: string;
+  /** The places in the text, as `JsonBudget.marks` has them. */
+  readonly marks: readonly number[];
+  /** The members of all objects in the text. */
+  readonly names: number;
+  /** True when a parser can read nothing else in the text than the parsed values. Undefined until somebody asks. */
+  isPlain: boolean | undefined;
+}
+
+const TEXTS = new WeakMap<object, KeptText>();
+
+/** The most members of an object whose text is kept. */
+const MOST_MEMBERS = 256;
+
+/**
+ * Keeps the text of an object until `forgetText`, and books its memory. Does nothing when there is no room for the text.
+ *
+ * @param budget The budget under which the text was parsed, with its marks.
+ */
+export function keepText(object: object, text: string, budget: JsonBudget): void {
+  const { marks, names } = budget;
+  // In UTF-8, half of a character would become another one.
+  if (!marks || marks.length < 3 || marks.length > 1 + 2 * MOST_MEMBERS || !text.isWellFormed()) return;
+  try {
+    // V8 takes two bytes for each character of a text with a character beyond Latin-1.
+    budget.booking?.take(utf8Length(text) === text.length ? text.length : 2 * text.length);
+  } catch {
+    return;
+  }
+  TEXTS.set(object, { text, marks, names, isPlain: undefined });
+}
+
+/** Lets go of the text of an object. */
+export const forgetText = (object: object): boolean => TEXTS.delete(object);
+
+/**
+ * Writes an object as JSON.
+ *
+ * @param from The object that it was made from by changing, adding or removing members. Its other members must be the same values, and nothing
+ * inside them may have changed since the text was parsed.
+ */
+export function writeJson(object: JsonObject, from?: object): string {
+  const kept = from && TEXTS.get(from);
+  return (kept && spliced(object, from as JsonObject, kept)) ?? JSON.stringify(object);
+}
+
+/** Returns undefined for a text in which another parser could read other values. */
+function spliced(object: JsonObject, from: JsonObject, kept: KeptText): string | undefined {
+  const { text, marks, names } = kept;
+  if (!(kept.isPlain ??= isPlain(from, names))) return undefined;
+  const members: string[] = [];
+  for (let at = 0; at + 2 < marks.length; at += 2) {
+    const [begin = 0, colon = 0, end = 0] = marks.slice(at, at + 3);
+    const quoted = text.slice(begin + 1, colon).trim();
+    if (quoted.includes("\\")) return undefined;
+    const name = quoted.slice(1, -1);
+    if (!Object.hasOwn(object, name)) continue;
+    if (object[name] === from[name]) members.push(text.slice(begin + 1, end));
+    else addMember(members, quoted, object[name]);
+  }
+  for (const name of Object.keys(object))
+    if (!Object.hasOwn(from, name)) addMember(members, JSON.stringify(name), object[name]);
+  return `{${members.join(",")}}`;
+}
+
+function addMember(members: string[], quoted: string, value: unknown): void {
+  const json: string | undefined = JSON.stringify(value);
+  if (json !== undefined) members.push(`${quoted}:${json}`);
+}
+
+/**
+ * Tells whether a text has no names twice in one object, of which another parser might read the first, and no number beyond the doubles, which
+ * another parser might refuse.
+ *
+ * @param names The members in the text. A name that came twice is one member of the value.
+ */
+function isPlain(value: JsonObject, names: number): boolean {
+  let left = names;
+  const open: object[] = [value];
+  for (let container = open.pop(); container; container = open.pop()) {
+    if (Array.isArray(container)) {
+      for (const inner of container as readonly unknown[]) if (!take(inner, open)) return false;
+      continue;
+    }
+    for (const name in container) {
+      left--;
+      if (!take((container as Readonly<Record<string, unknown>>)[name], open)) return false;
+    }
+  }
+  return left === 0;
+}
+
+/** Adds an object or array to those that are open. Returns false for a number beyond the doubles. */
+function take(value: unknown, open: object[]): boolean {
+  if (typeof value === "object") {
+    if (value !== null) open.push(value);
+    return true;
+  }
+  return typeof value !== "number" || Number.isFinite(value);
+}
