@@ -355,6 +355,8 @@ export interface ChatCodec {
   answerDecoder(limits?: JsonLimits, model?: string): AnswerDecoder;
   /** Counts the tokens of a request; undefined for a format that cannot count. */
   readonly count?: CountCodec;
+  /** Asks an upstream to compact a conversation; undefined for a format without compactions. */
+  readonly compact?: CompactCodec;
   /**
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
@@ -390,6 +392,14 @@ interface CountCodec {
   encode(request: ChatRequest): Omit<EncodedRequest, "conversions">;
   /** Returns the count in an answer, unchecked. */
   decode(answer: JsonObject): unknown;
+}
+
+/** Has an upstream compact a conversation by itself. */
+interface CompactCodec {
+  /** The name of the format that `native` requests to compact have. */
+  readonly format: string;
+  encode(request: ChatRequest): EncodedRequest;
+  decoder(limits?: JsonLimits): Pick<AnswerDecoder, "answer" | "lost">;
 }
 
 export interface EncodedRequest {

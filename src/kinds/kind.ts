@@ -58,6 +58,8 @@ export interface KindCall {
   baseUrl(): string;
   /** Returns the upstreams that may answer for a model, for the price before the call; none where they do not change the price. */
   upstreamsOf(model: string): readonly UpstreamModel[];
+  /** Tells whether the backend compacts the conversations of a model itself. */
+  compactsItself(model: string): boolean;
   /** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
   answeringUpstream(): UpstreamModel | undefined;
   /** Reports an impossible count of the backend. The answer goes on. */
@@ -89,6 +91,8 @@ export interface Cost extends Amounts {
   readonly inputTokens: number;
   /** The most tokens that the answer may have; 0 for a kind that is not limited in tokens. */
   readonly maxOutputTokens: number;
+  /** The parts of the cost of a request that is answered in two steps: of a first request, and of the request itself. */
+  readonly steps?: { readonly first: DecodedRequest; readonly firstCost: Cost; readonly lastCost: Cost };
 }
 
 /** Facts about a request that are known before its cost. */
@@ -114,6 +118,12 @@ export interface CountedKind<Request> extends Pick<KindModule, "name" | "counts"
 /** The generation of one answer: its meter, and the steps around it. */
 export interface Generation<Event, Answered> {
   readonly meter: Meter<Event, Answered>;
+  /**
+   * Asks the backend in several steps, and returns the events of the answer. Default: the backend is asked once.
+   *
+   * @param ask Asks the backend. The events end with the call.
+   */
+  ask?(ask: (request: DecodedRequest) => AsyncIterable<Event>): AsyncIterable<Event>;
   /** Changes the backend's events before they are counted. Default: no change. */
   shape?(events: AsyncIterable<Event>): AsyncIterable<Event>;
   /** Receives each event of the answer. Missing when neither the host nor an observer wants the record of the call. */

@@ -81,8 +81,24 @@ export interface NativeRequest {
    * calls it before it asks a backend that does not set `takesUnknown`.
    */
   readonly assertKnown?: (() => void) | undefined;
+  /** Set when the caller wants a long conversation compacted before it is answered. */
+  readonly compaction?: ConversationCompaction;
   /** What earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
   readonly remembered?: ReadonlyMap<string, RememberedTurn>;
+}
+
+/** How a summary takes the place of a long conversation. The gateway does this for backends that do not do it themselves. */
+export interface ConversationCompaction {
+  /** The input tokens above which the conversation is compacted. Default: four fifths of the listed window of the model. */
+  readonly threshold: number | undefined;
+  /** Returns the request for the summary; undefined when nothing stands before the newest turn. */
+  summaryOf(request: ChatRequest): ChatRequest | undefined;
+  /** Returns the request with the summary in place of the turns before the newest. */
+  replaced(request: ChatRequest, summary: string): ChatRequest;
+  /** Returns the item that the caller sends back in place of everything before it. */
+  itemOf(request: ChatRequest, summary: string): Promise<ProviderPart>;
+  /** Returns the request without the wish for a compaction. */
+  without(request: ChatRequest): ChatRequest;
 }
 
 /** The signature of a tool call, and the reasoning before it. */

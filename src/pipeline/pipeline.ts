@@ -225,7 +225,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const { hooked } = call.found;
   const generation = hooked ? { ...generated, onEvent: hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
-  const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
+  const ask = (one: DecodedRequest): AsyncIterable<unknown> | undefined => kind.ask(backend, one, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
   const run = async (): Promise<MeteredEvents<unknown, unknown>> => {
     const events = await runBackend(call, hold, request, generation, ask, quietMs);

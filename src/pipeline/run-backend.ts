@@ -11,6 +11,7 @@ import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import {
   type CallContext,
+  compactsItself,
   type ModelBackend,
   takesUnknown,
   type UnreadEvents,
@@ -69,6 +70,10 @@ export class CallOfKind implements KindCall {
     if (!backend.upstreamsOf || !this.#kind.isPricedByUpstream(this.prices)) return [];
     // A backend that fails here fails again, and is told, when it must answer.
     return quietly(() => backend.upstreamsOf?.(model, name).slice(0, MAX_UPSTREAMS)) ?? [];
+  }
+
+  compactsItself(model: string): boolean {
+    return compactsItself(this.#call.services.backend, model);
   }
 
   answeringUpstream(): UpstreamModel | undefined {
@@ -179,7 +184,7 @@ export async function runBackend<Event, Answered>(
   hold: Hold,
   request: DecodedRequest,
   generation: Generation<Event, Answered>,
-  ask: () => AsyncIterable<Event> | undefined,
+  ask: (request: DecodedRequest) => AsyncIterable<Event> | undefined,
   quietMs: number | undefined,
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
@@ -189,13 +194,14 @@ export async function runBackend<Event, Answered>(
     assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
-    let told!: BackendEvents<Event>;
+    let told: BackendEvents<Event> | undefined;
     const events = (): AsyncIterable<Event> => {
-      told = new BackendEvents(call, eventsOf(ask()));
-      return generation.shape?.(told) ?? told;
+      const asked = (one: DecodedRequest): BackendEvents<Event> => (told = new BackendEvents(call, eventsOf(ask(one))));
+      const answer = generation.ask?.(asked) ?? asked(request);
+      return generation.shape?.(answer) ?? answer;
     };
     const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
-    const metered = new MeteredEvents(call, hold, generation, source, told);
+    const metered = new MeteredEvents(call, hold, generation, source, () => told);
     // Stop the backend when the call ends first.
     call.defer(() => metered.abandon());
     await metered.begin(quietMs);
@@ -317,7 +323,7 @@ export class MeteredEvents<Event, Answered> {
   readonly #generation: Generation<Event, Answered>;
   readonly #meter: Meter<Event, Answered>;
   readonly #source: AsyncIterator<Event>;
-  readonly #backend: BackendEvents<Event>;
+  readonly #backend: () => BackendEvents<Event> | undefined;
   /** The next step, when it was requested already. */
   #pending: Promise<IteratorResult<Event, unknown>> | undefined = undefined;
   /** The start and the first event, until they are handed on. */
@@ -328,14 +334,14 @@ export class MeteredEvents<Event, Answered> {
 
   /**
    * @param source The backend's events as the kind shapes them.
-   * @param backend The same events as the backend yields them.
+   * @param backend Returns the same events as the backend yields them; those of the running step where it is asked more than once.
    */
   constructor(
     call: Call,
     hold: Hold,
     generation: Generation<Event, Answered>,
     source: AsyncIterator<Event>,
-    backend: BackendEvents<Event>,
+    backend: () => BackendEvents<Event> | undefined,
   ) {
     this.#call = call;
     this.#hold = hold;
@@ -412,7 +418,8 @@ export class MeteredEvents<Event, Answered> {
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
     if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
-    this.#backend.uncounted = undefined;
+    const backend = this.#backend();
+    if (backend) backend.uncounted = undefined;
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);
@@ -447,7 +454,7 @@ export class MeteredEvents<Event, Answered> {
     if (this.#done) return;
     if (this.#call.abort.reason) {
       const { hasWaitUntil, services } = this.#call;
-      const { uncounted } = this.#backend;
+      const uncounted = this.#backend()?.uncounted;
       const { unread } = this.#call.found;
       const count = (): boolean => this.#countUnread(uncounted, unread);
       // In Workers, a call must not wait for the work of another one.

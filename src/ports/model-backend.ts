@@ -37,6 +37,11 @@ export interface ModelBackend<Context = unknown> {
    * know them would ignore them.
    */
   readonly takesUnknown?: boolean | ((model: string) => boolean);
+  /**
+   * True for a backend that compacts long conversations itself where a request of Responses asks for it (`context_management`). A function
+   * tells by the requested model. `relay` sets it by its option `compaction`. Default: the gateway does it, if the host has given it a secret.
+   */
+  readonly compacts?: boolean | ((model: string) => boolean);
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
@@ -92,6 +97,10 @@ export const INPUT_COUNT: { readonly kind: ModelKind; readonly verb: "countInput
 /** Tells whether a backend takes types and words that the gateway does not know, in a request for this model. */
 export const takesUnknown = (backend: ModelBackend, model: string): boolean =>
   typeof backend.takesUnknown === "function" ? backend.takesUnknown(model) : (backend.takesUnknown ?? false);
+
+/** Tells whether a backend compacts the conversations of this model itself. */
+export const compactsItself = (backend: ModelBackend, model: string): boolean =>
+  typeof backend.compacts === "function" ? backend.compacts(model) : (backend.compacts ?? false);
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };

@@ -90,7 +90,48 @@ const refusalOf = async (opening: Promise<SocketClient>): Promise<RefusedError> 
   throw error ?? new Error("The connection was not refused.");
 };
 
+/** Summarizes where it is asked to. Otherwise it tells how many turns it was given. */
+const summarizing: ModelBackend = {
+  async *chat({ messages }) {
+    const asks = JSON.stringify(messages.at(-1)).includes("Write a summary");
+    yield asks ? "They plan a launch." : `Turns: ${messages.length}`;
+    yield { type: "finish", reason: "stop", usage: USAGE };
+  },
+};
+
 describe("the turns of a WebSocket", () => {
+  it("are compacted as those over HTTP, and a forged compaction is refused by name", async () => {
+    const keys = [{ name: "a", secret: new Uint8Array(32).fill(7) }];
+    await using on = await stage({ backend: summarizing, responses: { compaction: { keys } } });
+    const client = new OpenAI({ apiKey: "sk-one", baseURL: `${on.url}/v1` });
+    const ws = new ResponsesWS(client);
+    const items: OpenAI.Responses.ResponseOutputItem[] = [];
+    ws.on("response.output_item.done", ({ item }) => items.push(item));
+    ws.on("error", () => {});
+    const wish = { model: "m", store: false, context_management: [{ type: "compaction", compact_threshold: 100 }] };
+    const turn = async (input: OpenAI.Responses.ResponseInput, previous_response_id?: string): Promise<string> => {
+      const done = Promise.withResolvers<string>();
+      ws.once("response.completed", ({ response }) => done.resolve(response.id));
+      ws.once("error", (error) => done.resolve(error.message));
+      ws.send({ type: "response.create", ...wish, input, ...(previous_response_id && { previous_response_id }) });
+      return done.promise;
+    };
+    const long = "We plan a launch on Tuesday. ".repeat(40);
+    const asked = { role: "user", content: "When?" } as const;
+    const first = await turn([{ role: "user", content: long }, { role: "assistant", content: "Yes." }, asked]);
+    await turn([asked], first);
+    expect(items.map((item) => (item.type === "message" ? item.content : item.type))).toMatchObject([
+      "compaction",
+      [{ text: "Turns: 1" }],
+      [{ text: "Turns: 3" }],
+    ]);
+    const [item] = items as [OpenAI.Responses.ResponseCompactionItem];
+    const forged = { ...item, encrypted_content: item.encrypted_content.replace(/.{4}$/, "AAAA") };
+    expect(await turn([forged, asked])).toContain("input.0.encrypted_content");
+    ws.close();
+    expect(on.records.map(({ units }) => units).filter((units) => units > 0)).toEqual([16, 8]);
+  });
+
   it("are those of the official client", async () => {
     await using on = await stage();
     const client = new OpenAI({ apiKey: "sk-one", baseURL: `${on.url}/v1` });

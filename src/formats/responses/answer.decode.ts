@@ -287,10 +287,11 @@ export class ResponseDecoder extends NativeDecoder {
 }
 
 /** Finds the usage in a complete response or an event. */
-const usageIn = ({ response, usage }: JsonObject): unknown => (isJsonObject(response) ? response["usage"] : usage);
+export const usageIn = ({ response, usage }: JsonObject): unknown =>
+  isJsonObject(response) ? response["usage"] : usage;
 
 /** Decodes token counts. A count that the upstream left out is absent. */
-function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
+export function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
   const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details ?? {};
   const reasoning = usage.output_tokens_details?.reasoning_tokens;
   return {

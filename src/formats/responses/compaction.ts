@@ -1,22 +1,35 @@
 /**
  * Compaction: `POST /v1/responses/compact` replaces a conversation by its user messages and a summary, which the conversation's own model
- * writes. An item `compaction_trigger` at the end of an ordinary request asks for the summary alone. The summary is sealed: its caller sends
+ * writes. An item `compaction_trigger` at the end of an ordinary request asks for the summary alone. A request with `context_management` has a
+ * long conversation compacted before it is answered. The summary is sealed: its caller sends
  * it back, and can neither read nor change it.
  */
 
 import { type EncryptionKey, ENCRYPTION_KEYS, keyNameOf, Keyring } from "../../encryption.ts";
-import { GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
+import { RawJson } from "../../http/answer.ts";
+import { isValid } from "../../http/validation.ts";
 import type { ChatKind } from "../../kinds/chat/index.ts";
-import type { AnswerEvent } from "../../model/chat-event.ts";
-import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from "../../model/chat-request.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import type { AnswerEvent, ChatEvent, NativeEvent } from "../../model/chat-event.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  ConversationCompaction,
+  FunctionTool,
+  Part,
+  ProviderPart,
+} from "../../model/chat-request.ts";
+import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { type Check, fieldsOf } from "../../options.ts";
-import type { AnswerCollector, AnswerContext, AnswerStream, EndpointOf, Incoming } from "../format.ts";
-import { upstreamFailed } from "../shared/upstream.ts";
+import type { AnswerCollector, AnswerContext, AnswerDecoder, AnswerStream, EndpointOf, Incoming } from "../format.ts";
+import { lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { decodeUsage, usageIn } from "./answer.decode.ts";
 import { encodeUsage } from "./answer.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
+import { InputEncoder } from "./request.input.ts";
 import { FORMAT } from "./schema.ts";
+import { LooseUsage } from "./schema.upstream.ts";
 import type { Decode } from "./socket.ts";
 
 /** Lets callers compact their conversations. */
@@ -41,7 +54,7 @@ const BEFORE_SUMMARY = "The earlier turns of this conversation were replaced by 
 const SIGN = "pgc.";
 
 /** The format of a request to compact, as backends and relays see it in `native`. */
-const COMPACT_FORMAT = "responses/compact";
+export const COMPACT_FORMAT = "responses/compact";
 
 /** Seals summaries for one API key, and opens them again. */
 export class Compactions {
@@ -64,48 +77,91 @@ export class Compactions {
   }
 }
 
+/** A compaction that takes the place of all items before it. */
+interface Compacted {
+  readonly summary: string;
+  /** The instructions and tools of the conversation. */
+  readonly before: readonly JsonObject[];
+  /** The newest turn. */
+  readonly after: readonly JsonObject[];
+}
+
+/** Begins the sealed text of a compaction that stands for all items before it. A summary alone begins with no white space. */
+const WHOLE = "\n";
+
+const summaryItem = (summary: string): JsonObject => ({
+  type: "message",
+  role: "user",
+  content: [{ type: "input_text", text: summaryText(summary) }],
+});
+
+const summaryText = (summary: string): string => `${BEFORE_SUMMARY}\n\n${summary}`;
+
 /** Returns the sealed summary in an item; undefined for any other item, such as a compaction of an upstream. */
 const sealedIn = ({ type, encrypted_content: sealed }: JsonObject): string | undefined =>
   type === "compaction" && typeof sealed === "string" && sealed.startsWith(SIGN) ? sealed : undefined;
 
 /**
- * Returns items with messages in place of sealed summaries; the same list when there are none. Throws `invalid_request` for a summary that
- * cannot be opened.
+ * Returns items with messages in place of sealed summaries; the same list when there are none. The newest compaction that stands for all items
+ * before it takes their place. Throws `invalid_request` for a summary that cannot be opened.
  *
+ * @param incoming Its budget counts the values of the items that were sealed.
  * @param firstOwn The number of items that stand before those of the caller's body.
  */
 export async function opened(
   items: readonly JsonObject[],
   compactions: Compactions | undefined,
-  { keyId }: Pick<Incoming, "keyId">,
+  { keyId, json }: Pick<Incoming, "keyId"> & Partial<Pick<Incoming, "json">>,
   firstOwn: number,
 ): Promise<readonly JsonObject[]> {
   if (!items.some((item) => sealedIn(item) !== undefined)) return items;
+  // The newest items first: what stands before a whole compaction is not even opened.
   const replaced: JsonObject[] = [];
-  for (const [index, item] of items.entries()) {
+  for (let index = items.length - 1; index >= 0; index--) {
+    const item = items[index] as JsonObject;
     const sealed = sealedIn(item);
-    if (sealed === undefined) replaced.push(item);
+    if (sealed === undefined) {
+      replaced.push(item);
+      continue;
+    }
+    const path = index < firstOwn ? ["previous_response_id"] : ["input", index - firstOwn, "encrypted_content"];
+    const text = await summaryIn(sealed, compactions, keyId ?? "", path);
+    if (!text.startsWith(WHOLE)) replaced.push(summaryItem(text));
     else {
-      const summary = await summaryIn(sealed, compactions, keyId ?? "", index - firstOwn);
-      const text = `${BEFORE_SUMMARY}\n\n${summary}`;
-      replaced.push({ type: "message", role: "user", content: [{ type: "input_text", text }] });
+      const { summary, before, after } = compactedIn(text, json, path);
+      for (const one of after.toReversed()) replaced.push(one);
+      replaced.push(summaryItem(summary));
+      for (const one of before.toReversed()) replaced.push(one);
+      break;
     }
   }
-  return replaced;
+  return replaced.toReversed();
+}
+
+function compactedIn(text: string, json: Incoming["json"] | undefined, path: FieldPath): Compacted {
+  try {
+    json?.booking?.take(text.length);
+    // The cast is safe: the gateway has sealed it.
+    return parseJson(text, json) as Compacted;
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    throw new GatewayError("invalid_request", `${path.join(".")}: the request ${error.message}, with what is sealed`, {
+      path,
+    });
+  }
 }
 
 async function summaryIn(
   sealed: string,
   compactions: Compactions | undefined,
   keyId: string,
-  index: number,
+  path: FieldPath,
 ): Promise<string> {
   try {
     if (compactions && keyNameOf(sealed.slice(SIGN.length)) !== undefined) return await compactions.open(sealed, keyId);
   } catch {
     // The caller is told below.
   }
-  const path = index < 0 ? ["previous_response_id"] : ["input", index, "encrypted_content"];
   const why = "it was changed, belongs to another API key, or comes from another service";
   throw new GatewayError("invalid_request", `${path.join(".")}: the compaction cannot be opened: ${why}`, { path });
 }
@@ -131,9 +187,10 @@ export function decodesTriggers(decode: Decode, { prompt }: Compactions): Decode
         path: ["background"],
       });
     const request = await decode({ ...body, input: input.slice(0, -1) }, incoming);
-    // No upstream gets the body as it came.
+    // No upstream gets the body as it came. The summary is the whole answer, so the conversation is not compacted before it.
+    const { compaction: _automatic, ...own } = request.native as ResponsesNative;
     const native: TriggerNative = {
-      ...(request.native as ResponsesNative),
+      ...own,
       format: TRIGGER,
       keyId: incoming.keyId ?? "",
     };
@@ -295,11 +352,153 @@ async function decodeCompact(body: unknown, incoming: Incoming, decode: Decode, 
   const userItems = items.filter(({ type, role }) => (type ?? "message") === "message" && role === "user");
   const compact: CompactNative = {
     format: COMPACT_FORMAT,
-    body: body as WireObject,
+    body: resolved,
     betas: [],
     compact: { userItems, keyId: incoming.keyId ?? "" },
   };
   return { ...asking(request, prompt), stream: false, native: compact };
+}
+
+/** The format of the request for the summary of an automatic compaction. */
+const SUMMARY_FORMAT = "responses/summary";
+
+/** The part of a request that asks for compactions. */
+interface WithManagement {
+  readonly context_management?:
+    | readonly { readonly type: string; readonly compact_threshold?: number | null | undefined }[]
+    | null
+    | undefined;
+}
+
+/** Returns the input tokens above which a request wants its conversation compacted; null for a request that does not want it. */
+export function thresholdIn({ context_management: entries }: WithManagement): number | undefined | null {
+  const entry = entries?.find(({ type }) => type === "compaction");
+  return entry ? (entry.compact_threshold ?? undefined) : null;
+}
+
+/** The compaction of one request with `context_management`. An object of a class, so that hooks do not copy it. */
+export class AutomaticCompaction implements ConversationCompaction {
+  readonly threshold: number | undefined;
+  readonly #compactions: Compactions;
+  readonly #call: Pick<Incoming, "id" | "keyId" | "limits">;
+  readonly #items: readonly JsonObject[];
+
+  /** @param items The whole input. */
+  constructor(
+    threshold: number | undefined,
+    compactions: Compactions,
+    call: Pick<Incoming, "id" | "keyId" | "limits">,
+    items: readonly JsonObject[],
+  ) {
+    this.threshold = threshold;
+    this.#compactions = compactions;
+    this.#call = call;
+    this.#items = items;
+  }
+
+  summaryOf(request: ChatRequest): ChatRequest | undefined {
+    const { earlier } = divided(request.messages);
+    if (earlier.length === 0) return undefined;
+    const { logprobs: _logprobs, ...rest } = request;
+    return {
+      ...asking({ ...rest, messages: joined(earlier) }, this.#compactions.prompt),
+      maxOutputTokens: this.#call.limits.defaultMaxOutputTokens,
+      limitedByDefault: true,
+      stopSequences: [],
+      native: { format: SUMMARY_FORMAT, body: this.without(request).native?.body ?? {}, betas: [] },
+    };
+  }
+
+  replaced(request: ChatRequest, summary: string): ChatRequest {
+    const { native } = request;
+    const { system, newest } = divided(request.messages);
+    const said: ChatMessage = { role: "user", parts: [{ type: "text", text: summaryText(summary) }] };
+    const messages = joined([...system, said, ...newest]);
+    if (native?.format !== FORMAT) return { ...request, messages };
+    const { kept, newest: items } = dividedItems(this.#items);
+    const input = [...kept, summaryItem(summary), ...items];
+    return { ...request, messages, native: { ...native, body: { ...native.body, input } } };
+  }
+
+  async itemOf(request: ChatRequest, summary: string): Promise<ProviderPart> {
+    const { kept, newest } = dividedItems(this.#items);
+    const compacted: Compacted = {
+      summary,
+      before: kept,
+      // A hook may have taken secrets out of what the caller has sent.
+      after: request.native?.format === FORMAT ? newest : encoded(request),
+    };
+    const encrypted_content = await this.#compactions.seal(WHOLE + JSON.stringify(compacted), this.#call.keyId ?? "");
+    const id = `cmp_${baseOf(this.#call.id)}_0`;
+    return { type: "provider", format: FORMAT, value: { id, type: "compaction", encrypted_content } };
+  }
+
+  without(request: ChatRequest): ChatRequest {
+    const { native } = request;
+    if (!native) return request;
+    const { context_management: _management, ...body } = native.body;
+    return { ...request, native: { ...native, body } };
+  }
+}
+
+/** Returns the items of the newest turn as a hook has left it. */
+const encoded = (request: ChatRequest): readonly JsonObject[] =>
+  new InputEncoder({ ...request, system: [], messages: divided(request.messages).newest }, new Set(), "drop").encode();
+
+/** Divides a conversation. Instructions between the turns stay as they are. */
+function divided(messages: readonly ChatMessage[]): {
+  readonly earlier: readonly ChatMessage[];
+  readonly newest: readonly ChatMessage[];
+  readonly system: readonly ChatMessage[];
+} {
+  const roles = messages.map(({ role }) => role);
+  const start = newestOf(roles, (at) => messages[at]?.parts.some(({ type }) => type === "tool-result") === true);
+  const before = messages.slice(0, start);
+  return {
+    earlier: before.filter(({ role }) => role !== "system"),
+    newest: messages.slice(start),
+    system: before.filter(({ role }) => role === "system"),
+  };
+}
+
+/** Divides the items of the same conversation. `kept` has its instructions and tools, and the compactions of others, which nobody here reads. */
+function dividedItems(items: readonly JsonObject[]): {
+  readonly kept: readonly JsonObject[];
+  readonly newest: readonly JsonObject[];
+} {
+  const roles = items.map(roleOf);
+  const start = newestOf(roles, (at) => roles[at] === "user" && items[at]?.["call_id"] !== undefined);
+  return {
+    kept: items.slice(0, start).filter((item, at) => roles[at] === "system" || item["type"] === "compaction"),
+    newest: items.slice(start),
+  };
+}
+
+function roleOf({ type = "message", role }: JsonObject): ChatMessage["role"] {
+  if (type === "message") return role === "user" ? "user" : role === "assistant" ? "assistant" : "system";
+  if (type === "function_call_output" || type === "custom_tool_call_output") return "user";
+  return type === "additional_tools" ? "system" : "assistant";
+}
+
+/** Returns the beginning of the newest turn: what the user says last, and the calls that it answers. */
+function newestOf(roles: readonly ChatMessage["role"][], hasResults: (at: number) => boolean): number {
+  let start = roles.length;
+  let answers = false;
+  while (roles[start - 1] === "system") start--;
+  while (roles[start - 1] === "user") answers = hasResults(--start) || answers;
+  if (answers) while (roles[start - 1] === "assistant") start--;
+  return start;
+}
+
+/** Joins turns of the same role, between which others were left out. */
+function joined(messages: readonly ChatMessage[]): ChatMessage[] {
+  const turns: ChatMessage[] = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    if (last?.role === message.role) turns[turns.length - 1] = { ...last, parts: [...last.parts, ...message.parts] };
+    else turns.push(message);
+  }
+  return turns;
 }
 
 /** Adds the prompt behind the conversation. A call without a result gets one, because no upstream takes the prompt before that. */
@@ -339,6 +538,8 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
   readonly #summary: Summary;
   readonly #now: () => number;
   #usage: Usage = NO_USAGE;
+  /** The answer of an upstream that has compacted the conversation itself. */
+  #passed: string | undefined;
 
   constructor(context: AnswerContext, compactions: Compactions, now: () => number) {
     this.#context = context;
@@ -346,8 +547,9 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
     this.#now = now;
   }
 
-  keep(): Promise<void> {
-    return this.#summary.seal(this.#native.compact.keyId);
+  async keep(finish: AnswerEvent): Promise<void> {
+    if (finish.type === "finish" && finish.native?.format === COMPACT_FORMAT) this.#passed = finish.native.body;
+    await this.#summary.seal(this.#native.compact.keyId);
   }
 
   add(event: AnswerEvent): void {
@@ -356,6 +558,7 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
   }
 
   body(): object {
+    if (this.#passed !== undefined) return new RawJson(this.#passed);
     const { sealed } = this.#summary;
     if (sealed === undefined) throw noSummary();
     const base = baseOf(this.#context.requestId);
@@ -374,5 +577,33 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
 
   get #native(): CompactNative {
     return this.#context.request.native as CompactNative;
+  }
+}
+
+/** Decodes the compaction that an upstream has made. The caller gets it unchanged. */
+export class CompactionDecoder implements Pick<AnswerDecoder, "answer" | "lost"> {
+  readonly #limits: JsonLimits | undefined;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+  }
+
+  answer(body: string): ChatEvent[] {
+    const { output, usage } = parseAnswerObject(body, this.#limits);
+    const items = Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
+    const compactions = items.filter(({ type }) => type === "compaction" || type === "compaction_summary");
+    if (compactions.length === 0) throw upstreamFailed("The model backend's answer holds no compaction.");
+    // The sealed texts are counted where the upstream counts nothing.
+    const sealed = compactions.flatMap(({ encrypted_content: data }) => (typeof data === "string" ? data : []));
+    const events: NativeEvent["events"] = [
+      ...sealed.map((data) => ({ type: "redacted-reasoning", data, maker: FORMAT }) as const),
+      ...(isValid(LooseUsage, usage) ? [{ type: "usage", usage: decodeUsage(usage) } as const] : []),
+      { type: "finish", reason: "stop" },
+    ];
+    return [{ type: "native", format: COMPACT_FORMAT, body, events }];
+  }
+
+  lost(text: string): ChatEvent[] {
+    return lostUsage(text, this.#limits, usageIn, LooseUsage, decodeUsage);
   }
 }

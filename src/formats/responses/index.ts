@@ -14,13 +14,17 @@ import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import {
+  AutomaticCompaction,
+  COMPACT_FORMAT,
   COMPACTION_SHAPE,
+  CompactionDecoder,
   compactEndpoint,
   type CompactionOptions,
   Compactions,
   decodesTriggers,
   isTriggered,
   opened,
+  thresholdIn,
   TriggeredCollector,
   TriggeredStream,
 } from "./compaction.ts";
@@ -135,7 +139,14 @@ async function decodeBody(
     readable === items
       ? resolved
       : { ...resolved, body: { ...resolved.body, input: readable as unknown as InputItem[] } };
-  return decodeRequest(whole, limits.defaultMaxOutputTokens, json, isWhole ? known : assertAllKnown);
+  const decoded = decodeRequest(whole, limits.defaultMaxOutputTokens, json, isWhole ? known : assertAllKnown);
+  const threshold = compactions && thresholdIn(body);
+  if (!compactions || threshold === null) return decoded;
+  const { native } = decoded;
+  const compaction = new AutomaticCompaction(threshold, compactions, incoming, readable);
+  const unsupported = (): readonly string[] =>
+    (native.unsupported?.() ?? []).filter((field) => !field.startsWith("context_management"));
+  return { ...decoded, native: { ...native, unsupported, compaction } };
 }
 
 /** Refuses the unknown types of items that earlier requests have left, as those of the body. */
@@ -166,9 +177,28 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
       },
       decode: ({ input_tokens }) => input_tokens,
     },
+    compact: {
+      format: COMPACT_FORMAT,
+      encode(request) {
+        const native = { ...(request.native ?? { body: {}, betas: [] }), format: FORMAT };
+        const { body, conversions } = overlaidRequest({ ...request, native }, options);
+        const passed = Object.entries(body).filter(([field]) => !OF_ANSWERS.has(field));
+        return { path: "/responses/compact", headers: {}, body: Object.fromEntries(passed), conversions };
+      },
+      decoder: (limits) => new CompactionDecoder(limits),
+    },
     decodeError: (status, headers, body) => decodeUpstreamError(status, body, retryAfterOf(headers)),
   };
 }
+
+/** The request fields that a compaction does not have. */
+const OF_ANSWERS: ReadonlySet<string> = new Set([
+  "max_output_tokens",
+  "store",
+  "stream",
+  "include",
+  "context_management",
+]);
 
 /** The request fields that a token count reads. The official service refuses the others. */
 const COUNTED: ReadonlySet<string> = new Set([

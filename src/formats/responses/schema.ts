@@ -367,6 +367,16 @@ const Body = object({
     v.nullish(openWords(v.picklist(["auto", "disabled"]))),
     (truncation) => truncation !== "disabled",
   ),
+  context_management: unsupported(
+    v.nullish(
+      array(
+        object({
+          type: text,
+          compact_threshold: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1"))),
+        }),
+      ),
+    ),
+  ),
   prompt_cache_key: unsupported(v.nullish(v.string())),
   prompt_cache_retention: unsupported(v.nullish(v.string())),
   max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),

@@ -6,8 +6,9 @@ import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
 import type { HookToolCall } from "../../ports/hook.ts";
-import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
+import { compactsItself, type ModelInfo } from "../../ports/model-backend.ts";
+import type { ContentCollector, Cost, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
+import { answeredInTwoSteps, TwoStepMeter } from "./compaction.ts";
 import { countInputTokens, estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
 import { affordable, chatAmounts, tokenPrice } from "./price.ts";
@@ -66,24 +67,35 @@ export const chat: ChatKind = {
     if (request.stopSequences.length > 0) assertSearchable(request.stopSequences, limits);
     const inputTokens =
       believed(call, request, countedInput) ?? withinWindow(estimateInputTokens(request, countTokens), model);
-    const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));
-    return { ...amounts, inputTokens, maxOutputTokens };
+    return twoStepCost(call, request, inputTokens, model) ?? costOf(call, request, inputTokens);
   },
 
-  afford: (call, request, { inputTokens }, granted) =>
-    affordable(request, inputTokens, priceOf(call, request), granted, call.upstreamsOf(request.model)),
+  afford(call, request, { inputTokens, steps }, granted) {
+    const [tokens, left] = steps
+      ? [steps.lastCost.inputTokens, granted - steps.firstCost.atMost]
+      : [inputTokens, granted];
+    return affordable(request, tokens, priceOf(call, request), left, call.upstreamsOf(request.model));
+  },
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
-  ask: (backend, request, context) => backend.chat?.(request, context),
+  ask(backend, request, context) {
+    const compaction = compactsItself(backend, request.model) ? undefined : request.native?.compaction;
+    return backend.chat?.(compaction ? compaction.without(request) : request, context);
+  },
 
   generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;
-    const meter = new ChatMeter(call, request, cost.inputTokens);
+    const { steps } = cost;
+    // The cast is safe: `cost` has made the request.
+    const first = steps?.first as ChatRequest | undefined;
+    const twoSteps = first && steps && new TwoStepMeter(call, first, steps.firstCost.inputTokens);
+    const meter = twoSteps ?? new ChatMeter(call, request, cost.inputTokens);
+    const estimate = (one: ChatRequest): number => estimateInputTokens(one, call.countTokens);
     const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
     return {
       meter,
+      ...(twoSteps && { ask: (ask) => answeredInTwoSteps(ask, request, first, twoSteps, estimate) }),
       ...(stopSequences.length > 0 && { shape: (events) => endAtStopSequences(events, stopSequences, stop) }),
       ...(call.isRecorded && { onEvent: noteConversions(call, endpoint) }),
     };
@@ -91,6 +103,44 @@ export const chat: ChatKind = {
 
   collector: () => new ChatContent(),
 };
+
+/** The cost of one request, with the tokens that it is made of. */
+function costOf(call: KindCall, request: ChatRequest, inputTokens: number): Cost {
+  const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
+  const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));
+  return { ...amounts, inputTokens, maxOutputTokens };
+}
+
+/** The part of a model's window above which a conversation is compacted, for a caller who names no threshold. */
+const WINDOW_SHARE = 4 / 5;
+
+/** Returns the cost of a summary and an answer; undefined for a conversation that is not compacted. */
+function twoStepCost(
+  call: KindCall,
+  request: ChatRequest,
+  inputTokens: number,
+  model: ModelInfo | undefined,
+): Cost | undefined {
+  const compaction = request.native?.compaction;
+  if (!compaction) return undefined;
+  const { threshold = (model?.maxInputTokens ?? Infinity) * WINDOW_SHARE } = compaction;
+  if (inputTokens <= threshold || call.compactsItself(request.model)) return undefined;
+  const asked = compaction.summaryOf(request);
+  if (!asked) return undefined;
+  const first =
+    chat.fit?.({ format: CHAT, maxOutputTokensPath: [], conversionsOfEvent: () => [] }, asked, model) ?? asked;
+  const firstCost = costOf(call, first, withinWindow(estimateInputTokens(first, call.countTokens), model));
+  const behind = estimateInputTokens(compaction.replaced(request, ""), call.countTokens) + first.maxOutputTokens;
+  const lastCost = costOf(call, request, behind);
+  return {
+    // The summary is never shortened: half a summary loses the conversation.
+    atLeast: firstCost.atMost + lastCost.atLeast,
+    atMost: firstCost.atMost + lastCost.atMost,
+    inputTokens: firstCost.inputTokens + lastCost.inputTokens,
+    maxOutputTokens: firstCost.maxOutputTokens + lastCost.maxOutputTokens,
+    steps: { first, firstCost, lastCost },
+  };
+}
 
 /** Returns the backend's count of the input; undefined without one, and for a count that cannot be true. */
 function believed(call: KindCall, request: ChatRequest, counted: number | undefined): number | undefined {

@@ -81,7 +81,7 @@ export function priceOf(
 }
 
 /** The parts of a call that its meter needs. */
-type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
+export type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
 
 /** The most runs of the provider's own tools that are expected in one answer. */
 const MAX_TOOL_USES = 64;

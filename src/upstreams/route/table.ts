@@ -11,6 +11,7 @@ import {
   INPUT_COUNT,
   type ModelBackend,
   type ModelInfo,
+  compactsItself,
   takesUnknown,
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
@@ -86,6 +87,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
     takesUnknown: (model) => routes.takesUnknown(model),
+    compacts: (model) => routes.compacts(model),
     ...routes.verbs(),
     ...(routes.can(INPUT_COUNT.verb) && {
       // Only the first upstream counts, because the models of the others may count differently.
@@ -200,6 +202,12 @@ class RouteTable {
     const upstreams = this.#able(INPUT_COUNT.kind, model);
     // A model without an upstream is refused as unknown.
     return upstreams.length === 0 || upstreams.some((upstream) => takes(upstream, model));
+  }
+
+  /** True when all upstreams of a model compact conversations themselves: any of them may get a turn. */
+  compacts(model: string): boolean {
+    const upstreams = this.#able(INPUT_COUNT.kind, model);
+    return upstreams.length > 0 && upstreams.every(({ backend, model: own }) => compactsItself(backend, own ?? model));
   }
 
   /**

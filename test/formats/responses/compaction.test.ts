@@ -3,14 +3,16 @@
 import { describe, expect, it } from "vitest";
 import { COMPACTION_PROMPT, Compactions, opened } from "../../../src/formats/responses/compaction.ts";
 import {
+  type CallRecord,
   type ChatRequest,
   createGateway,
   type EncryptionKey,
   type Gateway,
-  type GatewayError,
+  GatewayError,
   type GatewayOptions,
   memoryQuotaStore,
   memoryResponseStore,
+  type ModelBackend,
 } from "../../../src/index.ts";
 
 const keyOf = (name: string, byte: number): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
@@ -289,4 +291,251 @@ it("the options are checked by name", () => {
   );
   expect(make({ keys: [NEW], promt: "x" })).toThrow("promt");
   expect(make({ keys: [{ name: "a", secret: new Uint8Array(8) }] })).toThrow("32 bytes");
+});
+
+/** Summarizes where it is asked to, and otherwise tells how many turns it was given. */
+const working: ModelBackend = {
+  async *chat({ messages }) {
+    const isSummary = JSON.stringify(messages.at(-1)).includes("Write a summary of this conversation");
+    yield { type: "text-delta", text: isSummary ? SUMMARY : `Turns: ${messages.length}` };
+    const usage = isSummary ? { inputTokens: 300, outputTokens: 12 } : { inputTokens: 40, outputTokens: 5 };
+    yield { type: "finish", reason: "stop", usage };
+  },
+};
+
+const LONG = "Remember that the launch is on Tuesday. ".repeat(40);
+const WISH = { context_management: [{ type: "compaction", compact_threshold: 200 }] };
+const CHAT = [
+  { type: "message", role: "developer", content: "Be brief." },
+  { type: "message", role: "user", content: LONG },
+  { type: "message", role: "assistant", content: "Understood." },
+  { type: "message", role: "user", content: "When do we launch?" },
+];
+
+interface Recording extends Stage {
+  readonly records: CallRecord[];
+  readonly seen: ChatRequest[];
+}
+
+function recording(options: Partial<GatewayOptions> = {}, backend: ModelBackend = working): Recording {
+  const records: CallRecord[] = [];
+  const seen: ChatRequest[] = [];
+  const watched: ModelBackend = {
+    ...backend,
+    chat(request, call) {
+      seen.push(request);
+      // The cast is safe: each backend of these tests chats.
+      return backend.chat?.(request, call) as ReturnType<NonNullable<ModelBackend["chat"]>>;
+    },
+  };
+  const on = stage({ backend: watched, onCall: (record) => void records.push(record), ...options });
+  return { ...on, records, seen };
+}
+
+const outputOf = ({ body }: { readonly body: Json }): Json[] => body["output"] as Json[];
+
+describe("context_management", () => {
+  it("compacts a long conversation before the answer, in one call that is charged for both", async () => {
+    const on = recording();
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    expect(answer.body).toMatchObject({
+      status: "completed",
+      output: [
+        { type: "compaction", id: expect.stringMatching(/^cmp_/), encrypted_content: expect.stringMatching(/^pgc\./) },
+        { type: "message", role: "assistant", content: [{ type: "output_text", text: "Turns: 1" }] },
+      ],
+      usage: { input_tokens: 340, output_tokens: 17, total_tokens: 357 },
+    });
+    expect(await on.used()).toBe(357);
+    expect(on.records).toMatchObject([
+      { units: 357, certainty: "exact", usage: { inputTokens: 340, outputTokens: 17 } },
+    ]);
+    expect(on.seen.map(textsOf)).toEqual([
+      [
+        ["user", LONG],
+        ["assistant", "Understood."],
+        ["user", COMPACTION_PROMPT],
+      ],
+      [["user", expect.stringContaining(SUMMARY), "When do we launch?"]],
+    ]);
+    expect(on.seen.map(({ system }) => system.map(({ text }) => text))).toEqual([["Be brief."], ["Be brief."]]);
+    expect(JSON.stringify(answer.body)).not.toContain("support knows");
+    expect(JSON.stringify(on.seen.map(({ native }) => native?.body["context_management"]))).toBe("[null,null]");
+  });
+
+  it("leaves a short conversation, and one without earlier turns, as they are", async () => {
+    const on = recording();
+    const short = [...CHAT.slice(2), { type: "message", role: "user", content: "Hello." }];
+    for (const input of [short, LONG]) {
+      const answer = await on.post("/v1/responses", { model: "m", input, ...WISH });
+      expect(outputOf(answer).map(({ type }) => type)).toEqual(["message"]);
+    }
+    expect(await on.used()).toBe(90);
+  });
+
+  it("takes the threshold from the model's window, where the caller names none", async () => {
+    const on = recording({}, { ...working, models: () => [{ id: "m", maxInputTokens: 250 }, { id: "large" }] });
+    const wish = { context_management: [{ type: "compaction" }] };
+    const types: unknown[] = [];
+    for (const model of ["m", "large"])
+      types.push(outputOf(await on.post("/v1/responses", { model, input: CHAT, ...wish })).map(({ type }) => type));
+    expect(types).toEqual([["compaction", "message"], ["message"]]);
+  });
+
+  it("keeps the newest calls with their results, and what comes back stands for everything before it", async () => {
+    const on = recording();
+    const call = { type: "function_call", call_id: "c1", name: "look", arguments: '{"at":"sky"}' };
+    const result = { type: "function_call_output", call_id: "c1", output: "sunny" };
+    const input = [...CHAT, call, result];
+    const answer = await on.post("/v1/responses", { model: "m", input, ...WISH });
+    const next = { type: "message", role: "user", content: "And then?" };
+    for (const before of [input, []])
+      await on.post("/v1/responses", { model: "m", input: [...before, ...outputOf(answer), next], ...WISH });
+    const [, , whole, pruned] = on.seen.map(({ messages, system }) => ({ messages, system }));
+    expect(pruned).toEqual(whole);
+    expect(whole?.system).toMatchObject([{ text: "Be brief." }]);
+    expect(whole?.messages.map(({ role, parts }) => [role, ...parts.map(({ type }) => type)])).toEqual([
+      ["user", "text"],
+      ["assistant", "tool-call"],
+      ["user", "tool-result"],
+      ["assistant", "text"],
+      ["user", "text"],
+    ]);
+    expect(JSON.stringify(whole)).not.toContain(LONG.slice(0, 60));
+  });
+
+  it("works in a chain of kept responses, which the caller does not prune", async () => {
+    const on = recording({ responseStore: memoryResponseStore() });
+    const first = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    const more = { model: "m", input: "And then?", previous_response_id: first.body["id"], ...WISH };
+    await on.post("/v1/responses", more);
+    const texts = on.seen.slice(2).map(textsOf);
+    expect(texts).toEqual([
+      [
+        ["user", expect.stringContaining(SUMMARY), "When do we launch?"],
+        ["assistant", "Turns: 1"],
+        ["user", "And then?"],
+      ],
+    ]);
+  });
+
+  it("holds the cost of both, and asks nothing where the key has less", async () => {
+    const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 8_000 }]);
+    const on = recording({ quotas });
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    expect(answer.status).toBe(429);
+    expect(on.seen).toEqual([]);
+    expect((await quotas.balance("one"))?.used).toBe(0);
+  });
+
+  it("charges for the summary where the answer fails, with the status of the failure", async () => {
+    const failing: ModelBackend = {
+      async *chat(request, call) {
+        if (!JSON.stringify(request.messages).includes("Write a summary"))
+          throw new GatewayError("rate_limited", "Busy.");
+        yield* working.chat?.(request, call) ?? [];
+      },
+    };
+    for (const stream of [false, true]) {
+      const on = recording({}, failing);
+      const answer = await on.post("/v1/responses", { model: "m", input: CHAT, stream, ...WISH });
+      expect(answer.status).toBe(429);
+      expect(await on.used()).toBe(312);
+    }
+  });
+
+  it("charges for a summary that is cut, and asks for nothing more", async () => {
+    const begun = Promise.withResolvers<void>();
+    const on = recording(
+      {},
+      {
+        async *chat(_request, { signal }) {
+          yield SUMMARY;
+          begun.resolve();
+          await new Promise((_resolve, reject) =>
+            signal.addEventListener("abort", () => reject(signal.reason as Error)),
+          );
+        },
+      },
+    );
+    const asking = on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    await begun.promise;
+    await on.gateway.close({ deadlineMs: 0 });
+    expect((await asking).status).toBe(503);
+    expect(on.seen).toHaveLength(1);
+    expect(on.records).toMatchObject([{ certainty: "estimated" }]);
+    expect(await on.used()).toBe(on.records[0]?.units);
+    expect(on.records[0]?.units).toBeGreaterThan(LONG.length / 8);
+  });
+
+  it("refuses what is no threshold", async () => {
+    const on = recording();
+    for (const wrong of [0, 1.5, "many"]) {
+      const context_management = [{ type: "compaction", compact_threshold: wrong }];
+      const answer = await on.post("/v1/responses", { model: "m", input: CHAT, context_management });
+      expect(answer).toMatchObject({
+        status: 400,
+        body: { error: { param: "context_management.0.compact_threshold" } },
+      });
+    }
+  });
+
+  it("leaves the field to a backend that compacts itself, and to one of a host without a secret", async () => {
+    for (const options of [{ responses: {} }, {}]) {
+      const on = recording(options, {
+        ...working,
+        compacts: (model: string) => options.responses === undefined && model === "m",
+      });
+      await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+      expect(on.seen.map(({ native }) => native?.body["context_management"])).toEqual([WISH.context_management]);
+    }
+  });
+
+  it("seals what a hook has left of the newest turn, and summarizes what it has left of the others", async () => {
+    const hooks: GatewayOptions["hooks"] = [
+      {
+        before: (request) =>
+          "messages" in request
+            ? {
+                ...request,
+                messages: request.messages.map((message) => ({
+                  ...message,
+                  parts: message.parts.map((part) =>
+                    part.type === "text" ? { ...part, text: part.text.replaceAll("launch", "***") } : part,
+                  ),
+                })),
+              }
+            : undefined,
+      },
+    ];
+    const on = recording({ hooks });
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    expect(JSON.stringify(on.seen.map(({ messages }) => messages))).not.toContain("launch");
+    const other = recording();
+    await other.post("/v1/responses", { model: "m", input: outputOf(answer) });
+    expect(JSON.stringify(other.seen[0]?.messages)).toContain("When do we ***?");
+  });
+
+  it("is refused by name when the item is forged, cut, swapped, or of another key", async () => {
+    const on = recording();
+    const [item] = outputOf(await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH })) as [Json];
+    const sealed = String(item["encrypted_content"]);
+    const [explicit] = (await compact(stage())).slice(-1) as [{ encrypted_content: string }];
+    const forgeries = Array.from({ length: 10_000 }, (_none, index) => {
+      const at = 9 + (index % (sealed.length - 9));
+      const char = String.fromCodePoint(33 + (index % 90));
+      return index % 3 === 0 ? sealed.slice(0, at) : sealed.slice(0, at) + char + sealed.slice(at + (index % 2));
+    }).filter((forged) => forged !== sealed);
+    forgeries.push(sealed.slice(0, 60) + explicit.encrypted_content.slice(60));
+    const compactions = new Compactions({ keys: [NEW] });
+    const refusals = forgeries.map((encrypted_content) =>
+      opened([{ type: "compaction", encrypted_content }], compactions, { keyId: "one" }, 0).then(
+        () => "opened",
+        (error: GatewayError) => String(error.path),
+      ),
+    );
+    expect(new Set(await Promise.all(refusals))).toEqual(new Set(["input,0,encrypted_content"]));
+    const stolen = await on.post("/v1/responses", { model: "m", input: [item, ...CHAT] }, "sk-two");
+    expect(stolen).toMatchObject({ status: 400, body: { error: { param: "input.0.encrypted_content" } } });
+  });
 });

@@ -419,14 +419,14 @@ describe("a route", () => {
   });
 
   it("lists nothing, and lets every name through, where one of its upstreams does", () => {
-    expect(Object.keys(routed({ "*": fake("one") }))).toEqual([...ALWAYS, "takesUnknown", "chat"]);
+    expect(Object.keys(routed({ "*": fake("one") }))).toEqual([...ALWAYS, "takesUnknown", "compacts", "chat"]);
   });
 
   it("does what any of its upstreams does", async () => {
     const image: ModelBackend = { image: async function* () {} };
-    expect(Object.keys(routed({ a: image }))).toEqual([...ALWAYS, "models", "takesUnknown", "image"]);
+    expect(Object.keys(routed({ a: image }))).toEqual([...ALWAYS, "models", "takesUnknown", "compacts", "image"]);
     const both = routed({ a: image, b: fake("b") });
-    expect(Object.keys(both)).toEqual([...ALWAYS, "models", "takesUnknown", "chat", "image"]);
+    expect(Object.keys(both)).toEqual([...ALWAYS, "models", "takesUnknown", "compacts", "chat", "image"]);
     expect((await ask(both, "a")).error).toMatchObject({ code: "model_not_found" });
   });
 

@@ -1,0 +1,186 @@
+/** Answers in two steps: the model first writes a summary of a long conversation, and then answers with the summary in its place. */
+
+import { GatewayError } from "../../errors.ts";
+import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
+import { type Certainty, type ModalityCount, NO_USAGE, type Usage } from "../../model/usage.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
+import type { Meter, MeterReport } from "../meter.ts";
+import { ChatMeter, type MeteredCall } from "./meter.ts";
+
+type Asked = ChatEvent | string;
+
+/** Counts both steps. The charge is the sum of what each costs, and so is the usage that the caller is told. */
+export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
+  readonly #call: MeteredCall;
+  readonly #first: ChatMeter;
+  /** Undefined until the first step has ended. */
+  #last: ChatMeter | undefined;
+  /** The charge of the first step, once it has ended: another upstream may answer the second, for another price. */
+  #firstUnits: number | undefined;
+
+  constructor(call: MeteredCall, first: ChatRequest, inputTokens: number) {
+    this.#call = call;
+    this.#first = new ChatMeter(call, first, inputTokens);
+  }
+
+  /** Counts an event of the first step. Throws `backend_failed` for an answer without end. */
+  observeFirst(event: Asked): void {
+    this.#first.observe(event);
+    if (this.#first.overrun) throw failed("The model's summary does not end.");
+  }
+
+  /** Ends the first step, and begins the second. */
+  beginLast(request: ChatRequest, inputTokens: number): void {
+    this.#first.complete();
+    this.#firstUnits = this.#first.units;
+    this.#last = new ChatMeter(this.#call, request, inputTokens);
+  }
+
+  start(first: Asked | undefined): AnswerEvent {
+    return this.#whole(this.#current.start(first));
+  }
+
+  observe(event: Asked): AnswerEvent | undefined {
+    return this.#current.observe(event);
+  }
+
+  cut(): void {
+    this.#current.cut();
+  }
+
+  complete(): void {
+    this.#current.complete();
+  }
+
+  finish(): AnswerEvent {
+    return this.#whole(this.#current.finish());
+  }
+
+  waiting(): AnswerEvent | undefined {
+    return this.#current.waiting();
+  }
+
+  assertPrice(upstream: UpstreamModel): void {
+    this.#current.assertPrice(upstream);
+  }
+
+  get overrun(): boolean {
+    return this.#current.overrun;
+  }
+
+  get isWhole(): boolean {
+    return this.#last?.isWhole ?? false;
+  }
+
+  get isHeavy(): boolean {
+    return this.#current.isHeavy;
+  }
+
+  get units(): number {
+    return (this.#firstUnits ?? this.#first.units) + (this.#last?.units ?? 0);
+  }
+
+  get certainty(): Certainty {
+    const both = [this.#first.certainty, this.#last?.certainty ?? "exact"];
+    return both.every((one) => one === "exact") ? "exact" : "estimated";
+  }
+
+  get report(): MeterReport {
+    const [first, last] = [this.#first.report, this.#last?.report];
+    const usage = first.usage && last?.usage ? sumOf(first.usage, last.usage) : (last?.usage ?? first.usage);
+    return { usage, model: last?.model ?? first.model, tokens: first.tokens + (last?.tokens ?? 0) };
+  }
+
+  get #current(): ChatMeter {
+    return this.#last ?? this.#first;
+  }
+
+  /** Adds the usage of the first step to an event. */
+  #whole(event: AnswerEvent): AnswerEvent {
+    const { usage } = this.#first.report;
+    if (!this.#last || !usage || (event.type !== "start" && event.type !== "finish")) return event;
+    return { ...event, usage: sumOf(usage, event.usage) };
+  }
+}
+
+/**
+ * Asks for a summary, and then for the answer. Yields the item of the summary first, together with the first event of the answer: an answer
+ * that fails before it has the status of its error.
+ *
+ * @param first The request for the summary.
+ * @param estimate Estimates the input tokens of a request.
+ */
+export async function* answeredInTwoSteps(
+  ask: (request: ChatRequest) => AsyncIterable<Asked>,
+  request: ChatRequest,
+  first: ChatRequest,
+  meter: TwoStepMeter,
+  estimate: (request: ChatRequest) => number,
+): AsyncGenerator<Asked> {
+  const compaction = request.native?.compaction;
+  if (!compaction) return yield* ask(request);
+  const pieces: string[] = [];
+  for await (const event of ask(first)) {
+    meter.observeFirst(event);
+    pieces.push(...textsOf(event));
+  }
+  const summary = pieces.join("").trim();
+  const next = compaction.replaced(request, summary);
+  meter.beginLast(next, estimate(next));
+  if (summary === "") throw failed("The model wrote no summary.");
+  let item: ChatEvent | undefined = await compaction.itemOf(request, summary);
+  for await (const event of ask(next)) {
+    if (item) yield item;
+    item = undefined;
+    yield* neutral(event);
+  }
+  if (item) yield item;
+}
+
+function textsOf(event: Asked): readonly string[] {
+  if (typeof event === "string") return [event];
+  if (event.type === "native") return event.events.flatMap(textsOf);
+  return event.type === "text-delta" ? [event.text] : [];
+}
+
+/** Returns the neutral events of a piece in its provider's own format: the frames of an answer have no place for another item. */
+function neutral(event: Asked): readonly Asked[] {
+  if (typeof event === "string" || event.type !== "native") return [event];
+  const { format, events } = event;
+  return events.map((one) => (one.type === "start" ? { maker: format, ...one } : one));
+}
+
+const failed = (message: string): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend" });
+
+const COUNTS = [
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+  "toolUseTokens",
+] as const satisfies readonly (keyof Usage)[];
+
+/** Adds two usages. The service tier is that of the second. */
+function sumOf(first: Usage, last: Usage): Usage {
+  const sum: Record<string, unknown> = { ...NO_USAGE, ...first, ...last };
+  for (const name of COUNTS)
+    if (first[name] !== undefined || last[name] !== undefined) sum[name] = (first[name] ?? 0) + (last[name] ?? 0);
+  for (const name of ["cacheWritesByTtl", "serverToolUses"] as const)
+    if (first[name] && last[name]) sum[name] = sumOfCounts(first[name], last[name]);
+  if (first.details && last.details) {
+    const details: Record<string, readonly ModalityCount[]> = { ...first.details };
+    for (const [kind, counts] of Object.entries(last.details)) details[kind] = [...(details[kind] ?? []), ...counts];
+    sum["details"] = details;
+  }
+  // The cast is safe: all fields come from usages.
+  return sum as unknown as Usage;
+}
+
+function sumOfCounts(first: Readonly<Record<string, number>>, last: Readonly<Record<string, number>>): object {
+  const sum: Record<string, number> = { ...first };
+  for (const [name, count] of Object.entries(last)) sum[name] = (sum[name] ?? 0) + count;
+  return sum;
+}
