@@ -158,6 +158,8 @@ export type RelayedCall<Decoded, Event> = CompleteCall<Decoded, Event> | Streama
 interface AnyCall<Decoded, Event> extends RequestBelow {
   /** Empty once the request is sent: a stream lasts, and its request may be megabytes long. */
   body: RequestBelow["body"];
+  /** Called when the upstream has no such route, before the error is thrown. */
+  readonly onNoRoute?: () => void;
   /** Undefined once the request is sent. */
   turn?: RequestBelow["turn"];
   readonly kind: ModelKind;

@@ -26,7 +26,7 @@ export const responsesUpstream: UpstreamFormat<ChatVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
   takesSockets: true,
-  address: { ...OPENAI_UPSTREAM.address, route: /\/responses(?:\/input_tokens)?$/ },
+  address: { ...OPENAI_UPSTREAM.address, route: /\/responses(?:\/(?:input_tokens|compact))?$/ },
   open: (relay, options) => relay.chat(responsesCodec(options)),
 };
 

@@ -1,7 +1,7 @@
 /** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
 
 import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../model/chat-event.ts";
-import type { ChatRequest, JsonPart, Part, Tool, ToolChoice } from "../../model/chat-request.ts";
+import type { ChatRequest, JsonPart, Part, ProviderPart, Tool, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isHosted, isWebSearch } from "./tools.ts";
@@ -49,6 +49,8 @@ type Detail =
   /** A signature on a part other than reasoning, whose maker is not the upstream's format. */
   | "messages.signature.foreign"
   /** The id that a tool call and its result share, if the format does not accept this id. */
+  /** An encrypted compaction of a provider. It stands for all turns before it. */
+  | "messages.compaction"
   | "messages.tool-call.id"
   /** A tool call that stands before other parts of its turn. */
   | "messages.tool-call.order"
@@ -138,6 +140,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "messages.refusal": approximated("A refusal is sent as text."),
   "messages.code": approximated("Code is sent as text."),
   "messages.code-result": approximated("The output of code is sent as text."),
+  "messages.compaction": rejected("Only the provider that made this compaction can read it."),
   "messages.provider": dropped("Only another format has this part."),
   system: EXACT,
   tools: EXACT,
@@ -306,12 +309,16 @@ function addPart(part: Part | JsonPart, format: string | undefined, fields: Conv
       for (const inner of part.parts) addPart(inner, format, fields);
       return;
     case "provider":
-      if (part.format !== format) fields.add("messages.provider");
+      if (part.format === format) return;
+      fields.add(isCompaction(part) ? "messages.compaction" : "messages.provider");
       return;
     default:
       fields.add(`messages.${part.type}`);
   }
 }
+
+const isCompaction = ({ value }: ProviderPart): boolean =>
+  value["type"] === "compaction" && typeof value["encrypted_content"] === "string";
 
 /** Lists the conversions of a request that are not exact. The list includes the fields that only the caller's format has. */
 export function listConversions(

@@ -24,13 +24,64 @@ import type { Upstream } from "./upstream.ts";
 /** Makes the functions of a relay to an upstream of a chat format. */
 export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
+  const answer = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> =>
+    relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call));
+  const { compact } = codec;
+  const passes = options.compaction === "pass";
+  if (passes && !compact) throw new TypeError("relay: compaction: upstreams of this format make no compactions.");
+  /** The time up to which the upstream is known to lack the route, in milliseconds since the Unix epoch. */
+  let lacksUntil = 0;
   return {
-    chat: (request, call) =>
-      relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call)),
+    async *chat(request, call) {
+      if (!passes || !compact || request.native?.format !== compact.format || upstream.clock.now() < lacksUntil)
+        return yield* answer(request, call);
+      let hasNoRoute = false;
+      try {
+        yield* relayed(upstream, call, () => ({
+          ...relayedCompaction(upstream, compact, codec, options, request, call),
+          onNoRoute: () => (hasNoRoute = true),
+        }));
+      } catch (error) {
+        if (!hasNoRoute) throw error;
+        lacksUntil = upstream.clock.now() + LACKS_MS;
+        yield* answer(request, call);
+      }
+    },
     async countInputTokens(request, call) {
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
       const known = restored(memory, codec, asked, call);
       return countTokens(upstream, codec, known, call, upstream.failuresFor(asked.model, request.model));
+    },
+  };
+}
+
+/** The time for which an upstream without the route of compactions is not asked again, in milliseconds. */
+const LACKS_MS = 10 * 60_000;
+
+function relayedCompaction(
+  upstream: Upstream,
+  compact: NonNullable<ChatCodec["compact"]>,
+  codec: ChatCodec,
+  options: UpstreamOptions,
+  request: ChatRequest,
+  call: CallContext,
+): RelayedCall<ChatEvent, ChatEvent> {
+  const model = upstream.modelName(request.model);
+  const { conversions, body, path, headers } = compact.encode({ ...request, model });
+  reportConversions(conversions, call, options.strict ?? false);
+  return {
+    kind: CHAT,
+    model,
+    callerModel: request.model,
+    path,
+    headers,
+    body: JSON.stringify(body),
+    stream: false,
+    codec,
+    decoder: compact.decoder(upstream.json),
+    handOn(events, _exchange, observation) {
+      observation?.onChatEvents(events);
+      return events;
     },
   };
 }

@@ -12,6 +12,8 @@ import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { type Cancel, type Clock, EventLoopYielder } from "../../ports/clock.ts";
 import { QueuedResponse } from "./queued-response.ts";
+import { openSocket as openOnNode } from "./socket.node.ts";
+import { openSocket as openInRuntime } from "./socket.runtime.ts";
 import { type OpenSocket, type SocketListener, SocketRefused, type UpstreamSocket } from "./socket.ts";
 import type { Exchange, Phase, UpstreamResponse } from "./transport.ts";
 
@@ -25,6 +27,19 @@ const HAS_NONE: ReadonlySet<number> = new Set([400, 404, 405, 426, 501]);
 const REST_MS = { refused: 10 * 60_000, failed: 30_000 };
 /** The codes of a close by which an upstream says that it has not begun an answer. RFC 6455, section 7.4.1, and IANA's registry. */
 const NOT_BEGUN: ReadonlySet<number | undefined> = new Set([1000, 1001, 1008, 1009, 1012, 1013]);
+
+/** Makes the conversations with the upstream at an origin such as `wss://api.example.com`. */
+export type OpenConversations = (
+  origin: string,
+  headers: Readonly<Record<string, string>>,
+  rules: ConversationRules,
+) => Conversations;
+
+/** The builds for runtimes without Node's modules replace `socket.node.ts`. */
+const openSocket = "Bun" in globalThis || "Deno" in globalThis ? openInRuntime : openOnNode;
+
+export const openConversations: OpenConversations = (origin, headers, rules) =>
+  new Conversations(origin, headers, rules, openSocket);
 
 /** The rules for the connections. */
 export interface ConversationRules {

@@ -8,6 +8,7 @@ import { UPSTREAMS, type VerbsByName } from "../../formats/all.ts";
 import type { UpstreamFormat } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
+import { openConversations } from "./conversations.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
 import { openRelay } from "./relay.ts";
 
@@ -65,7 +66,7 @@ function formatHint(format: unknown): string {
 export function relay<Format extends RelayFormat>(options: RelayOptions<Format>): RelayBackend & VerbsByName[Format] {
   assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
   const format: UpstreamFormat = UPSTREAMS[options.format];
-  const { backend, upstream, asking } = openRelay(format, options, ALL);
+  const { backend, upstream, asking } = openRelay(format, options, ALL, openConversations);
   const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
   return whole as RelayBackend & VerbsByName[Format];
 }

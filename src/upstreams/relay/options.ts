@@ -54,6 +54,12 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the upstream's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;
+  /**
+   * `pass` leaves compactions to the upstream: `POST /v1/responses/compact` and `context_management`. Only the same upstream can read them
+   * later. An upstream of Responses without the route gets a request for a summary instead. Default: `own`, the gateway's own compactions,
+   * which every upstream takes.
+   */
+  readonly compaction?: "own" | "pass";
   /** Decides what happens to a call whose client hangs up, as for any backend. */
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */
@@ -85,6 +91,7 @@ export const relayShapes = (format: Check): Shapes<UpstreamOptions & { readonly 
   versions: { optional: assertPolicy },
   fetch: "function?",
   transport: { optional: ["http", "websocket"] },
+  compaction: { optional: ["own", "pass"] },
   strict: "boolean?",
   showUpstreamMessages: "boolean?",
   showUpstreamModel: "boolean?",

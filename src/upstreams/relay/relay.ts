@@ -6,6 +6,7 @@ import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { chatRelay, reportConversions } from "./chat.ts";
+import type { OpenConversations } from "./conversations.ts";
 import { brokenOff } from "./failures.ts";
 import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
 import { readBytes, relayed } from "./relayed.ts";
@@ -50,17 +51,19 @@ export const assertCoreOptions = (where: string, options: CoreRelayOptions): voi
  * Opens a relay whose options have the right names and format.
  *
  * @param others Further formats, whose routes are refused as a base address.
+ * @param open Opens WebSockets to the upstream. Default: `transport: "websocket"` is refused.
  */
 export function openRelay<Has extends Verbs>(
   format: UpstreamFormat<Has>,
   options: UpstreamOptions,
   others: readonly UpstreamFormat[] = [],
+  open?: OpenConversations,
 ): {
   readonly backend: CoreRelayBackend & Has;
   readonly upstream: Upstream;
   readonly asking: Asking | undefined;
 } {
-  const upstream = new Upstream(format, options, others);
+  const upstream = new Upstream(format, options, others, open);
   const { strict = false } = options;
   let codec: ChatCodec | undefined;
   const tools: RelayTools = {

@@ -37,8 +37,11 @@ export async function* relayed<Decoded, Event>(
     call.body = "";
     call.turn = undefined;
     observation?.onStatus(response.status);
-    if (response.status < 200 || response.status > 299)
-      throw await refusalOf(response, upstream, call, failures, exchange);
+    if (response.status < 200 || response.status > 299) {
+      const error = await refusalOf(response, upstream, call, failures, exchange);
+      if (NO_ROUTE.has(response.status) && error.code === "backend_failed") call.onNoRoute?.();
+      throw error;
+    }
     if (call.stream && isOfType(response, EVENT_STREAM)) {
       const answer = new StreamedAnswer(upstream, call, exchange);
       context.reportUnread?.(() => call.unread?.(answer.decode(response.arrived?.() ?? NO_BYTES)) ?? []);

@@ -10,7 +10,7 @@ import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
-import { Conversations } from "./conversations.ts";
+import type { Conversations, OpenConversations } from "./conversations.ts";
 import { connectionError, Failures } from "./failures.ts";
 import {
   type RelayBackend,
@@ -21,16 +21,12 @@ import {
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
 } from "./options.ts";
-import { openSocket as openOnNodeSocket } from "./socket.node.ts";
-import { openSocket as openRuntimeSocket } from "./socket.runtime.ts";
 import { fetchTransport, openTransport as openOverFetch } from "./transport.fetch.ts";
 import { openTransport as openOnNode } from "./transport.node.ts";
 import type { Exchange, Phase, Transport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 /** Bun and Deno are fastest with their own fetch. The builds for runtimes without Node's modules replace `transport.node.ts`. */
-const isOther = "Bun" in globalThis || "Deno" in globalThis;
-const openOwnTransport = isOther ? openOverFetch : openOnNode;
-const openSocket = isOther ? openRuntimeSocket : openOnNodeSocket;
+const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverFetch : openOnNode;
 
 export class Upstream {
   /** The name for records, metrics and failures. */
@@ -66,9 +62,16 @@ export class Upstream {
   /** Undefined where every request goes over HTTP. */
   readonly #conversations: Conversations | undefined;
   readonly #hangUp: UpstreamOptions["hangUp"];
+  readonly #compacts: boolean;
   readonly #showModel: boolean;
 
-  constructor(format: UpstreamFormat, options: UpstreamOptions, others: readonly UpstreamFormat[]) {
+  /** @param open Opens WebSockets; undefined for a relay without their code. */
+  constructor(
+    format: UpstreamFormat,
+    options: UpstreamOptions,
+    others: readonly UpstreamFormat[],
+    open: OpenConversations | undefined,
+  ) {
     const { apiKey, fetch, hangUp } = options;
     this.format = format.name;
     this.telemetry = format.telemetry;
@@ -89,6 +92,7 @@ export class Upstream {
     this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     this.#hangUp = hangUp;
+    this.#compacts = options.compaction === "pass";
     this.#showModel = options.showUpstreamModel ?? false;
     // The messages of the errors contain no value, because a secret must not get into the host's log.
     if (apiKey !== undefined && /^(?:bearer|basic)\s/i.test(apiKey))
@@ -104,7 +108,8 @@ export class Upstream {
     };
     const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
     this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
-    this.#conversations = options.transport === "websocket" ? this.#openConversations(format, options) : undefined;
+    this.#conversations =
+      options.transport === "websocket" ? this.#openConversations(format, options, open) : undefined;
     this.#openTransport = (origin) => (fetch ? fetchTransport(origin, fetch) : openOwnTransport(origin, this.timeouts));
   }
 
@@ -120,6 +125,7 @@ export class Upstream {
         return known === undefined ? [] : [{ name, model: known }];
       },
       ...(this.#hangUp !== undefined && { hangUp: this.#hangUp }),
+      ...(this.#compacts && { compacts: true }),
       close: async () => {
         const transports = [...this.#transports.values()].map((transport) => transport.close());
         await Promise.all([this.#conversations?.close(), ...transports]);
@@ -127,17 +133,18 @@ export class Upstream {
     };
   }
 
-  #openConversations({ takesSockets }: UpstreamFormat, { fetch }: UpstreamOptions): Conversations {
+  #openConversations(
+    { takesSockets }: UpstreamFormat,
+    { fetch }: UpstreamOptions,
+    open: OpenConversations | undefined,
+  ): Conversations {
+    if (!open) throw new TypeError("relay: transport: only the relay of polygate/backends/relay opens WebSockets.");
     if (!takesSockets) throw new TypeError("relay: transport: upstreams of this format take no WebSockets.");
     if (fetch) throw new TypeError("relay: transport: a WebSocket cannot be opened by the fetch of the host.");
     const { clock, json, limits, timeouts } = this;
     const headers = { "user-agent": "polygate", ...this.#headers };
-    return new Conversations(
-      this.origin.replace(/^http/, "ws"),
-      headers,
-      { clock, json, ...limits, ...timeouts },
-      openSocket,
-    );
+    const origin = this.origin.replace(/^http/, "ws");
+    return open(origin, headers, { clock, json, ...limits, ...timeouts });
   }
 
   /** True when turns of conversations may go over WebSockets. */
