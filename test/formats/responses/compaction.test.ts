@@ -468,6 +468,14 @@ describe("context_management", () => {
     expect(on.records[0]?.units).toBeGreaterThan(LONG.length / 8);
   });
 
+  it("makes one summary for a request that ends with a trigger", async () => {
+    const on = recording();
+    const input = [...CHAT, { type: "compaction_trigger" }];
+    const answer = await on.post("/v1/responses", { model: "m", input, ...WISH });
+    expect(outputOf(answer).map(({ type }) => type)).toEqual(["compaction"]);
+    expect(on.seen).toHaveLength(1);
+  });
+
   it("refuses what is no threshold", async () => {
     const on = recording();
     for (const wrong of [0, 1.5, "many"]) {
