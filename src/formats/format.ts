@@ -276,6 +276,8 @@ export interface Query {
     kind: CountedKind<Request>,
     request: Request,
   ) => Promise<number>;
+  /** Estimates the input of a request that names no model. Asks neither a backend nor a hook. */
+  readonly estimateInput: <Request extends DecodedRequest>(kind: CountedKind<Request>, request: Request) => number;
   /** Returns the balance of the key; undefined for a key that was deleted meanwhile. */
   readonly balance: () => Promise<Balance | undefined>;
   /** Throws when the key may not use a model of a kind, or no such model exists. */

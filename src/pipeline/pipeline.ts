@@ -279,6 +279,8 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
   const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
     void (await authorizeModel(call, key, { name, aliases: [], kind }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
+  const estimateInput = <Request extends DecodedRequest>(kind: CountedKind<Request>, request: Request): number =>
+    kind.input.estimate(request, countTokens);
   const countInput = async <Request extends DecodedRequest>(
     kind: CountedKind<Request>,
     decoded: Request,
@@ -287,9 +289,9 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
     const request = hooks ? await hooks.beforeCount(call, key, kind, decoded) : decoded;
     if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: kind.name });
     const counted = await countedByBackend(call, key, kind.input, request);
-    return counted ?? kind.input.estimate(request, countTokens);
+    return counted ?? estimateInput(kind, request);
   };
-  const asked = { body, key, countInput, authorize, balance, models };
+  const asked = { body, key, countInput, estimateInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);
   if (source) return polled(call, source);
   const told = await endpoint.answer(asked, call);

@@ -4,9 +4,10 @@ import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
+import { isJsonObject } from "../../model/json.ts";
 import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming } from "../format.ts";
+import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming, Query } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -90,16 +91,31 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
         path: "/v1/responses/input_tokens",
         expiredKeysMayAsk: false,
         body: "json",
-        answer: async ({ body, authorize, countInput }, incoming) => {
-          const counted = await decode(body, incoming);
-          await authorize(chat, counted.model);
-          return { object: "response.input_tokens", input_tokens: await countInput(chat, counted) };
-        },
+        answer: async (query, incoming) => ({
+          object: "response.input_tokens",
+          input_tokens: await countTokens(query, incoming, decode),
+        }),
       },
       ...queries(common, clock),
     ],
   };
 }
+
+/** Counts the input of a request. Without a model, which may be missing here, the count is the gateway's own estimate. */
+async function countTokens(
+  { body, authorize, countInput, estimateInput }: Query,
+  incoming: Incoming,
+  decode: Decode,
+): Promise<number> {
+  if (isJsonObject(body) && body["model"] == null)
+    return estimateInput(chat, await decode({ ...body, model: NO_MODEL }, incoming));
+  const counted = await decode(body, incoming);
+  await authorize(chat, counted.model);
+  return countInput(chat, counted);
+}
+
+/** Stands for a missing model, which the schema of a request demands. No backend is asked for it. */
+const NO_MODEL = "none";
 
 /** The fields that have tools and schemas. */
 const SCHEMAS: readonly string[] = ["tools", "text"];
@@ -208,6 +224,7 @@ const COUNTED: ReadonlySet<string> = new Set([
   "tools",
   "tool_choice",
   "parallel_tool_calls",
+  "personality",
   "reasoning",
   "text",
   "truncation",

@@ -272,6 +272,14 @@ export const responsesDescription: FormatDescription = {
   }),
   jsonSchemas: ({ ResponsesRequest: request = {} }) => ({
     ResponsesRequest: { ...request, properties: withoutDefaults(request["properties"] as Record<string, JsonSchema>) },
+    ResponsesTokenCountRequest: {
+      ...request,
+      properties: {
+        ...withoutDefaults(request["properties"] as Record<string, JsonSchema>),
+        model: { anyOf: [(request["properties"] as Record<string, JsonSchema>)["model"] ?? {}, { type: "null" }] },
+      },
+      required: (request["required"] as readonly string[]).filter((field) => field !== "model"),
+    },
     // A kept item is an input item that certainly has an id and a type.
     ResponsesItem: {
       allOf: [
@@ -306,6 +314,7 @@ export const responsesDescription: FormatDescription = {
       "An answer of a shape": { ...HELLO, text: { format: SHAPE } },
       "An answer that is made in the background": { ...HELLO, background: true },
     },
+    ResponsesTokenCountRequest: { "A question": HELLO, "A question to no model": { input: HELLO.input } },
     ResponsesAnswer: { "An answer": ANSWER },
     ResponsesStreamEvent: {
       "The first event": { type: "response.created", sequence_number: 0, response: BEGUN },
@@ -380,7 +389,7 @@ export const responsesDescription: FormatDescription = {
       endpoint: "query POST /v1/responses/input_tokens",
       operationId: "countResponseTokens",
       summary: "Estimates the tokens of a request, at no charge.",
-      request: "ResponsesRequest",
+      request: "ResponsesTokenCountRequest",
       rules: RULES,
       answer: "ResponsesTokenCount",
       answerDescription: "The estimate.",

@@ -96,10 +96,26 @@ describe("the count of a request", () => {
     expect(received).toEqual([]);
   });
 
-  it.each(REFUSED)("is refused as the request is: %s", async (_name, body, param) => {
-    const response = await ask(body);
-    expect([response.status, await response.json()]).toMatchObject([400, { error: { code: "invalid_value", param } }]);
+  it("may name no model: the gateway then estimates it, and asks no backend", async () => {
+    const { model: _, ...unnamed } = having({ input: "Hi" }) as { model?: string };
+    for (const body of [unnamed, { ...unnamed, model: null }])
+      expect(await (await ask(body)).json()).toEqual({
+        object: "response.input_tokens",
+        input_tokens: await count("Hi"),
+      });
+    expect(received).toEqual([]);
   });
+
+  it.each(REFUSED.filter(([name]) => name !== "no model"))(
+    "is refused as the request is: %s",
+    async (_name, body, param) => {
+      const response = await ask(body);
+      expect([response.status, await response.json()]).toMatchObject([
+        400,
+        { error: { code: "invalid_value", param } },
+      ]);
+    },
+  );
 });
 
 it("a conversation cannot be compacted", async () => {
