@@ -396,6 +396,25 @@ describe("a response in the background that does not end well", () => {
     expect(bench.report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
   });
 
+  it("tells its later readers of a store that fails while they read, whatever they have read", async () => {
+    const { script, goOn } = waiting();
+    let isDown = false;
+    const bench = keeping([script], {}, (store) => ({
+      list: (keyId, parentId, page) => (isDown ? away() : store.list(keyId, parentId, page)),
+    }));
+    const { id } = (await bench.create(BACKGROUND)).body;
+    await bench.clock.advance(2_000);
+    const readers = await Promise.all(
+      ["", "&starting_after=1", "&starting_after=900"].map((query) => streamOf(bench, id, query)),
+    );
+    isDown = true;
+    for (const reader of readers) {
+      const frames = framesOf(await textIn(bench, reader));
+      expect(frames.at(-1)).toMatchObject({ type: "error", code: "store_unavailable" });
+    }
+    goOn();
+  });
+
   it("is whole though the store has written what it says it has not", async () => {
     const { script, goOn } = waiting();
     let lies = true;

@@ -2,7 +2,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type ChatEvent, memoryReplayStore } from "../../src/index.ts";
+import { type ChatEvent, memoryReplayStore, type NewDocument } from "../../src/index.ts";
 import { AT_REST, counted, INPUT, never, PROMPT, readUntil, WORD } from "./bench.ts";
 import { framesOf, type Keeping, keeping, OTHER, type Told, type Wire } from "./keeping.ts";
 
@@ -290,6 +290,25 @@ describe("a response in a conversation", () => {
     expect([texts.slice(0, 2).join(""), texts.slice(2).join("")].toSorted()).toEqual(["1a", "2b"]);
   });
 
+  it("loses no item, however often another call is first", async () => {
+    let rivals = 0;
+    const content = (text: string): string => JSON.stringify({ role: "user", content: [{ type: "input_text", text }] });
+    const bench = keeping([["c"]], {}, (store) => ({
+      async create(keyId, documents) {
+        const item = documents.find(({ id, parentId }) => parentId === conversation && !/_n\d+$/.test(id));
+        const rival = { ...item, content: content(`rival ${++rivals}`) } as NewDocument;
+        if (item) await store.create(keyId, [rival]);
+        return store.create(keyId, documents);
+      },
+    }));
+    let conversation = "";
+    conversation = await conversationOf(bench);
+    const input = ["a", "b"].map((text) => message(text, { id: `msg_${text}` }));
+    const { status, body } = await bench.create({ input, conversation });
+    expect([status, body["store"]]).toEqual([200, true]);
+    expect(await textsIn(bench, conversation)).toEqual(["rival 2", "rival 3", "a", "b", "c"]);
+  });
+
   it("adds its items once when the call is repeated", async () => {
     const bench = keeping([[WORD, counted(7)]], { replays: (clock) => memoryReplayStore({ clock }) });
     const id = await conversationOf(bench);
@@ -400,5 +419,10 @@ describe("a response in a conversation", () => {
       body: { error: { param: "conversation" } },
     });
     expect(bench.report()).toMatchObject({ used: 0, ...AT_REST });
+    // Its caller may let it go on with the newest items. None is deleted.
+    expect((await bench.create({ input: "b", conversation: id, truncation: "auto" })).status).toBe(200);
+    expect(bench.said()).toHaveLength(10_001);
+    expect(bench.said().at(-1)).toBe("user: b");
+    expect(await bench.ask(`conversations/${id}/items/m0`)).toMatchObject({ status: 200 });
   });
 });

@@ -337,9 +337,27 @@ describe("a chain", () => {
     const used = report()?.used;
     expect(await create({ input: "c", previous_response_id: last })).toMatchObject({
       status: 400,
-      body: { error: { message: "input: the earlier responses are larger than a request may be" } },
+      body: { error: { message: expect.stringContaining("larger than 100000 characters") as string } },
     });
     expect(report()).toMatchObject({ used, ...AT_REST });
+  });
+
+  it("goes on without its oldest responses where its caller lets it", async () => {
+    const call = { type: "tool-call", id: "call_1", name: "f", input: {} } as const;
+    const { create, made, said } = keeping([[call, "x".repeat(60_000)], ["y".repeat(60_000)], ["z"]], {
+      limits: { maxJsonBytes: 100_000 },
+    });
+    const first = await made({ input: "a" });
+    const result = { type: "function_call_output", call_id: "call_1", output: "1" };
+    const second = await made({ input: [result, { role: "user", content: "b" }], previous_response_id: first });
+    const third = await create({ input: "c", previous_response_id: second, truncation: "auto" });
+    expect(third.status).toBe(200);
+    // A result goes with its call.
+    expect(said()).toEqual(["user: b", `assistant: ${"y".repeat(60_000)}`, "user: c"]);
+    const fourth = { input: "d", previous_response_id: third.body.id };
+    expect(await create(fourth)).toMatchObject({ status: 400, body: { error: { param: "input" } } });
+    expect((await create({ ...fourth, truncation: "auto" })).status).toBe(200);
+    expect(said().slice(-3)).toEqual(["user: c", "assistant: z", "user: d"]);
   });
 });
 
@@ -426,7 +444,7 @@ describe("the documents that a request reads", () => {
     const first = await values.made({ input });
     expect(await values.create({ input, previous_response_id: first })).toMatchObject({
       status: 400,
-      body: { error: { message: "input: the request holds more than 3000 values, with the earlier responses" } },
+      body: { error: { message: expect.stringContaining("holds more than 3000 values") as string } },
     });
     const { create, made, clock } = keeping([["word"]], {
       limits: { maxBodyBytesInFlight: 2_000_000 },

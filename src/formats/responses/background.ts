@@ -293,6 +293,8 @@ export class KeptStream implements FrameSource {
   readonly #frames: AsyncGenerator<string, void>;
   #events = 0;
   #last = "";
+  /** True while a large event is written of which only the beginning was read. */
+  #isHalf = false;
 
   constructor(kept: KeptDocuments, find: () => Promise<StoredResponse>, after: number) {
     this.#kept = kept;
@@ -336,11 +338,13 @@ export class KeptStream implements FrameSource {
   async *#framesIn(piece: StoredDocument): AsyncGenerator<string, void> {
     if (!piece.content.startsWith("[")) {
       if (this.#isOld(piece.content)) return;
+      this.#isHalf = true;
       yield frameStart(piece.content);
       for await (const part of this.#kept.pieces(piece)) {
         if (part === undefined) throw noResponse(piece.parentId ?? "");
         yield part;
       }
+      this.#isHalf = false;
       return yield "\n\n";
     }
     const [whole] = await this.#kept.whole([piece]);
@@ -349,7 +353,8 @@ export class KeptStream implements FrameSource {
   }
 
   error(error: GatewayError): string {
-    return this.#written("error", errorEvent(encodeError(error)) as Readonly<Record<string, unknown>>);
+    const event = errorEvent(encodeError(error)) as Readonly<Record<string, unknown>>;
+    return (this.#isHalf ? "\n\n" : "") + this.#written("error", event);
   }
 
   #frame(data: string): string {
@@ -363,8 +368,10 @@ export class KeptStream implements FrameSource {
     return this.#events++ <= this.#after;
   }
 
+  /** Returns the frame of an event that is not stored. It is new to the client, also to one that has asked for later events. */
   #written(type: string, fields: Readonly<Record<string, unknown>>): string {
-    return this.#frame(dataOf({ type, sequence_number: this.#events, ...fields }));
+    const sequence_number = Math.max(this.#events, this.#after + 1);
+    return frameOf({ event: type, data: dataOf({ type, sequence_number, ...fields }) });
   }
 }
 

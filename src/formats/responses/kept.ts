@@ -116,7 +116,7 @@ const MAX_ITEMS = 10_000;
 /** The most characters of a page of documents. The next page has the rest. */
 export const PAGE_CHARS: number = 8 * 1024 ** 2;
 /** The items of a conversation that are read at once. */
-const PAGE = { limit: 500, maxChars: PAGE_CHARS, order: "asc" } as const;
+const PAGE = { limit: 500, maxChars: PAGE_CHARS } as const;
 /** The references that are resolved at once. */
 const REFERENCES_A_READ = 8;
 /** Items of a response are kept together up to this many characters. A larger item stands alone. */
@@ -151,11 +151,13 @@ async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise
   if (previousId == null && conversation == null && !input.some(isReference))
     return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
   const room = new Room(incoming);
+  const mayDrop = body.truncation === "auto";
   const last = previousId == null ? undefined : turnsOf(incoming)?.last(previousId);
   const earlier =
-    previousId == null ? undefined : last ? turnBefore(last, room) : await chainTo(previousId, kept, room);
+    previousId == null ? undefined : last ? turnBefore(last, room) : await chainTo(previousId, kept, room, mayDrop);
   const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
-  const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
+  const context =
+    earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room, mayDrop));
   const known = new Set(conversationId === undefined ? [] : context.map(({ id }) => id));
   assertNew(input, known);
   const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
@@ -189,6 +191,39 @@ export const itemsOf = (input: ResponsesRequest["input"]): JsonObject[] =>
     ? [{ type: "message", role: "user", content: [{ type: "input_text", text: input }] }]
     : (input as unknown as JsonObject[]);
 
+/** The error for documents that do not fit into the limits of a request. With `truncation: "auto"`, they are left out instead. */
+class BeyondLimit extends GatewayError {
+  constructor(message: string, options: { readonly path: FieldPath }) {
+    super("invalid_request", `${message}: start anew, compact, or send truncation "auto"`, options);
+  }
+}
+
+/**
+ * Returns the items that are read; undefined when they do not fit and may be left out.
+ *
+ * @param mayDrop False throws the error of the limit.
+ */
+async function fitting(mayDrop: boolean, read: () => Promise<JsonObject[]>): Promise<JsonObject[] | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (mayDrop && error instanceof BeyondLimit) return undefined;
+    throw error;
+  }
+}
+
+/** Leaves out the results whose calls were left out with the oldest items. */
+function withoutOrphans(items: readonly JsonObject[]): JsonObject[] {
+  const calls = new Set<unknown>();
+  return items.filter((item) => {
+    if (isCall(item)) calls.add(item["call_id"]);
+    return !isResult(item) || calls.has(item["call_id"]);
+  });
+}
+
+const isResult = ({ type }: JsonObject): boolean =>
+  type === "function_call_output" || type === "custom_tool_call_output";
+
 /** Bounds the documents of one request, as if its caller had sent them: their characters, their values, and the memory of both. */
 class Room {
   readonly #incoming: Incoming;
@@ -205,7 +240,9 @@ class Room {
   /** Counts a document before it is read. Throws `invalid_request` when the documents are too large. */
   readonly admit = (chars: number): void => {
     this.#left -= chars;
-    if (this.#left < 0) throw invalid("input: the earlier responses are larger than a request may be", ["input"]);
+    if (this.#left >= 0) return;
+    const most = this.#incoming.limits.maxJsonBytes;
+    throw new BeyondLimit(`input: is larger than ${most} characters, with the earlier items`, { path: ["input"] });
   };
 
   /** Parses a document that was admitted. Throws `invalid_request` for too many values, and `busy` when the memory has no room. */
@@ -217,7 +254,7 @@ class Room {
       return isJsonObject(parsed) ? parsed : {};
     } catch (error) {
       if (!(error instanceof JsonLimitError)) throw error;
-      throw invalid(`input: the request ${error.message}, with the earlier responses`, ["input"]);
+      throw new BeyondLimit(`input: the request ${error.message}, with the earlier items`, { path: ["input"] });
     }
   }
 
@@ -227,11 +264,16 @@ class Room {
   }
 }
 
-/** Returns the items of a response and of all responses before it, and the chain of a response that continues it. */
+/**
+ * Returns the items of a response and of all responses before it, and the chain of a response that continues it.
+ *
+ * @param mayDrop Leaves out the oldest responses that do not fit into the limits of a request.
+ */
 async function chainTo(
   id: string,
   kept: KeptDocuments | undefined,
   room: Room,
+  mayDrop: boolean,
 ): Promise<{ readonly items: JsonObject[]; readonly chain: Chain }> {
   const field = "previous_response_id";
   const read = (await kept?.peek([id, inputIdOf(id)])) ?? [];
@@ -241,9 +283,17 @@ async function chainTo(
   if (!CONTINUABLE.has(newest.status))
     throw invalid(`${field}: the response is ${newest.status}, and only a finished response can be continued`, [field]);
   const { depth } = newest.chain;
-  if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
+  if (depth + 1 >= MAX_CHAIN && !mayDrop)
+    throw invalid(`${field}: continues more than ${MAX_CHAIN} responses: start anew, or send truncation "auto"`, [
+      field,
+    ]);
+  const ownChars = last.content.length + input.content.length;
+  const chain = chainBehind(id, newest.chain, ownChars);
   // The newest items first. Each block begins with a response that names the block before.
-  const lists: JsonObject[][] = [await newest.items()];
+  const lists: JsonObject[][] = [];
+  const add = (items: JsonObject[] | undefined): boolean => items !== undefined && lists.push(items) < MAX_CHAIN;
+  const whole = (): JsonObject[] => lists.toReversed().flat();
+  if (!add(await fitting(mayDrop, () => newest.items()))) return { items: [], chain };
   for (let { ids: block, chars } = newest.chain; block.length > 0;) {
     const documents = await kept.peek(
       block.flatMap((one) => [one, inputIdOf(one)]),
@@ -254,14 +304,16 @@ async function chainTo(
     for (const earlier of block.toReversed()) {
       const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
       if (!document || !input) throw brokenChain(id, earlier);
-      oldest = await continued(document, input, kept, room);
-      lists.push(await oldest.items());
+      const items = await fitting(mayDrop, async () => {
+        oldest = await continued(document, input, kept, room);
+        return oldest.items();
+      });
+      if (!add(items)) return { items: withoutOrphans(whole()), chain };
     }
     await room.turn();
     ({ ids: block, chars } = oldest?.chain ?? NO_CHAIN);
   }
-  const ownChars = last.content.length + input.content.length;
-  return { items: lists.toReversed().flat(), chain: chainBehind(id, newest.chain, ownChars) };
+  return { items: whole(), chain };
 }
 
 /**
@@ -374,18 +426,37 @@ function itemsOfDocument(document: KeptDocument, room: Room): JsonObject[] {
   return parentId.startsWith("resp_") ? itemsOfChunk(content) : [content];
 }
 
-/** Returns all items of a conversation. */
-async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room): Promise<JsonObject[]> {
-  const [conversation] = (await kept?.peek([id])) ?? [];
-  if (!kept || conversation?.id !== id || !isConversation(conversation)) throw noConversation(id);
+/**
+ * Returns all items of a conversation.
+ *
+ * @param mayDrop Leaves out the oldest items that do not fit into the limits of a request.
+ */
+async function itemsIn(
+  id: string,
+  kept: KeptDocuments | undefined,
+  room: Room,
+  mayDrop: boolean,
+): Promise<JsonObject[]> {
+  if (!kept || !(await hasConversation(id, kept))) throw noConversation(id);
+  // The newest items first where the oldest may be left out.
+  const order = mayDrop ? "desc" : "asc";
   const items: JsonObject[] = [];
   for (let after: string | undefined; ;) {
-    const page = await kept.list(id, { ...PAGE, ...(after !== undefined && { after }) });
-    for (const document of await kept.whole(page, room.admit)) items.push(room.parse(document));
+    const page = await kept.list(id, { ...PAGE, order, ...(after !== undefined && { after }) });
+    for (const documents of mayDrop ? page.map((document) => [document]) : [page]) {
+      const read = await fitting(mayDrop, async () =>
+        (await kept.whole(documents, room.admit)).map((document) => room.parse(document)),
+      );
+      if (read) items.push(...read);
+      if (!read || (mayDrop && items.length >= MAX_ITEMS)) return withoutOrphans(items.toReversed());
+    }
     await room.turn();
-    if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
+    if (items.length > MAX_ITEMS)
+      throw invalid(`conversation: has more than ${MAX_ITEMS} items: start anew, or send truncation "auto"`, [
+        "conversation",
+      ]);
     after = page.at(-1)?.id;
-    if (after === undefined) return items;
+    if (after === undefined) return mayDrop ? items.toReversed() : items;
   }
 }
 
@@ -494,9 +565,9 @@ export async function inputOf(
 function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
   const calls = new Set<unknown>();
   for (const [index, item] of items.entries()) {
-    const { type, call_id } = item;
+    const { call_id } = item;
     if (isCall(item)) calls.add(call_id);
-    if ((type === "function_call_output" || type === "custom_tool_call_output") && !calls.has(call_id)) {
+    if (isResult(item) && !calls.has(call_id)) {
       const path = ["input", Math.max(0, index - firstOwn), "call_id"];
       throw invalid(`${path.join(".")}: answers no tool call of an earlier item`, path);
     }
@@ -633,7 +704,10 @@ export async function keepResponse(context: AnswerContext, response: JsonObject)
   return documents.length > 0;
 }
 
-/** The most attempts to add items to a conversation to which other calls add items of the same ids. */
+/**
+ * The most attempts to add items to a conversation to which other calls add items of the same ids. In the last one, every item gets an id of
+ * its own, which no other call has.
+ */
 const MAX_ADDITIONS = 3;
 
 /**
@@ -649,18 +723,21 @@ export async function keepWith(
   const { conversation, known } = ownOf(context);
   const taken = new Set(known);
   if (!kept) return false;
-  for (let tries = 0; tries < MAX_ADDITIONS; tries++) {
-    const items = newItemsOf(context, response, taken);
+  for (let tries = 1; tries <= MAX_ADDITIONS; tries++) {
+    const items = newItemsOf(context, response, tries < MAX_ADDITIONS ? taken : "all");
     if (await kept.create([...documents, ...items])) return true;
-    const others = conversation === undefined ? [] : await takenIn(conversation, items, kept);
-    if (others.length === 0) return false;
-    for (const id of others) taken.add(id);
+    if (conversation === undefined || !(await hasConversation(conversation, kept))) return false;
+    for (const id of await takenIn(conversation, items, kept)) taken.add(id);
   }
   return false;
 }
 
+/** Tells whether a conversation is still there. */
+export const hasConversation = async (id: string, kept: KeptDocuments): Promise<boolean> =>
+  (await kept.peek([id])).some((found) => found.id === id && isConversation(found));
+
 /** Returns the ids of those items that a conversation has already. */
-export async function takenIn(parentId: string, items: readonly NewKept[], kept: KeptDocuments): Promise<string[]> {
+async function takenIn(parentId: string, items: readonly NewKept[], kept: KeptDocuments): Promise<string[]> {
   const taken: string[] = [];
   for (let at = 0; at < items.length; at += BLOCK)
     for (const found of await kept.peek(items.slice(at, at + BLOCK).map(({ id }) => id)))
@@ -669,7 +746,7 @@ export async function takenIn(parentId: string, items: readonly NewKept[], kept:
 }
 
 /** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
-function newItemsOf(context: AnswerContext, response: JsonObject, taken: ReadonlySet<unknown>): NewKept[] {
+function newItemsOf(context: AnswerContext, response: JsonObject, taken: ReadonlySet<unknown> | "all"): NewKept[] {
   const { items, conversation } = ownOf(context);
   if (conversation === undefined) return [];
   const base = baseOf(context.requestId);
@@ -683,18 +760,18 @@ function newItemsOf(context: AnswerContext, response: JsonObject, taken: Readonl
  * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
  *
  * @param base A text that no other response or request has.
- * @param known The ids of the items that the conversation has.
+ * @param known The ids of the items that the conversation has. `all` gives every item an id of its own.
  */
 export function conversationItems(
   parentId: string,
   items: readonly JsonObject[],
   base: string,
-  known: ReadonlySet<unknown> = new Set(),
+  known: ReadonlySet<unknown> | "all" = new Set(),
 ): NewKept[] {
-  const taken = new Set<unknown>(known);
+  const taken = new Set<unknown>(known === "all" ? [] : known);
   return items.map((item, index) => {
     const given = textIn(item["id"]);
-    const isTaken = taken.has(given);
+    const isTaken = known === "all" || taken.has(given);
     const id = isTaken ? `item_${base}_n${index}` : given;
     taken.add(id);
     const content = JSON.stringify(isTaken ? { ...item, id } : item);

@@ -21,6 +21,7 @@ import {
   contentOf,
   conversationItems,
   dereferencedItems,
+  hasConversation,
   headOf,
   inputOf,
   isConversation,
@@ -31,7 +32,6 @@ import {
   noItem,
   noResponse,
   PAGE_CHARS,
-  takenIn,
 } from "./kept.ts";
 import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
@@ -310,7 +310,7 @@ async function changeConversation({ body }: Query, incoming: Incoming): Promise<
     const base = newBase();
     const added = conversationItems(id, await newItems(body.items, incoming, base), base);
     if (!(await kept.create(added))) {
-      if ((await takenIn(id, added, kept)).length === 0) throw noConversation(id);
+      if (!(await hasConversation(id, kept))) throw noConversation(id);
       throw new GatewayError("invalid_request", "items: the conversation has an item with one of these ids already", {
         path: ["items"],
       });
