@@ -360,6 +360,11 @@ export interface ChatCodec {
   /** Asks an upstream to compact a conversation; undefined for a format without compactions. */
   readonly compact?: CompactCodec;
   /**
+   * True for a format whose upstreams run code themselves (the tool `code-execution`). Default: the gateway's code runner runs the code of
+   * their models.
+   */
+  readonly runsCode?: boolean;
+  /**
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
   decodeError(status: number, headers: Headers, body: unknown): GatewayError;

@@ -267,6 +267,7 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
   };
   return {
     format: FORMAT,
+    runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new GenerateContentDecoder(limits),
     count: {

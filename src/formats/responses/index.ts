@@ -183,6 +183,7 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
   };
   return {
     format: FORMAT,
+    runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new ResponseDecoder(limits),
     count: {

@@ -15,6 +15,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
+import { withCode } from "./code-loop.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
 import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
@@ -24,8 +25,14 @@ import type { Upstream } from "./upstream.ts";
 /** Makes the functions of a relay to an upstream of a chat format. */
 export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
-  const answer = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> =>
+  const ask = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> =>
     relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call));
+  const answer = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> => {
+    const { runCode } = call;
+    if (!runCode || codec.runsCode || (request.candidateCount ?? 1) > 1) return ask(request, call);
+    const { json, limits } = upstream;
+    return withCode({ ask, runCode, json, format: codec.format, maxTurns: limits.maxCodeTurns }, request, call);
+  };
   const { compact } = codec;
   const passes = options.compaction === "pass";
   if (passes && !compact) throw new TypeError("relay: compaction: upstreams of this format make no compactions.");

@@ -160,6 +160,8 @@ export interface RelayLimits extends TurnMemoryLimits {
   readonly maxJsonKeys: number;
   /** Most elements of all arrays in this JSON. The limit is high, because an answer may have many token likelihoods. */
   readonly maxJsonItems: number;
+  /** Most times that a model is asked again with the results of code that the gateway's code runner has run for it. */
+  readonly maxCodeTurns: number;
 }
 
 const MIB = 1024 ** 2;
@@ -175,6 +177,7 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxJsonValues: 5_000_000,
   maxJsonKeys: 10_000,
   maxJsonItems: 3_000_000,
+  maxCodeTurns: 8,
   maxRememberedChars: 32 * MIB,
   rememberedMs: 6 * 60 * 60_000,
 };
