@@ -16,6 +16,9 @@ const conversationOf = async (bench: Keeping, body: object = {}): Promise<string
 
 const message = (content: string, more: object = {}): object => ({ type: "message", role: "user", content, ...more });
 
+/** The content of an item's document. */
+const itemOf = (text: string): string => JSON.stringify({ role: "user", content: [{ type: "input_text", text }] });
+
 const textOf = (item: Wire | undefined): string =>
   (item?.["content"] as { text: string }[] | undefined)?.[0]?.text ?? "";
 
@@ -292,11 +295,10 @@ describe("a response in a conversation", () => {
 
   it("loses no item, however often another call is first", async () => {
     let rivals = 0;
-    const content = (text: string): string => JSON.stringify({ role: "user", content: [{ type: "input_text", text }] });
     const bench = keeping([["c"]], {}, (store) => ({
       async create(keyId, documents) {
         const item = documents.find(({ id, parentId }) => parentId === conversation && !/_n\d+$/.test(id));
-        const rival = { ...item, content: content(`rival ${++rivals}`) } as NewDocument;
+        const rival = { ...item, content: itemOf(`rival ${++rivals}`) } as NewDocument;
         if (item) await store.create(keyId, [rival]);
         return store.create(keyId, documents);
       },

@@ -258,7 +258,7 @@ const CHANGES: readonly (readonly [name: string, change: Change, outcome: Outcom
   ...entries(BLOCKS).map(([type, block]): [string, Change, Outcome] => [
     `block ${type}`,
     { tools: [FUNCTION], messages: conversation(block) },
-    CONVERTED.has(type) ? "exact" : "named",
+    type === "compaction" ? "refused" : CONVERTED.has(type) ? "exact" : "named",
   ]),
   ["thinking between tools", { thinking: { type: "between_tools" } }, "named"],
   [
