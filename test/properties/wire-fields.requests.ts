@@ -434,6 +434,7 @@ export const RESPONSES: readonly object[] = [
         { type: "custom", name: "g" },
       ],
     },
+    context_management: [{ type: "compaction", compact_threshold: 1_000 }],
     parallel_tool_calls: true,
     text: {
       format: { type: "json_schema", name: "n", schema, strict: true, description: "A format." },

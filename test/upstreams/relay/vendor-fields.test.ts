@@ -381,7 +381,7 @@ describe.each(CHANGES)("%s", (_name, change, outcome) => {
     expect(sent[0]?.headers.get("anthropic-beta")).toBe("new-2026-11-01,newer-2026-11-02");
   });
 
-  it.skipIf(outcome === "exact").each(OTHERS)("is named where the upstream speaks %s", async (format) => {
+  it.each(outcome === "exact" ? [] : OTHERS)("is named where the upstream speaks %s", async (format) => {
     const strict = open(format, undefined, true);
     await expect(strict.messages.create({ ...BASE, ...change })).rejects.toMatchObject({ status: 400 });
     expect(strict.sent).toEqual([]);
@@ -577,7 +577,7 @@ describe.each(CONFIGS)("%s of generate-content", (_name, config, outcome) => {
     expect(records).toMatchObject([{ usage: { inputTokens: 11, cacheReadTokens: 6, outputTokens: 7 } }]);
   });
 
-  it.skipIf(outcome === "exact").each(["messages", "chat-completions", "responses"] as const)(
+  it.each(outcome === "exact" ? [] : (["messages", "chat-completions", "responses"] as const))(
     "is named where the upstream speaks %s",
     async (format) => {
       const strict = open(format, undefined, true);
