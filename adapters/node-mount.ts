@@ -116,12 +116,19 @@ export function send(res: ServerResponse, { status, headers, body }: Answer): Pr
   return undefined;
 }
 
-async function sendStream(res: ServerResponse, pieces: AsyncIterable<string | Uint8Array>): Promise<void> {
-  for await (const piece of pieces) {
-    if (!res.destroyed) res.write(piece);
-    if (res.writableNeedDrain) await drained(res);
-  }
+/**
+ * Writes the pieces as they come. Does not use `for await`: between two pieces it would keep the last one, and a stream may be silent for
+ * hours.
+ */
+async function sendStream(res: ServerResponse, pieces: AsyncIterableIterator<string | Uint8Array>): Promise<void> {
+  while (write(res, await pieces.next())) if (res.writableNeedDrain) await drained(res);
   if (!res.destroyed) res.end();
+}
+
+/** Writes one piece. Returns false for the end of the pieces. */
+function write(res: ServerResponse, { done, value }: IteratorResult<string | Uint8Array>): boolean {
+  if (!done && !res.destroyed) res.write(value);
+  return !done;
 }
 
 /** Resolves when the response can take more data, or is closed. */
