@@ -2,7 +2,7 @@
 
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { FormatOptions } from "./formats/all.ts";
-import type { Endpoint, Format } from "./formats/format.ts";
+import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
 import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import type { Price } from "./kinds/chat/price.ts";
@@ -38,7 +38,7 @@ import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
 import { BodyRoom, SharedRoom } from "./ports/shared-room.ts";
-import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
+import { type CoreRoutes, type GatewayRoutes, Routes, takesSockets } from "./routes.ts";
 
 /** The ports that a host injects, and the options that do not belong to a format. */
 export interface CommonOptions<Context = unknown> {
@@ -168,6 +168,11 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
   /**
+   * Loads the code of all formats and of the backend's upstreams. Without it, this code is loaded with the first request that needs it,
+   * which then takes some milliseconds longer. Rejects when the code cannot be loaded, and may be called again.
+   */
+  readonly load: () => Promise<void>;
+  /**
    * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
    * path.
    */
@@ -259,6 +264,9 @@ export function gatewayOf<Context>(
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
+  const load = async (): Promise<void> => {
+    await Promise.all([...formats.map((format) => format.load?.()), options.backend.load?.()]);
+  };
   const parts: Parts = {
     repetitions: options.replayStore && feature.replayStore,
     acceptSocket: feature.sockets,
@@ -270,8 +278,9 @@ export function gatewayOf<Context>(
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
     endpoints: owned
-      .filter(({ endpoint }) => answers(endpoint, services) && !("socket" in endpoint))
+      .filter(({ endpoint }) => answers(endpoint, services) && !takesSockets(endpoint))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
+    load,
     formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
@@ -297,18 +306,19 @@ function allowingRetries(options: CorsOptions): CorsOptions {
   return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
 }
 
-const kindName = (kind: Endpoint["kind"]): GatewayEndpoint["kind"] => (typeof kind === "object" ? kind.name : kind);
+const kindName = (kind: (Endpoint | LazyEndpoint)["kind"]): GatewayEndpoint["kind"] =>
+  typeof kind === "object" ? kind.name : kind;
 
 /** Tells whether an endpoint does more than refuse its callers. */
-const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
-  responses !== undefined || endpoint.kind !== "query" || !endpoint.needsResponseStore;
+const answers = (endpoint: Endpoint | LazyEndpoint, { responses }: Services): boolean =>
+  responses !== undefined || !(endpoint as LazyEndpoint).needsResponseStore;
 
 /** The default time for live calls to end when the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;
 /** The longest time for live calls to end, in milliseconds: 24 days. A timer of a runtime that should wait longer ends at once. */
 const LONGEST_CLOSE_MS = 24 * 86_400_000;
 
-/** The kinds that the endpoints of the formats serve. An endpoint brings its kind, so that a gateway contains the code of no other kind. */
+/** The kinds that the endpoints of the formats bring. An endpoint brings its kind, so that a gateway contains the code of no other kind. */
 const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
   ...new Set(
     formats.flatMap(({ endpoints }) => endpoints.flatMap(({ kind }) => (typeof kind === "object" ? [kind] : []))),
@@ -453,13 +463,23 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): Gateway
 });
 
 /** Returns the endpoints that the backend can serve. */
-function endpointsOf(formats: readonly Format[], { backend }: Services): { format: string; endpoint: Endpoint }[] {
+function endpointsOf(
+  formats: readonly Format[],
+  { backend }: Services,
+): { format: string; endpoint: Endpoint | LazyEndpoint }[] {
   return formats
     .flatMap(({ name, endpoints }) => endpoints.map((endpoint) => ({ format: name, endpoint })))
     .filter(({ endpoint }) => {
-      if (endpoint.kind === "query") return true;
-      return hasMethod(backend, endpoint.kind === "public" ? endpoint.answersOf.verb : endpoint.kind.verb);
+      const verb = verbOf(endpoint);
+      return verb === undefined || hasMethod(backend, verb);
     });
+}
+
+/** Returns the function of the backend that an endpoint needs; undefined for an endpoint that needs none. */
+function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
+  if (endpoint.kind === "query") return undefined;
+  const kind = endpoint.kind === "public" ? endpoint.answersOf : endpoint.kind;
+  return typeof kind === "string" ? VERB_OF[kind] : kind?.verb;
 }
 
 const printFailure = ({ error, requestId, text }: Failure): void =>

@@ -51,9 +51,9 @@ export {
 } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
-export type { MessagesOptions } from "./formats/messages/index.ts";
-export type { CompactionOptions } from "./formats/responses/compaction.ts";
-export type { ResponsesOptions } from "./formats/responses/index.ts";
+export type { MessagesOptions } from "./formats/messages/routes.ts";
+export type { CompactionOptions } from "./formats/responses/compaction.keys.ts";
+export type { ResponsesOptions } from "./formats/responses/routes.ts";
 export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/price.ts";
 export { type Price, tokenPrice } from "./kinds/chat/price.ts";

@@ -1,12 +1,12 @@
 /** The routes of a gateway: finds the endpoint of a request, and answers with it. */
 
 import { GatewayError } from "./errors.ts";
-import type { Endpoint } from "./formats/format.ts";
+import type { Endpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import type { SocketHandler } from "./http/socket.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
-import { type Parts, serve } from "./pipeline/pipeline.ts";
+import { type Parts, serve, type SocketRequest } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
@@ -44,9 +44,15 @@ export interface GatewayApp {
   fetch(request: Request): Response | Promise<Response>;
 }
 
+type AnyEndpoint = Endpoint | LazyEndpoint;
+
+/** Tells whether an endpoint accepts WebSockets. */
+export const takesSockets = (endpoint: AnyEndpoint): boolean =>
+  Boolean((endpoint as LazyEndpoint).takesSockets ?? (endpoint as QueryEndpoint).socket);
+
 /** The endpoints of one path that own a request, and the text in place of the path's wildcard. */
 interface Match {
-  readonly endpoints: readonly [Endpoint, ...Endpoint[]];
+  readonly endpoints: readonly [AnyEndpoint, ...AnyEndpoint[]];
   /** Still percent-encoded; empty for a path without a wildcard. */
   readonly wildcardPath: string;
 }
@@ -87,10 +93,10 @@ export class Routes {
   readonly #parts: Parts;
   readonly #cors: Cors | undefined;
   /** The endpoints by their path. Several formats may share a path. */
-  readonly #byPath: ReadonlyMap<string, readonly Endpoint[]>;
+  readonly #byPath: ReadonlyMap<string, readonly AnyEndpoint[]>;
   readonly #routeOf: (path: string) => FoundPath | undefined;
 
-  constructor(services: Services, endpoints: readonly Endpoint[], parts: Parts, cors: Cors | undefined) {
+  constructor(services: Services, endpoints: readonly AnyEndpoint[], parts: Parts, cors: Cors | undefined) {
     this.#services = services;
     this.#parts = parts;
     this.#cors = cors;
@@ -123,10 +129,15 @@ export class Routes {
       connect: (request, mounted = {}) => {
         const { acceptSocket } = this.#parts;
         if (!acceptSocket || request.headers.get("upgrade")?.toLowerCase() !== "websocket") return undefined;
-        const endpoint = find(request)?.endpoints.find((one) => one.kind === "query" && one.socket);
-        if (endpoint?.kind !== "query" || !endpoint.socket) return undefined;
-        const asked = { endpoint: { ...endpoint, socket: endpoint.socket }, request, prefix, mounted };
-        return acceptSocket(this.#services, this.#parts, asked);
+        const match = find(request);
+        const endpoint = match?.endpoints.find(takesSockets);
+        if (!match || !endpoint) return undefined;
+        const accept = (whole: Endpoint): Promise<Answer | SocketHandler> => {
+          // The cast is safe: `takesSockets` has told.
+          const asked = { endpoint: whole as SocketRequest["endpoint"], request, prefix, mounted };
+          return acceptSocket(this.#services, this.#parts, asked);
+        };
+        return this.#whole(request, match, endpoint, accept);
       },
       fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
       errorResponse: (request, error) => {
@@ -207,14 +218,26 @@ export class Routes {
   #byMethod(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {
     const method = request.method === "HEAD" ? "GET" : request.method;
     const endpoint = match.endpoints.find((candidate) => candidate.method === method);
+    const { wildcardPath } = match;
     if (endpoint)
-      return serve(
-        new Call(this.#services, { endpoint, request, wildcardPath: match.wildcardPath, prefix, mounted }),
-        this.#parts,
+      return this.#whole(request, match, endpoint, (whole) =>
+        serve(new Call(this.#services, { endpoint: whole, request, wildcardPath, prefix, mounted }), this.#parts),
       );
     const allow = [...new Set(match.endpoints.map((candidate) => candidate.method))];
     const message = `This route takes ${allow.join(" and ")}, not ${request.method}.`;
     return Promise.resolve(this.#refusal(request, match, new GatewayError("method_not_allowed", message, { allow })));
+  }
+
+  /** Answers with an endpoint, which may have to be loaded first. Refuses the request when that fails. */
+  #whole<Answered>(
+    request: Request,
+    match: Match,
+    endpoint: AnyEndpoint,
+    answer: (endpoint: Endpoint) => Promise<Answered>,
+  ): Promise<Answer | Answered> {
+    const whole = "whole" in endpoint ? endpoint.whole() : endpoint;
+    if (!(whole instanceof Promise)) return answer(whole);
+    return whole.then(answer, (error: unknown) => this.#refusal(request, match, error));
   }
 
   /** Refuses a request that reaches no endpoint, in the format of its route. */
@@ -239,7 +262,7 @@ export function plainPrefix(prefix: string): string {
 }
 
 /** Returns the caller's API key, so that reports can blot it out. */
-function secretOf(request: Request, endpoint: Endpoint): string | undefined {
+function secretOf(request: Request, endpoint: AnyEndpoint): string | undefined {
   try {
     return endpoint.credential(request);
   } catch {

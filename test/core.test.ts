@@ -16,6 +16,7 @@ import {
   createGateway,
   memoryReplayStore,
   relay,
+  route,
   withCors,
   withHooks,
   withReplays,
@@ -24,8 +25,12 @@ import { chatCompletions, chatCompletionsUpstream } from "../src/formats/chat-co
 import { embeddings } from "../src/formats/embeddings/module.ts";
 import { generateContent, generateContentUpstream } from "../src/formats/generate-content/module.ts";
 import { images, imagesUpstream } from "../src/formats/images/module.ts";
+import { messages as messagesCode } from "../src/formats/messages/index.ts";
 import { messages, messagesUpstream } from "../src/formats/messages/module.ts";
+import { ROUTES, TELEMETRY } from "../src/formats/messages/routes.ts";
+import { messagesCodec } from "../src/formats/messages/upstream.ts";
 import { responses, responsesUpstream } from "../src/formats/responses/module.ts";
+import { Lazy, lazyCodec, lazyFormat } from "../src/formats/shared/lazy.ts";
 import { tokenUsage } from "../src/formats/token-usage/module.ts";
 import { createGateway as createFullGateway, memoryQuotaStore, type ModelBackend } from "../src/index.ts";
 import { openApiDocument } from "../src/openapi/index.ts";
@@ -335,6 +340,85 @@ describe("a relay of a chosen format", () => {
     await relayed.close();
   });
 });
+
+describe("the code of a format", () => {
+  function gatewayWith(failures?: number): { readonly gateway: CoreGateway; readonly loads: () => number } {
+    const { lazy, loads } = loaded(messagesCode, failures);
+    const make = () =>
+      lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(ROUTES), lazy, (code) => code().endpoints);
+    const format = { ...messages(), make };
+    return { gateway: createGateway({ formats: [format], ...ports, onFailure: () => undefined }), loads };
+  }
+
+  it("is loaded once, by the first requests to its routes", async () => {
+    const { gateway, loads } = gatewayWith();
+    expect(loads()).toBe(0);
+    expect(await statuses(ask(gateway), ask(gateway))).toEqual([200, 200]);
+    expect(await statuses(ask(gateway))).toEqual([200]);
+    expect(loads()).toBe(1);
+  });
+
+  it("is tried again after a load that failed, whose requests are refused in the format", async () => {
+    const { gateway, loads } = gatewayWith(1);
+    const refused = await ask(gateway);
+    expect(refused.status).toBe(500);
+    expect(await refused.json()).toMatchObject({ type: "error", error: { type: "server_error" } });
+    expect(await statuses(ask(gateway))).toEqual([200]);
+    expect(loads()).toBe(2);
+  });
+
+  it("is loaded by load, which tells of a failure and may be called again", async () => {
+    const { gateway, loads } = gatewayWith(1);
+    await expect(gateway.load()).rejects.toThrow("no such file");
+    await gateway.load();
+    expect(loads()).toBe(2);
+    expect(await statuses(ask(gateway))).toEqual([200]);
+    await gateway.load();
+    expect(loads()).toBe(2);
+  });
+
+  it("of an upstream is loaded by the first call to it, and by load", async () => {
+    await using upstream = await listening(toNodeHandler(createFullGateway(ports)));
+    const { lazy, loads } = loaded(messagesCodec, 1);
+    const format = {
+      ...messagesUpstream,
+      load: () => lazy.get(),
+      open: (tools, options) => tools.chat(lazyCodec(lazy, (codec) => codec(options))),
+    } satisfies typeof messagesUpstream;
+    const relayed = relay({ format, baseUrl: `${upstream.url}/v1`, apiKey: "sk-1" });
+    const backend = route({ routes: { "*": relayed }, retry: { rounds: 0 } });
+    const gateway = createGateway({ formats: [messages()], backend, quotas, onFailure: () => undefined });
+    const [failed] = await statuses(ask(gateway));
+    expect(failed).toBeGreaterThanOrEqual(500);
+    await gateway.load();
+    expect(loads()).toBe(2);
+    expect(await statuses(ask(gateway), ask(gateway))).toEqual([200, 200]);
+    expect(loads()).toBe(2);
+    await relayed.close();
+  });
+});
+
+/** Code that is there after `failures` loads that fail, and the number of loads so far. */
+function loaded<Code>(code: Code, failures = 0): { readonly lazy: Lazy<Code>; readonly loads: () => number } {
+  let loads = 0;
+  const load = (): Promise<Code> =>
+    loads++ < failures ? Promise.reject(new Error("no such file")) : Promise.resolve(code);
+  return { lazy: new Lazy(load), loads: () => loads };
+}
+
+/** Asks for a message. */
+const ask = ({ fetch }: CoreGateway): Promise<Response> =>
+  fetch(
+    new Request("https://gateway.example/v1/messages", {
+      method: "POST",
+      headers: { "x-api-key": "sk-1", "anthropic-version": "2023-06-01", "content-type": "application/json" },
+      body: JSON.stringify({ model: "any", max_tokens: 9, messages: [{ role: "user", content: "Hello" }] }),
+    }),
+  );
+
+/** Returns the statuses of answers. */
+const statuses = async (...answers: Promise<Response>[]): Promise<number[]> =>
+  (await Promise.all(answers)).map(({ status }) => status);
 
 /** A server on a port of its own. */
 async function listening(handler: RequestListener): Promise<AsyncDisposable & { readonly url: string }> {

@@ -1,8 +1,8 @@
 /** Builds and packs the package, installs it in an empty project, and uses it there as a host does. */
 
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, posix } from "node:path";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
@@ -13,7 +13,7 @@ import { commandSuite } from "./package/command.ts";
 import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";
 import { runtimesSuite } from "./package/runtimes.ts";
-import { OLDEST_NODE, type PackageStage, packInto, runOrThrow } from "./package/stage.ts";
+import { linkPackages, OLDEST_NODE, type PackageStage, packInto, runOrThrow } from "./package/stage.ts";
 import { templateSuite } from "./package/template.ts";
 import { workersSuite } from "./package/workers.ts";
 
@@ -22,7 +22,6 @@ const ENTRIES = [
   "index",
   "admin",
   "backends/relay",
-  "backends/relay.node",
   "backends/route",
   "bun",
   "cli",
@@ -74,17 +73,13 @@ beforeAll(async () => {
   const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
   await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
   // The peers are those of `polygate/openapi` and `polygate/telemetry`.
-  for (const name of [
+  await linkPackages(project, [
     ...Object.keys(manifest.dependencies),
     "@types/node",
     "@valibot/to-json-schema",
     "kysely",
     "@opentelemetry/api",
-  ]) {
-    const link = join(project, "node_modules", name);
-    await mkdir(dirname(link), { recursive: true });
-    await symlink(join(root, "node_modules", name), link);
-  }
+  ]);
 }, 180_000);
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -181,13 +176,17 @@ lintersSuite(stage);
 templateSuite(stage);
 workersSuite(stage);
 
-/** The relay has two files, but one declaration file. */
-const typesOf = (name: string): string[] => (name === "backends/relay.node" ? [] : [`dist/${name}.d.ts`]);
+/** The files of an entry: for bundlers, for servers, and its declarations. Only Workers have the file of the edge. */
+const filesOf = (name: string): string[] => [
+  `dist/${name}.js`,
+  `dist/${name}.d.ts`,
+  ...(name === "edge" ? [] : [`dist/server/${name}.js`]),
+];
 
 it("holds only what is published", async () => {
   const paths = Array.from(packed.keys());
   const built = paths.filter((path) => /^dist\/.+\.(?:js|d\.ts)$/.test(path));
-  expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap((name) => [`dist/${name}.js`, ...typesOf(name)])));
+  expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap(filesOf)));
   const others = paths.filter((path) => !built.includes(path));
   const docs = (await readdir(join(root, "docs"))).map((name) => `docs/${name}`);
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);

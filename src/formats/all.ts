@@ -8,11 +8,11 @@ import { embeddings, embeddingsFormat } from "./embeddings/module.ts";
 import { generateContent, generateContentFormat, generateContentUpstream } from "./generate-content/module.ts";
 import { images, imagesFormat, imagesUpstream } from "./images/module.ts";
 import { IMAGES_SHAPES, type ImagesOptions } from "./images/request.profiles.ts";
-import { MESSAGES_SHAPES, type MessagesOptions } from "./messages/index.ts";
 import { messages, messagesFormat, messagesUpstream } from "./messages/module.ts";
+import { MESSAGES_SHAPES, type MessagesOptions } from "./messages/routes.ts";
 import type { FormatModule, UpstreamFormat } from "./module.ts";
-import { RESPONSES_SHAPES, type ResponsesOptions } from "./responses/index.ts";
 import { responses, responsesFormat, responsesUpstream } from "./responses/module.ts";
+import { RESPONSES_SHAPES, type ResponsesOptions } from "./responses/routes.ts";
 import { tokenUsage, tokenUsageFormat } from "./token-usage/module.ts";
 
 /** The formats in the order in which they are described and asked. */

@@ -14,7 +14,7 @@ import type { Conversion } from "../model/conversion.ts";
 import type { EmbeddingRequest, EmbeddingVector } from "../model/embedding.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
 import type { NativeUsage } from "../model/usage.ts";
-import type { CallInfo } from "../ports/call-info.ts";
+import type { CallInfo, ModelKind } from "../ports/call-info.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
@@ -34,15 +34,40 @@ export interface Format {
   readonly name: string;
   /** The names of the format for observers; undefined for a format that no model answers. */
   readonly telemetry: TelemetryNames | undefined;
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: readonly (Endpoint | LazyEndpoint)[];
+  /** Loads the code of the endpoints; missing for a format whose code is there from the beginning. */
+  readonly load?: () => unknown;
   /** Returns the other names of a model; missing for a format that knows none. */
   readonly aliasesOf?: (model: string) => readonly string[];
   /** Opens the documents of a call's key, for a format whose answers are kept. */
   readonly openDocuments?: (call: DocumentsCall, key: ApiKey, store: ResponseStore, retainMs: number) => KeptDocuments;
 }
 
+/** A format whose code is loaded. */
+export interface WholeFormat extends Format {
+  readonly endpoints: readonly Endpoint[];
+}
+
 /** An endpoint of a format: a route that a model answers, or the gateway itself. */
 export type Endpoint = GenerationEndpoint | QueryEndpoint | PublicEndpoint;
+
+/** A route without the code that answers: all that finds its requests, and refuses them. */
+export interface LazyRoute extends Route {
+  /** The name of the kind that answers, `query` for answers by the gateway itself, `public` for routes without a key. */
+  readonly kind: ModelKind | "query" | "public";
+  /** The kind whose answers a public route hands out. */
+  readonly answersOf?: ModelKind;
+  /** As `QueryEndpoint.needsResponseStore`. */
+  readonly needsResponseStore?: boolean;
+  /** True for a route of WebSockets. */
+  readonly takesSockets?: boolean;
+}
+
+/** An endpoint whose code is loaded with its first request. */
+export interface LazyEndpoint extends LazyRoute {
+  /** Returns the endpoint; a promise of it until its code is loaded. */
+  whole(): Endpoint | Promise<Endpoint>;
+}
 
 /** A request on its way to an endpoint. */
 export interface Incoming {

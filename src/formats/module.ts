@@ -11,6 +11,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { CallContext, ModelBackend } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
 import type { AnswerDecoder, ChatCodec, CodecOptions, Format } from "./format.ts";
+import type { LazyCodec } from "./shared/lazy.ts";
 import type { FormatDescription } from "./shared/openapi.ts";
 
 /**
@@ -60,6 +61,10 @@ export interface UpstreamFormat<Has extends Verbs = Verbs> {
   readonly otherNames?: RegExp;
   /** True for a format whose upstreams may take turns over a WebSocket, at the address of their first route. */
   readonly takesSockets?: boolean;
+  /** True for a format whose upstreams may compact conversations. */
+  readonly makesCompactions?: boolean;
+  /** Loads the code of the functions; missing for a format whose code is there from the beginning. */
+  readonly load?: () => unknown;
   /** Makes the functions of a relay to the upstream. */
   open(relay: RelayTools, options: FormatUpstreamOptions): Has;
 }
@@ -110,7 +115,7 @@ export interface RelayTools {
   /** Returns the upstream's name of a model, given the caller's names, best first. Throws `model_not_found` for unknown names. */
   modelName(...names: readonly [string, ...string[]]): string;
   /** Makes the functions of a relay to an upstream of a chat format. */
-  chat(codec: ChatCodec): ChatVerbs;
+  chat(codec: ChatCodec | LazyCodec): ChatVerbs;
   /**
    * Sends a request, and yields the caller's events as the answer comes. Throws a GatewayError that may be shown to the caller.
    *

@@ -259,7 +259,7 @@ export function refusal(call: AnsweredCall, error: GatewayError): Answer {
 /** The parts of a call that the headers of its answer need. */
 interface AnsweredCall {
   readonly id: string;
-  readonly endpoint: Endpoint;
+  readonly endpoint: Pick<Endpoint, "encodeError" | "rateHeaders">;
   readonly services: { readonly clock: Clock };
   /** Missing for a request that reaches no endpoint. */
   readonly found?: { readonly rates: readonly RateLimit[] };

@@ -195,8 +195,8 @@ export async function runBackend<Event, Answered>(
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
     let told: BackendEvents<Event> | undefined;
+    const asked = (one: DecodedRequest): BackendEvents<Event> => (told = new BackendEvents(call, eventsOf(ask(one))));
     const events = (): AsyncIterable<Event> => {
-      const asked = (one: DecodedRequest): BackendEvents<Event> => (told = new BackendEvents(call, eventsOf(ask(one))));
       const answer = generation.ask?.(asked) ?? asked(request);
       return generation.shape?.(answer) ?? answer;
     };

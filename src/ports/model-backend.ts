@@ -42,6 +42,8 @@ export interface ModelBackend<Context = unknown> {
    * tells by the requested model. `relay` sets it by its option `compaction`. Default: the gateway does it, if the host has given it a secret.
    */
   readonly compacts?: boolean | ((model: string) => boolean);
+  /** Loads code that the backend otherwise loads with its first calls. `gateway.load()` calls it. It may reject, and be called again. */
+  load?(): unknown;
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**

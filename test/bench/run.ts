@@ -15,6 +15,7 @@ import { benchRelay } from "./relay/run.ts";
 import { report, type Round } from "./report.ts";
 import { benchRuntimes } from "./runtimes/run.ts";
 import { type Load, type Sample, sample, type Server, warmUp } from "./sample.ts";
+import { benchStart } from "./start/run.ts";
 import { benchStores } from "./stores/run.ts";
 import { benchUploads } from "./uploads/run.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
@@ -71,6 +72,7 @@ const OTHERS: Readonly<Record<string, (options: BenchOptions) => Promise<void>>>
   agent: benchAgent,
   relay: ({ isQuick }) => benchRelay(isQuick),
   runtimes: ({ isQuick }) => benchRuntimes(isQuick),
+  start: benchStart,
   stores: ({ isQuick }) => benchStores(isQuick),
   uploads: benchUploads,
   peers: ({ isQuick }) => benchPeers(isQuick),

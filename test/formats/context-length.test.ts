@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type ContextTokens, GatewayError } from "../../src/errors.ts";
-import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
-import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
-import { messagesCodec } from "../../src/formats/messages/index.ts";
+import { chatCompletionsCodec } from "../../src/formats/chat-completions/upstream.ts";
+import { generateContentCodec } from "../../src/formats/generate-content/upstream.ts";
+import { messagesCodec } from "../../src/formats/messages/upstream.ts";
 
 const anthropic = (type: string, message: string): object => ({ type: "error", error: { type, message } });
 const openai = (message: string, more: object = {}): object => ({

@@ -1,10 +1,10 @@
 /** Empty seals in the history of a request: raw or wrapped, as upstreams write and callers may forge them. Nobody is sent any of them. */
 
 import { expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../src/formats/chat-completions/upstream.ts";
 import type { ChatCodec } from "../../src/formats/format.ts";
-import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
-import { messagesCodec } from "../../src/formats/messages/index.ts";
+import { generateContentCodec } from "../../src/formats/generate-content/upstream.ts";
+import { messagesCodec } from "../../src/formats/messages/upstream.ts";
 import { wrapSeal } from "../../src/formats/shared/seal.ts";
 import { type ChatRequest, createGateway, type JsonObject, memoryQuotaStore } from "../../src/index.ts";
 

@@ -1,10 +1,10 @@
 /** The meaning of an upstream's error to a caller of the gateway: by its status, its shape and its words. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
-import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
+import { chatCompletionsCodec } from "../../src/formats/chat-completions/upstream.ts";
+import { generateContentCodec } from "../../src/formats/generate-content/upstream.ts";
 import { decodeError } from "../../src/formats/images/answer.decode.ts";
-import { messagesCodec } from "../../src/formats/messages/index.ts";
+import { messagesCodec } from "../../src/formats/messages/upstream.ts";
 
 const CHAT_CODECS = {
   messages: messagesCodec(),

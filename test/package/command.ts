@@ -1,9 +1,9 @@
 /** Tests of the command `polygate` in an installed copy without the optional packages. */
 
-import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises";
+import { cp, readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type Ended, OLDEST_NODE, type PackageStage, ROOT, run } from "./stage.ts";
+import { type Ended, linkPackages, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
 
 export function commandSuite(stage: () => PackageStage): void {
   describe("the command, without the optional packages", () => {
@@ -16,11 +16,7 @@ export function commandSuite(stage: () => PackageStage): void {
       await cp(join(stage().project, "node_modules", "polygate"), installed, { recursive: true });
       const manifest = await readFile(join(installed, "package.json"), "utf8");
       const { dependencies } = JSON.parse(manifest) as { dependencies: Readonly<Record<string, string>> };
-      for (const name of Object.keys(dependencies)) {
-        const link = join(bare, "node_modules", name);
-        await mkdir(dirname(link), { recursive: true });
-        await symlink(join(ROOT, "node_modules", name), link);
-      }
+      await linkPackages(bare, Object.keys(dependencies));
     });
 
     const polygate = (node: string, ...args: string[]): Promise<Ended> =>

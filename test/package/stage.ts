@@ -1,10 +1,11 @@
 /** The installed package, for the suites that use it as a host does. */
 
 import { execFile } from "node:child_process";
-import { cp, readdir, symlink } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { build } from "tsdown";
 
 export interface PackageStage {
   /** An empty project with the package, its dependencies and Node's types. */
@@ -65,4 +66,40 @@ export function entriesOf(manifest: string): readonly string[] {
   const { exports } = JSON.parse(manifest) as { exports: Readonly<Record<string, unknown>> };
   const names = Object.keys(exports).filter((name) => name !== "./package.json");
   return names.map((name) => `polygate${name.slice(1)}`);
+}
+
+/** Returns a Worker and everything that it uses as one minified module. The conditions are those of Wrangler. */
+export async function bundledWorker(project: string, name: string, source: string): Promise<string> {
+  const [entry, outDir] = [join(project, `${name}.js`), join(project, "bundles")];
+  await writeFile(entry, source);
+  await build({
+    config: false,
+    cwd: project,
+    entry: { [name]: entry },
+    outDir,
+    clean: false,
+    dts: false,
+    minify: true,
+    platform: "neutral",
+    deps: { alwaysBundle: [/./], onlyBundle: false },
+    inputOptions: {
+      resolve: {
+        conditionNames: ["workerd", "worker", "browser", "import"],
+        mainFields: ["browser", "module", "main"],
+      },
+    },
+    outputOptions: { codeSplitting: false },
+    logLevel: "error",
+    failOnWarn: true,
+  });
+  return readFile(join(outDir, `${name}.js`), "utf8");
+}
+
+/** Links the installed packages of this checkout into a project. */
+export async function linkPackages(project: string, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const link = join(project, "node_modules", name);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(ROOT, "node_modules", name), link);
+  }
 }

@@ -2,15 +2,15 @@
 
 import type * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
 import { decodeRequest as decodeChatCompletions } from "../../src/formats/chat-completions/request.ts";
 import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
-import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
+import { chatCompletionsCodec } from "../../src/formats/chat-completions/upstream.ts";
 import { decodeRequest as decodeGenerateContent } from "../../src/formats/generate-content/request.ts";
 import { GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
-import { messagesCodec } from "../../src/formats/messages/index.ts";
+import { generateContentCodec } from "../../src/formats/generate-content/upstream.ts";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { messagesCodec } from "../../src/formats/messages/upstream.ts";
 import { decodeRequest as decodeResponses } from "../../src/formats/responses/request.ts";
 import { ResponsesRequest } from "../../src/formats/responses/schema.ts";
 import { assertValid } from "../../src/http/validation.ts";

@@ -6,16 +6,28 @@ assertNodeVersion();
 
 import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { embeddingRelay } from "../shared/embedding.ts";
-import { openaiEmbeddings } from "../shared/openai-embeddings.ts";
-import { OPENAI_UPSTREAM } from "../shared/upstream.ts";
-import { chatCompletions as served, chatCompletionsCodec } from "./index.ts";
-import { FORMAT } from "./schema.ts";
+import { Lazy, lazyCodec, lazyFormat } from "../shared/lazy.ts";
+import { OPENAI_TELEMETRY, OPENAI_UPSTREAM } from "../shared/upstream.ts";
+import { FORMAT, ROUTES } from "./routes.ts";
+
+/** The code of the two sides of the format, each loaded with its first use. */
+const code = /* @__PURE__ */ new Lazy(async () => (await import("./index.ts")).chatCompletions);
+const upstream = /* @__PURE__ */ new Lazy(async () => (await import("./upstream.ts")).chatCompletionsCodec);
+const embeddings = /* @__PURE__ */ new Lazy(
+  async () => (await import("../shared/openai-embeddings.ts")).openaiEmbeddings,
+);
 
 /** The chat-completions format: `POST /v1/chat/completions`, and the list of models. */
 export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
   name: FORMAT,
   rank: 3,
-  make: served,
+  make: (context) =>
+    lazyFormat(
+      { name: FORMAT, telemetry: OPENAI_TELEMETRY },
+      Object.values(ROUTES),
+      code,
+      (served) => served(context).endpoints,
+    ),
 });
 
 /** The format of a relay whose upstream speaks chat-completions. The relay also embeds. */
@@ -24,9 +36,14 @@ export const chatCompletionsUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   name: FORMAT,
   address: { ...OPENAI_UPSTREAM.address, route: /\/chat\/completions$/ },
   otherNames: /openai|gpt/i,
+  load: () => Promise.all([upstream.get(), embeddings.get()]),
   open: (relay, options) => ({
-    ...relay.chat(chatCompletionsCodec(options)),
-    ...embeddingRelay(relay, openaiEmbeddings, options),
+    ...relay.chat(lazyCodec(upstream, (chatCompletionsCodec) => chatCompletionsCodec(options))),
+    ...embeddingRelay(
+      relay,
+      lazyCodec(embeddings, (openaiEmbeddings) => openaiEmbeddings),
+      options,
+    ),
   }),
 };
 

@@ -6,31 +6,21 @@ import { embedding } from "../../kinds/embedding/index.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
 import { nativeUsage } from "../../model/usage.ts";
-import type { AnswerCollector, EndpointOf, Format } from "../format.ts";
+import type { AnswerCollector, EndpointOf } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";
-import { openaiEndpoint } from "../shared/errors.ts";
-import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
+import { ROUTE } from "./routes.ts";
 import { FORMAT, EmbeddingsRequest, unsupportedIn } from "./schema.ts";
 
-export const embeddings = (): Format => ({
-  name: FORMAT,
-  telemetry: OPENAI_TELEMETRY,
-  endpoints: [
-    {
-      format: FORMAT,
-      kind: embedding,
-      method: "POST",
-      path: "/v1/embeddings",
-      ...openaiEndpoint,
-      async decode(body, incoming) {
-        const turn = incoming.turn();
-        if (turn) await turn;
-        return decodeRequest(body);
-      },
-      complete: ({ request }) => answerCollector(request),
-    } satisfies EndpointOf<typeof embedding>,
-  ],
-});
+export const embeddings: EndpointOf<typeof embedding> = {
+  ...ROUTE,
+  kind: embedding,
+  async decode(body, incoming) {
+    const turn = incoming.turn();
+    if (turn) await turn;
+    return decodeRequest(body);
+  },
+  complete: ({ request }) => answerCollector(request),
+};
 
 /** Collects the vectors of one answer into its body. Each vector is written when it comes, because all of them at once take long. */
 export function answerCollector({ model, native }: EmbeddingRequest): AnswerCollector<EmbeddingAnswerEvent> {

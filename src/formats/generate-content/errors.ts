@@ -1,13 +1,16 @@
 /** Converts the generate-content errors (spec 7.3) in both directions. An error has a code, a status name, a message and details. */
 
-import type { ContextTokens, GatewayError, GatewayErrorCode } from "../../errors.ts";
+import type { ContextTokens, FieldPath, GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { withClientWords } from "../shared/context-length.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
 import type { GenerateContentErrorBody } from "./schema.answer.ts";
-import { fieldName } from "./schema.wire.ts";
 
 type WireError = GenerateContentErrorBody["error"];
+
+/** Writes a path as this format does: `contents[0].parts[1].text`. */
+export const fieldName = (path: FieldPath): string =>
+  path.map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`)).join("");
 
 const WIRE_ERROR = {
   invalid_request: [400, "INVALID_ARGUMENT"],

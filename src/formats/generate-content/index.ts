@@ -1,101 +1,42 @@
 /** The generate-content format: complete and streamed answers, token counts, embeddings, models (spec 2.8, 2.9, 4, 6.2, 7.3). */
 
 import { GatewayError } from "../../errors.ts";
-import { bearerToken, queryOf } from "../../http/request.ts";
+import { queryOf } from "../../http/request.ts";
 import { shown } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import { embedding } from "../../kinds/embedding/index.ts";
-import type { ChatRequest, NativeRequest } from "../../model/chat-request.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import type { ChatRequest } from "../../model/chat-request.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { TelemetryNames } from "../../ports/observer.ts";
-import type {
-  AnswerContext,
-  ChatCodec,
-  CodecOptions,
-  EmbeddingCodec,
-  Endpoint,
-  EndpointOf,
-  Format,
-  Incoming,
-  Query,
-  QueryEndpoint,
-} from "../format.ts";
-import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
-import type { ConvertedFields } from "../shared/conversions.ts";
+import type { AnswerContext, Endpoint, EndpointOf, WholeFormat, Incoming, Query, QueryEndpoint } from "../format.ts";
+import { modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
-import { GenerateContentDecoder } from "./answer.decode.ts";
-import { conversionsOf, conversionsOfEvent, removedFrom } from "./conversions.ts";
+import { conversionsOfEvent } from "./conversions.ts";
+import { decodeEmbedRequest, embedCollector } from "./embed.ts";
+import { decodeRequest, type GenerateContentNative, inCamelCase, modelIn, validRequest } from "./request.ts";
 import {
-  decodeEmbedAnswer,
-  decodeEmbedRequest,
-  embedCollector,
-  embedConversionsOf,
-  encodeEmbedRequest,
-  maxEmbedInputs,
-} from "./embed.ts";
-import { decodeError, encodeError, errorStatus } from "./errors.ts";
-import { budgetInLimit, controlOf, withOwnSeals } from "./reasoning.ts";
-import {
-  decodeRequest,
-  encodeRequest,
-  type GenerateContentNative,
-  inCamelCase,
+  EMBEDDING_METHODS,
+  METHOD_ROUTES,
   methodIn,
-  modelIn,
-  pathOf,
-  resourceOf,
-  validRequest,
-} from "./request.ts";
+  METHODS,
+  type MethodRoutes,
+  MODEL_ROUTES,
+  type ModelRoutes,
+  TELEMETRY,
+} from "./routes.ts";
 import { FORMAT, given } from "./schema.wire.ts";
 import { completeAnswer, GenerateContentStream } from "./stream.ts";
 
-export const TELEMETRY: TelemetryNames = { provider: "gcp.gen_ai", operations: { chat: "generate_content" } };
-
-/** The paths of models: `v1beta` is the spec's version, `v1` is used by newer official clients. Both have tuned models too. */
-const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
-
-export const generateContent = (): Format => ({
+export const generateContent = (): WholeFormat => ({
   name: FORMAT,
   telemetry: TELEMETRY,
-  endpoints: [
-    ...COLLECTIONS.flatMap(methodEndpoints),
-    ...modelEndpoints("/v1beta/models", () => true),
-    // Other formats have this path too.
-    ...modelEndpoints("/v1/models", isOurs),
-  ],
+  endpoints: [...METHOD_ROUTES.flatMap(methodEndpoints), ...MODEL_ROUTES.flatMap(modelEndpoints)],
 });
 
-/** The fields that all endpoints have in common. */
-const ENDPOINT = {
-  format: FORMAT,
-  credential,
-  encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
-} as const;
-
-const QUERY = { ...ENDPOINT, kind: "query", expiredKeysMayAsk: false } as const;
-
-/** Reads the API key from the official clients' header, the spec's query parameter, or a Bearer token. Skips empty values. */
-function credential(request: Request): string | undefined {
-  const keys = queryOf(request.url).getAll("key");
-  return request.headers.get("x-goog-api-key") || keys.find((key) => key !== "") || bearerToken(request.headers);
-}
-
-const METHODS = ["generateContent", "streamGenerateContent", "countTokens"];
-const EMBEDDING_METHODS = ["embedContent", "batchEmbedContents"];
+const QUERY = { kind: "query", expiredKeysMayAsk: false } as const;
 
 /** Returns the endpoints for the methods of the models in one collection. */
-function methodEndpoints(collection: string): Endpoint[] {
-  const isTuned = collection.endsWith("/tunedModels/");
-  const route = (method: string) =>
-    ({
-      method: "POST",
-      path: `${collection}**`,
-      owns: (wildcardPath: string) => methodIn(wildcardPath) === method,
-    }) as const;
+function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: MethodRoutes): Endpoint[] {
   const answered = {
-    ...ENDPOINT,
     kind: chat,
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
@@ -108,18 +49,18 @@ function methodEndpoints(collection: string): Endpoint[] {
   } as const;
   return [
     {
+      ...generate,
       ...answered,
-      ...route("generateContent"),
       decode: (body, incoming) => decode(body, incoming, { isTuned }),
     } satisfies EndpointOf<ChatKind>,
     {
+      ...stream,
       ...answered,
-      ...route("streamGenerateContent"),
       decode: (body, incoming) => decode(body, incoming, { isTuned, stream: true }),
     } satisfies EndpointOf<ChatKind>,
     {
+      ...count,
       ...QUERY,
-      ...route("countTokens"),
       body: "json",
       async answer({ body, authorize, countInput }, incoming) {
         const request = await decode(body, incoming, { isTuned, isCount: true });
@@ -127,12 +68,10 @@ function methodEndpoints(collection: string): Endpoint[] {
         return { totalTokens: await countInput(chat, request) };
       },
     },
-    // Only the official service's own models embed.
-    ...(isTuned ? [] : EMBEDDING_METHODS).map((method): EndpointOf<typeof embedding> => {
+    ...Object.entries(embed).map(([method, route]): EndpointOf<typeof embedding> => {
       const isBatch = method === "batchEmbedContents";
       return {
-        ...ENDPOINT,
-        ...route(method),
+        ...route,
         kind: embedding,
         async decode(body, incoming) {
           const turn = incoming.turn();
@@ -143,15 +82,8 @@ function methodEndpoints(collection: string): Endpoint[] {
       };
     }),
     {
+      ...unknown,
       ...QUERY,
-      ...route("*"),
-      // The last: owns the methods of embeddings as well, where the backend has no embeddings.
-      owns(wildcardPath, request) {
-        const method = methodIn(wildcardPath);
-        // For other requests, a colon belongs to the name of a model, such as one that OpenAI's clients delete.
-        const isMeant = request.method === "POST" || isOurs(request);
-        return isMeant && method !== undefined && !METHODS.includes(method);
-      },
       body: "none",
       answer(_query, { wildcardPath }) {
         throw new GatewayError("not_found", `A model has no method ${shown(methodIn(wildcardPath))}.`);
@@ -198,19 +130,14 @@ const SCHEMA_FIELDS = ["", "generateContentRequest.", "generate_content_request.
   ["tools", "generationConfig", "generation_config"].map((field) => request + field),
 );
 
-/** Tells whether the caller uses this format. Needed for paths that several formats share. */
-const isOurs = ({ headers, url }: Request): boolean =>
-  headers.has("x-goog-api-key") || headers.has("x-goog-api-client") || queryOf(url).has("key");
-
 /** Returns the endpoints for the list of models and for a single model. */
-function modelEndpoints(path: string, owns: (request: Request) => boolean): QueryEndpoint[] {
-  const query = { ...QUERY, method: "GET", body: "none" } as const;
+function modelEndpoints({ list, read }: ModelRoutes): QueryEndpoint[] {
   return [
-    { ...query, path, owns: (_wildcardPath, request) => owns(request), answer: listModels },
+    { ...list, ...QUERY, body: "none", answer: listModels },
     {
-      ...query,
-      path: `${path}/**`,
-      owns: (wildcardPath, request) => isModelAddress(wildcardPath) && owns(request),
+      ...read,
+      ...QUERY,
+      body: "none",
       answer: async (asked, { wildcardPath }) =>
         encodeModel(await modelNamed(asked, wildcardPath.replace(/^models(?:\/|%2F)/i, ""))),
     },
@@ -247,83 +174,3 @@ function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds =
     ],
   };
 }
-
-/** Makes the codec for upstreams that speak this format. */
-export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
-  const { foreignReasoning = "drop" } = options;
-  const encode: ChatCodec["encodeRequest"] = (request) => {
-    const method = request.stream ? "streamGenerateContent?alt=sse" : "generateContent";
-    const path = `${pathOf(request.model)}:${method}`;
-    if (request.native?.format === FORMAT) {
-      const fields: ConvertedFields = new Set();
-      const native = withOutputLimit(request.native, request, options, fields);
-      const own = withOwnSeals(native, request.model, foreignReasoning, fields, request.native.remembered);
-      // Name the model again: the caller may have named another one than in the path.
-      const body = "model" in own ? { ...own, model: resourceOf(request.model) } : own;
-      return { body, path, headers: {}, conversions: removedFrom(fields, options) };
-    }
-    const body = encodeRequest(request, options);
-    return { body: body as JsonObject, path, headers: {}, conversions: conversionsOf(request, body, options) };
-  };
-  return {
-    format: FORMAT,
-    runsCode: true,
-    encodeRequest: encode,
-    answerDecoder: (limits) => new GenerateContentDecoder(limits),
-    count: {
-      encode(request) {
-        const { body, headers } = encode(request);
-        const generateContentRequest = { model: resourceOf(request.model), ...body };
-        return { path: `${pathOf(request.model)}:countTokens`, headers, body: { generateContentRequest } };
-      },
-      decode: ({ totalTokens }) => totalTokens,
-    },
-    decodeError,
-  };
-}
-
-/** Encodes embedding requests to an upstream of this format, and decodes its answers and errors. */
-export const generateContentEmbeddings: EmbeddingCodec = {
-  maxInputs: maxEmbedInputs,
-  conversionsOf: embedConversionsOf,
-  encodeRequest: encodeEmbedRequest,
-  decodeAnswer: decodeEmbedAnswer,
-  decodeError,
-};
-
-/**
- * Returns the caller's own body with the gateway's output limit, and with a budget for which another limit than the caller's has room. The
- * field names keep the caller's spelling.
- */
-function withOutputLimit(
-  { body }: NativeRequest,
-  request: ChatRequest,
-  options: CodecOptions,
-  fields: ConvertedFields,
-): JsonObject {
-  const { model } = request;
-  const maxOutputTokens =
-    controlOf(model, options) === "none" ? limitWithoutReasoning(request) : request.maxOutputTokens;
-  const native = body as JsonObject;
-  const configName = spellingIn(native, "generationConfig", "generation_config");
-  const held = native[configName];
-  const config = isJsonObject(held) ? held : {};
-  const limitName = spellingIn(config, "maxOutputTokens", "max_output_tokens");
-  const limited = { ...native, [configName]: { ...config, [limitName]: maxOutputTokens } };
-  const thinkingName = spellingIn(config, "thinkingConfig", "thinking_config");
-  const thinking = config[thinkingName];
-  if (config[limitName] === maxOutputTokens || !isJsonObject(thinking)) return limited;
-  const budgetName = spellingIn(thinking, "thinkingBudget", "thinking_budget");
-  const budget = thinking[budgetName];
-  if (typeof budget !== "number" || budget <= 0) return limited;
-  const within = budgetInLimit(budget, { model, maxOutputTokens });
-  if (within === budget) return limited;
-  fields.add(within === 0 ? "reasoning" : "reasoning.budgetTokens");
-  // The official service refuses to show thoughts where there are none.
-  const { includeThoughts: _camel, include_thoughts: _snake, ...hidden } = thinking;
-  const changed = { ...(within === 0 ? hidden : thinking), [budgetName]: within };
-  return { ...native, [configName]: { ...config, [limitName]: maxOutputTokens, [thinkingName]: changed } };
-}
-
-const spellingIn = (object: JsonObject, camel: string, snake: string): string =>
-  object[camel] == null && object[snake] != null ? snake : camel;

@@ -6,15 +6,20 @@ assertNodeVersion();
 
 import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { embeddingRelay } from "../shared/embedding.ts";
+import { Lazy, lazyCodec, lazyFormat } from "../shared/lazy.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
-import { generateContent as served, generateContentCodec, generateContentEmbeddings, TELEMETRY } from "./index.ts";
-import { FORMAT } from "./schema.wire.ts";
+import { FORMAT, ROUTES, TELEMETRY } from "./routes.ts";
+
+/** The code of the two sides of the format, each loaded with its first use. */
+const code = /* @__PURE__ */ new Lazy(async () => (await import("./index.ts")).generateContent);
+const upstream = /* @__PURE__ */ new Lazy(async () => (await import("./upstream.ts")).generateContentCodec);
+const embedding = /* @__PURE__ */ new Lazy(async () => (await import("./upstream.ts")).generateContentEmbeddings);
 
 /** The generate-content format: the methods of `/v1beta/models/**` for answers, token counts and embeddings, and the list of models. */
 export const generateContent = (): GatewayFormat<"generate-content"> => ({
   name: FORMAT,
   rank: 2,
-  make: () => served(),
+  make: () => lazyFormat({ name: FORMAT, telemetry: TELEMETRY }, ROUTES, code, (served) => served().endpoints),
 });
 
 /** The format of a relay whose upstream speaks generate-content. The relay also embeds. */
@@ -31,9 +36,14 @@ export const generateContentUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   credential: (apiKey) => ({ "x-goog-api-key": apiKey }),
   listPath: `/models?pageSize=${MAX_LISTED_MODELS}`,
   otherNames: /gemini|google/i,
+  load: () => Promise.all([upstream.get(), embedding.get()]),
   open: (relay, options) => ({
-    ...relay.chat(generateContentCodec(options)),
-    ...embeddingRelay(relay, generateContentEmbeddings, options),
+    ...relay.chat(lazyCodec(upstream, (generateContentCodec) => generateContentCodec(options))),
+    ...embeddingRelay(
+      relay,
+      lazyCodec(embedding, (codec) => codec),
+      options,
+    ),
   }),
 };
 

@@ -4,8 +4,7 @@ import type * as v from "valibot";
 import { type FieldPath, GatewayError } from "../../errors.ts";
 import { shapeOf } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
-import { withoutPrefix } from "./errors.ts";
-import { fieldName } from "./schema.wire.ts";
+import { fieldName, withoutPrefix } from "./errors.ts";
 
 /** Returns a value with its field names in camelCase. A value that does not change is returned as the same object. */
 type SpellingWalk = (value: unknown, path: (string | number)[]) => unknown;

@@ -29,6 +29,7 @@ import {
 } from "./reasoning.ts";
 import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
+import { withColon } from "./routes.ts";
 import {
   type GenerationConfig,
   isImageType,
@@ -408,16 +409,6 @@ export function sayableChoice(
 }
 
 const TUNED = "tunedModels/";
-
-/** Replaces a percent-encoded colon before the method with a plain colon. */
-const withColon = (wildcardPath: string): string => wildcardPath.replace(/%3A(?=[A-Za-z]+$)/i, ":");
-
-/** Returns the method at the end of an address: the text after its last colon. Undefined if no colon follows the last slash. */
-export function methodIn(wildcardPath: string): string | undefined {
-  const address = withColon(wildcardPath);
-  const colon = address.lastIndexOf(":");
-  return colon > address.lastIndexOf("/") ? address.slice(colon + 1) : undefined;
-}
 
 /** Returns the model's id: the text before the last colon of an address. The id may have slashes and colons (spec 4, note 4). */
 export function modelIn(wildcardPath: string, isTuned: boolean): string {

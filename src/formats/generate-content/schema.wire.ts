@@ -1,7 +1,6 @@
 /** The format's name, its enums (spec 2.8, 2.9), and small schemas that its other schemas are built from. */
 
 import * as v from "valibot";
-import type { FieldPath } from "../../errors.ts";
 import { choice, object as anyObject } from "../../http/validation.ts";
 import type { FinishReason, HarmProbability, PromptFeedback, RetrievedUrl } from "../../model/chat-event.ts";
 import type {
@@ -19,10 +18,6 @@ import { unsupported } from "../shared/schema.ts";
 
 /** The name of the format in `native` requests, answers and parts of the neutral model. */
 export const FORMAT = "generate-content";
-
-/** Writes a path as this format does: `contents[0].parts[1].text`. */
-export const fieldName = (path: FieldPath): string =>
-  path.map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`)).join("");
 
 type Given<T> = { [K in keyof T]?: NonNullable<T[K]> };
 

@@ -8,7 +8,7 @@ import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
-import { FORMAT } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import { ImageFields } from "./schema.ts";
 
 /** A finished picture from an upstream: its bytes, or its address. */

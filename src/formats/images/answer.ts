@@ -7,7 +7,7 @@ import { isJsonObject } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerStream } from "../format.ts";
 import { encodeError } from "../shared/errors.ts";
-import { FORMAT } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import type { ImageObject, ImagesAnswer, ImagesUsage } from "./schema.ts";
 
 type WireAnswer = v.InferOutput<typeof ImagesAnswer>;

@@ -10,30 +10,24 @@ import type { Limits } from "../../limits.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { EndpointOf, Format, Incoming } from "../format.ts";
-import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
-import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
+import type { Endpoint, EndpointOf, Incoming, LazyRoute } from "../format.ts";
+import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { answerCollector, answerStream } from "./answer.ts";
-import { ImageModels, maxPictureBytes } from "./request.models.ts";
+import { type ImageModels, maxPictureBytes } from "./request.models.ts";
 import type { ImagesOptions } from "./request.profiles.ts";
-import { decodeRequest, type FileLimits, FORMAT, inspectFiles, readForm, takesFiles } from "./request.ts";
+import { decodeRequest, type FileLimits, inspectFiles, readForm, takesFiles } from "./request.ts";
+import { FILES, ROUTES } from "./routes.ts";
 
-interface ImagesContext extends ImagesOptions {
+interface ImagesContext extends Omit<ImagesOptions, "models"> {
   readonly store: ImageStore;
   readonly clock: Clock;
   readonly limits: Limits;
+  readonly models: ImageModels;
 }
 
-const FILES = "/v1/images/files";
-
-/**
- * Returns the format with its endpoints. Throws a RangeError if `publicUrl` is no http or https URL or has a query, and for an alias of an
- * unknown model.
- */
-export function images(context: ImagesContext): Format {
-  const { clock, limits, store, publicUrl } = context;
-  if (publicUrl !== undefined) assertBaseUrl(publicUrl);
-  const models = new ImageModels(context);
+/** Returns the endpoints, in the order of their routes. */
+export function images(context: ImagesContext): readonly Endpoint[] {
+  const { clock, limits, models, store, publicUrl } = context;
 
   const fileLimits = ({ signal }: Pick<Incoming, "signal">): FileLimits => ({
     maxPixels: limits.maxImagePixels,
@@ -48,11 +42,6 @@ export function images(context: ImagesContext): Format {
     models.tellsUsage(request.model),
   ];
 
-  const route = {
-    format: FORMAT,
-    ...openaiEndpoint,
-  };
-
   const maxFileBytes = (field: string): number | undefined => (takesFiles(field) ? limits.maxImageBytes : undefined);
   const readFiles = (request: Request, intake: BodyIntake): Promise<Form> =>
     readMultipart(request, { limits, maxFileBytes }, intake);
@@ -64,11 +53,9 @@ export function images(context: ImagesContext): Format {
     urlOf: (id, call) => `${publicUrl?.replace(/\/+$/, "") ?? call.baseUrl()}${FILES}/${id}`,
   };
 
-  const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): EndpointOf<typeof image> => ({
+  const endpoint = (route: LazyRoute, operation: ImageOperation, body: "json" | "form"): EndpointOf<typeof image> => ({
     ...route,
     kind: image,
-    method: "POST",
-    path,
     ...(body === "form" && { readForm: readFiles }),
     async decode(read, incoming, lists) {
       const sent = body === "form" ? readForm(read as Form) : { fields: read, images: [], mask: undefined };
@@ -85,24 +72,17 @@ export function images(context: ImagesContext): Format {
     stream: ({ request }) => answerStream(...answerTo(request)),
   });
 
-  return {
-    name: FORMAT,
-    telemetry: OPENAI_TELEMETRY,
-    aliasesOf: (model) => models.aliasesOf(model),
-    endpoints: [
-      endpoint("/v1/images/generations", "generate", "json"),
-      endpoint("/v1/images/edits", "edit", "form"),
-      endpoint("/v1/images/variations", "vary", "form"),
-      {
-        ...route,
-        kind: "public",
-        answersOf: image,
-        method: "GET",
-        path: `${FILES}/**`,
-        answer: ({ request, wildcardPath }) => answerFile(request, wildcardPath, store, clock),
-      },
-    ],
-  };
+  return [
+    endpoint(ROUTES.generate, "generate", "json"),
+    endpoint(ROUTES.edit, "edit", "form"),
+    endpoint(ROUTES.vary, "vary", "form"),
+    {
+      ...ROUTES.read,
+      kind: "public",
+      answersOf: image,
+      answer: ({ request, wildcardPath }) => answerFile(request, wildcardPath, store, clock),
+    },
+  ];
 }
 
 /** Returns the error for a model that the backend lists for images, and that has no profile; undefined for any other error. */
@@ -117,14 +97,6 @@ async function withoutProfile(
   const cause = new TypeError(`createGateway: images.models lacks "${model}", which the backend lists with its kinds.`);
   const message = `The image model "${model}" is listed, but images.models has no profile of it.`;
   return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
-}
-
-function assertBaseUrl(text: string): void {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
-    throw new RangeError(
-      "images.publicUrl must be an http or https address without a query, such as https://example.com/ai",
-    );
 }
 
 /** Answers a GET or HEAD for a picture: 200, 206, 304, 404, 410 or 416. The URL of a picture is valid for 60 minutes (spec 3). */

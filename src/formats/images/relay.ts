@@ -2,14 +2,7 @@
 
 import { encodeForm } from "../../http/form.ts";
 import { IMAGE, type ImageEvent, type ImageRequest } from "../../model/image.ts";
-import type {
-  AnswerNotes,
-  FormatUpstreamOptions,
-  ImageVerbs,
-  RelayedCall,
-  RelayTools,
-  RequestBelow,
-} from "../module.ts";
+import type { AnswerNotes, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
 import { pictureFailed } from "../shared/upstream.ts";
 import {
   answerDecoder,
@@ -21,15 +14,12 @@ import {
 } from "./answer.decode.ts";
 import { type EncodedRequest, encodeRequest, modelNames } from "./request.ts";
 
-/** Makes the function of a relay to an upstream that draws images. Throws a TypeError for an invalid origin. */
-export function imageRelay(relay: RelayTools, { imageOrigins = [] }: FormatUpstreamOptions): ImageVerbs {
-  const origins = new Set([relay.origin, ...imageOrigins.map(validOrigin)]);
-  return {
-    image: (request, call) => relay.relayed(call, () => relayedImage(relay, origins, request, call.signal)),
-  };
-}
-
-function relayedImage(
+/**
+ * Makes one request to an upstream that draws images.
+ *
+ * @param origins The origins from which pictures may be fetched.
+ */
+export function relayedImage(
   relay: RelayTools,
   origins: ReadonlySet<string>,
   request: ImageRequest,
@@ -119,12 +109,4 @@ function permitted(address: string, origins: ReadonlySet<string>): URL {
   if (!isWeb || !origins.has(url.origin) || url.username !== "" || url.password !== "")
     throw pictureFailed(`The upstream's picture is at ${url.origin}, which is none of the relay's imageOrigins.`);
   return url;
-}
-
-function validOrigin(origin: string): string {
-  const url = URL.canParse(origin) ? new URL(origin) : undefined;
-  const isOrigin = url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`;
-  if (!isOrigin)
-    throw new TypeError("relay: imageOrigins must be origins alone, such as https://pictures.example.com.");
-  return url.origin;
 }

@@ -1,8 +1,9 @@
 /** The image models of a gateway, and the check of a request against the rules of its model (spec 2.1 to 2.3, 8). */
 
 import { GatewayError } from "../../errors.ts";
-import { isLonger, type RuleBreach } from "../../http/validation.ts";
+import type { RuleBreach } from "../../http/validation.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
+import { isLonger } from "../../model/text.ts";
 import {
   type ImageProfile,
   type OperationProfile,

@@ -9,9 +9,8 @@ import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "..
 import { EventLoopYielder } from "../../ports/clock.ts";
 import { type ImageModels } from "./request.models.ts";
 import { type FileProfile, IMAGE_ALIASES, IMAGE_PROFILES, type OperationProfile } from "./request.profiles.ts";
+import { FORMAT } from "./routes.ts";
 import { ImageFields, readFormText } from "./schema.ts";
-
-export const FORMAT = "images";
 
 /** The gateway's own limits for files. The rules of the model apply too. */
 export interface FileLimits {

@@ -1,49 +1,23 @@
 /** The messages format: `POST /v1/messages`, token counts, the list of models, and the codec for upstreams (spec 2.6, 2.7, 6.1, 7.2). */
 
 import { GatewayError } from "../../errors.ts";
-import { bearerToken, queryOf } from "../../http/request.ts";
+import { queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import type { Shapes } from "../../options.ts";
+import { isJsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { TelemetryNames } from "../../ports/observer.ts";
-import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming, Query } from "../format.ts";
-import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
-import type { ConvertedFields } from "../shared/conversions.ts";
-import { anthropicRateHeaders } from "../shared/errors.ts";
+import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
+import { modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
-import { MessagesDecoder } from "./answer.decode.ts";
-import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
-import { decodeError, encodeError, errorStatus } from "./errors.ts";
-import { encodeMessages } from "./request.messages.ts";
-import { nativeBody } from "./request.native.ts";
-import { decodeRequest, encodeRequest, fitted, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
+import { conversionsOfEvent } from "./conversions.ts";
+import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
+import { type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { FORMAT, messagesRequest } from "./schema.ts";
 import { completeAnswer, MessagesStream } from "./stream.ts";
 
-export const TELEMETRY: TelemetryNames = { provider: "anthropic" };
-
-/** The options of a host that make the messages format accept more than the spec allows. */
-export interface MessagesOptions {
-  /**
-   * The ranges of numbers and lengths for which the spec (2.6, 8) is stricter than the official service. `spec` (default) has
-   * `max_tokens` above 1, `top_p` between 0 and 1, `top_k` above 0, and a tool's `name` of 1 to 64 characters. `vendor` has the
-   * official ranges: it also takes `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, a `name` of up to 128 characters, and a thinking budget of
-   * `max_tokens` and more. `spec` takes such a budget only with the beta `interleaved-thinking-2025-05-14`.
-   */
-  readonly ranges?: "spec" | "vendor";
-  /** `spec` (default) accepts images only as base64. `vendor` also accepts URLs and file ids, which the backend must fetch. */
-  readonly imageSources?: "spec" | "vendor";
-}
-
-const SPEC_OR_VENDOR = { optional: ["spec", "vendor"] } as const;
-
-export const MESSAGES_SHAPES: Shapes<MessagesOptions> = { ranges: SPEC_OR_VENDOR, imageSources: SPEC_OR_VENDOR };
-
-export function messages(options: MessagesOptions = {}): Format {
+export function messages(options: MessagesOptions = {}): WholeFormat {
   const { ranges = "spec", imageSources = "spec" } = options;
   const rules = { vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" };
   const interleaved = messagesRequest({ ...rules, anyBudget: true });
@@ -60,28 +34,16 @@ export function messages(options: MessagesOptions = {}): Format {
     return decodeRequest(body, headers);
   }
 
-  const route = {
-    format: FORMAT,
-    rateHeaders: anthropicRateHeaders,
-    credential: (request: Request) => request.headers.get("x-api-key") || bearerToken(request.headers),
-    encodeError: (error: GatewayError, requestId: string) => ({
-      status: errorStatus(error),
-      body: encodeError(error, requestId),
-    }),
-  } as const;
-  const modelsRoute = { ...route, kind: "query", method: "GET", body: "none", expiredKeysMayAsk: false } as const;
-
   const generation: EndpointOf<ChatKind> = {
-    ...route,
+    ...ROUTES.generate,
     kind: chat,
-    method: "POST",
-    path: "/v1/messages",
     maxOutputTokensPath: ["max_tokens"],
     decode,
     conversionsOfEvent,
     complete: completeAnswer,
     stream: (answer) => new MessagesStream(answer),
   };
+  const models = { kind: "query", body: "none", expiredKeysMayAsk: false } as const;
 
   return {
     name: FORMAT,
@@ -89,10 +51,8 @@ export function messages(options: MessagesOptions = {}): Format {
     endpoints: [
       generation,
       {
-        ...route,
+        ...ROUTES.count,
         kind: "query",
-        method: "POST",
-        path: "/v1/messages/count_tokens",
         expiredKeysMayAsk: false,
         body: "json",
         answer: async ({ body, authorize, countInput }, incoming) => {
@@ -101,11 +61,10 @@ export function messages(options: MessagesOptions = {}): Format {
           return { input_tokens: await countInput(chat, counted) };
         },
       },
-      { ...modelsRoute, path: "/v1/models", owns: (_tail, request) => isOurs(request), answer: listModels },
+      { ...ROUTES.list, ...models, answer: listModels },
       {
-        ...modelsRoute,
-        path: "/v1/models/**",
-        owns: (wildcardPath, request) => isModelAddress(wildcardPath) && isOurs(request),
+        ...ROUTES.read,
+        ...models,
         answer: async (query, { wildcardPath }) => encodeModel(await modelNamed(query, wildcardPath)),
       },
     ],
@@ -131,10 +90,6 @@ function readHeaders(headers: Headers): MessagesHeaders {
 /** Adds `max_tokens` to the body of a token count. Callers do not send it, because a count generates nothing; the schema requires it. */
 const withMaxTokens = (body: unknown): unknown =>
   isJsonObject(body) && body["max_tokens"] == null ? { ...body, max_tokens: 2 ** 31 - 1 } : body;
-
-/** Tells whether the caller uses this format, by its headers. Needed for paths that several formats share. */
-const isOurs = ({ headers }: Request): boolean =>
-  ["x-api-key", "compat-version", "anthropic-version"].some((name) => headers.has(name));
 
 const DEFAULT_PAGE_SIZE = 20;
 const MAX_PAGE_SIZE = 1_000;
@@ -172,54 +127,3 @@ const encodeModel = ({
   deprecated_at: null,
   retires_at: null,
 });
-
-/** The version header of requests that the gateway encodes for callers of other formats. */
-const VERSION = "2023-06-01";
-
-/** Makes the codec for upstreams that speak this format. */
-export function messagesCodec(options: CodecOptions = {}): ChatCodec {
-  const encode: ChatCodec["encodeRequest"] = (request) => {
-    const native = request.native?.format === FORMAT ? request.native : undefined;
-    const headers = {
-      "anthropic-version": native?.version ?? VERSION,
-      ...(native && native.betas.length > 0 && { "anthropic-beta": native.betas.join(",") }),
-    };
-    if (native) return { path: "/messages", headers, ...nativeBody({ ...request, native }, options) };
-    const lost: ConvertedFields = new Set();
-    const messages = encodeMessages(request.messages, options.foreignReasoning, lost);
-    const body = encodeRequest(fitted(request, messages, options, lost), messages);
-    const conversions = conversionsOf(request, body, lost, options);
-    return { path: "/messages", headers, body: body as JsonObject, conversions };
-  };
-  return {
-    format: FORMAT,
-    encodeRequest: encode,
-    answerDecoder: (limits) => new MessagesDecoder(limits),
-    count: {
-      encode(request) {
-        const { body, headers } = encode(request);
-        const counted = Object.entries(body).filter(([field]) => !ANSWER_FIELDS.has(field));
-        return { path: "/messages/count_tokens", headers, body: Object.fromEntries(counted) };
-      },
-      decode: ({ input_tokens }) => input_tokens,
-    },
-    decodeError,
-  };
-}
-
-/** The request fields about the answer. The official service refuses them in a token count. */
-const ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  "container",
-  "diagnostics",
-  "fallback_credit_token",
-  "fallbacks",
-  "inference_geo",
-  "max_tokens",
-  "metadata",
-  "service_tier",
-  "stop_sequences",
-  "stream",
-  "temperature",
-  "top_k",
-  "top_p",
-]);

@@ -5,17 +5,29 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { assertOptions } from "../../options.ts";
+import type { Format } from "../format.ts";
 import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import { Lazy, lazyCodec, lazyFormat } from "../shared/lazy.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
-import { MESSAGES_SHAPES, messages as served, messagesCodec, type MessagesOptions, TELEMETRY } from "./index.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT, MESSAGES_SHAPES, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
 
-export type { MessagesOptions } from "./index.ts";
+export type { MessagesOptions } from "./routes.ts";
+
+/** The code of the two sides of the format, each loaded with its first use. */
+const code = /* @__PURE__ */ new Lazy(async () => (await import("./index.ts")).messages);
+const upstream = /* @__PURE__ */ new Lazy(async () => (await import("./upstream.ts")).messagesCodec);
 
 /** The messages format: `POST /v1/messages`, token counts, and the list of models. */
 export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> => {
   if (options !== undefined) assertOptions("messages", options, MESSAGES_SHAPES);
-  return { name: FORMAT, options, rank: 1, make: () => served(options) };
+  const make = (): Format =>
+    lazyFormat(
+      { name: FORMAT, telemetry: TELEMETRY },
+      Object.values(ROUTES),
+      code,
+      (served) => served(options).endpoints,
+    );
+  return { name: FORMAT, options, rank: 1, make };
 };
 
 /** The format of a relay whose upstream speaks messages. */
@@ -27,7 +39,8 @@ export const messagesUpstream: UpstreamFormat<ChatVerbs> = {
   credential: (apiKey) => ({ "x-api-key": apiKey }),
   listPath: `/models?limit=${MAX_LISTED_MODELS}`,
   otherNames: /anthropic|claude/i,
-  open: (relay, options) => relay.chat(messagesCodec(options)),
+  load: () => upstream.get(),
+  open: (relay, options) => relay.chat(lazyCodec(upstream, (messagesCodec) => messagesCodec(options))),
 };
 
 /** The messages format, whole. */

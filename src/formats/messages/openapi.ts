@@ -15,7 +15,7 @@ import {
   TOOL_INPUT,
 } from "../shared/openapi.ts";
 import * as errors from "./errors.ts";
-import type { MessagesOptions } from "./index.ts";
+import type { MessagesOptions } from "./routes.ts";
 import * as answers from "./schema.answer.ts";
 import { CacheControl, messagesRequest, ProviderBlock, TextBlock } from "./schema.ts";
 

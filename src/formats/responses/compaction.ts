@@ -5,12 +5,11 @@
  * it back, and can neither read nor change it.
  */
 
-import { type EncryptionKey, ENCRYPTION_KEYS, keyNameOf, Keyring } from "../../encryption.ts";
+import { keyNameOf } from "../../encryption.ts";
 import { type FieldPath, GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
-import { isValid } from "../../http/validation.ts";
 import type { ChatKind } from "../../kinds/chat/index.ts";
-import type { AnswerEvent, ChatEvent, NativeEvent } from "../../model/chat-event.ts";
+import type { AnswerEvent } from "../../model/chat-event.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -19,63 +18,19 @@ import type {
   Part,
   ProviderPart,
 } from "../../model/chat-request.ts";
-import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, JsonLimitError, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
-import { type Check, fieldsOf } from "../../options.ts";
-import type { AnswerCollector, AnswerContext, AnswerDecoder, AnswerStream, EndpointOf, Incoming } from "../format.ts";
-import { lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
-import { decodeUsage, usageIn } from "./answer.decode.ts";
+import type { AnswerCollector, AnswerContext, AnswerStream, EndpointOf, Incoming } from "../format.ts";
+import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage } from "./answer.ts";
+import { COMPACT_FORMAT, type Compactions, SIGN } from "./compaction.keys.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
 import { InputEncoder } from "./request.input.ts";
 import { FORMAT } from "./schema.ts";
-import { LooseUsage } from "./schema.upstream.ts";
 import type { Decode } from "./socket.ts";
-
-/** Lets callers compact their conversations. */
-export interface CompactionOptions {
-  /** The secrets of the summaries. The first seals, and all open: a new first key leaves earlier summaries readable. */
-  readonly keys: readonly EncryptionKey[];
-  /** Asks the model for the summary, as the last message of the conversation. Default: `COMPACTION_PROMPT`. */
-  readonly prompt?: string;
-}
-
-export const COMPACTION_SHAPE: Check = fieldsOf<CompactionOptions>({ keys: ENCRYPTION_KEYS, prompt: "string?" });
-
-/** The words by which a model is asked for a summary, unless the host has others. */
-export const COMPACTION_PROMPT = `Write a summary of this conversation that lets another assistant continue the work without having seen it. Call no tool.
-Include, as far as they occur: the goal and the wishes of the user; what was decided, and why; what was done, with the names of files, functions, commands and addresses; results and errors that still matter; the state of the work, and the next steps.
-Keep exact names, numbers and quotations. Leave out everything that is no longer needed. Write only the summary.`;
 
 /** The sentence before a summary, in the message that takes the place of the earlier turns. */
 const BEFORE_SUMMARY = "The earlier turns of this conversation were replaced by this summary of them:";
-
-/** Begins each sealed summary. */
-const SIGN = "pgc.";
-
-/** The format of a request to compact, as backends and relays see it in `native`. */
-export const COMPACT_FORMAT = "responses/compact";
-
-/** Seals summaries for one API key, and opens them again. */
-export class Compactions {
-  readonly prompt: string;
-  readonly #keys: Keyring;
-
-  /** @throws RangeError for keys that are missing, have wrong names or lengths, or have the same name. */
-  constructor({ keys, prompt = COMPACTION_PROMPT }: CompactionOptions) {
-    this.#keys = new Keyring("responses.compaction", keys);
-    this.prompt = prompt;
-  }
-
-  async seal(summary: string, keyId: string): Promise<string> {
-    return SIGN + (await this.#keys.encrypt(summary, ["compaction", keyId]));
-  }
-
-  /** Returns the summary. Rejects for a text that was not sealed for this key, or has changed since. */
-  open(sealed: string, keyId: string): Promise<string> {
-    return this.#keys.decrypt(sealed.slice(SIGN.length), ["compaction", keyId]);
-  }
-}
 
 /** A compaction that takes the place of all items before it. */
 interface Compacted {
@@ -577,33 +532,5 @@ class CompactCollector implements AnswerCollector<AnswerEvent> {
 
   get #native(): CompactNative {
     return this.#context.request.native as CompactNative;
-  }
-}
-
-/** Decodes the compaction that an upstream has made. The caller gets it unchanged. */
-export class CompactionDecoder implements Pick<AnswerDecoder, "answer" | "lost"> {
-  readonly #limits: JsonLimits | undefined;
-
-  constructor(limits?: JsonLimits) {
-    this.#limits = limits;
-  }
-
-  answer(body: string): ChatEvent[] {
-    const { output, usage } = parseAnswerObject(body, this.#limits);
-    const items = Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
-    const compactions = items.filter(({ type }) => type === "compaction" || type === "compaction_summary");
-    if (compactions.length === 0) throw upstreamFailed("The model backend's answer holds no compaction.");
-    // The sealed texts are counted where the upstream counts nothing.
-    const sealed = compactions.flatMap(({ encrypted_content: data }) => (typeof data === "string" ? data : []));
-    const events: NativeEvent["events"] = [
-      ...sealed.map((data) => ({ type: "redacted-reasoning", data, maker: FORMAT }) as const),
-      ...(isValid(LooseUsage, usage) ? [{ type: "usage", usage: decodeUsage(usage) } as const] : []),
-      { type: "finish", reason: "stop" },
-    ];
-    return [{ type: "native", format: COMPACT_FORMAT, body, events }];
-  }
-
-  lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.#limits, usageIn, LooseUsage, decodeUsage);
   }
 }

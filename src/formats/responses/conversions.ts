@@ -1,9 +1,9 @@
 /** Conversions between the Responses format and the others. */
 
-import { isLonger } from "../../http/validation.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { isLonger } from "../../model/text.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,

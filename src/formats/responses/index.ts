@@ -5,23 +5,15 @@ import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming, Query } from "../format.ts";
-import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
-import { openaiEndpoint } from "../shared/errors.ts";
+import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
-import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
+import type { Compactions } from "./compaction.keys.ts";
 import {
   AutomaticCompaction,
-  COMPACT_FORMAT,
-  COMPACTION_SHAPE,
-  CompactionDecoder,
   compactEndpoint,
-  type CompactionOptions,
-  Compactions,
   decodesTriggers,
   isTriggered,
   opened,
@@ -30,36 +22,26 @@ import {
   TriggeredStream,
 } from "./compaction.ts";
 import { conversionsOfEvent } from "./conversions.ts";
-import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { decodeRequest } from "./request.ts";
+import { ROUTES } from "./routes.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { type Decode, socketEndpoint } from "./socket.ts";
 import { CompleteResponse, ResponseStream } from "./stream.ts";
 
-/** The options of a host for the Responses format. */
-export interface ResponsesOptions {
-  /**
-   * Lets callers compact their conversations. Default: `POST /v1/responses/compact` answers 404, and an item `compaction_trigger` passes to
-   * upstreams of this format only.
-   */
-  readonly compaction?: CompactionOptions;
-}
-
-export const RESPONSES_SHAPES: Shapes<ResponsesOptions> = { compaction: { optional: COMPACTION_SHAPE } };
-
-export function responses({ clock }: { readonly clock: Clock }, options: ResponsesOptions = {}): Format {
+/**
+ * Returns the format with its endpoints.
+ *
+ * @param compactions Undefined for a gateway whose callers cannot compact.
+ */
+export function responses({ clock }: { readonly clock: Clock }, compactions?: Compactions): WholeFormat {
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
-  const compactions = options.compaction && new Compactions(options.compaction);
   const decode: Decode = (body, incoming) => decodeBody(body, incoming, compactions);
   const decodeCreate = compactions ? decodesTriggers(decode, compactions) : decode;
-  const common = { format: FORMAT, ...openaiEndpoint } as const;
   const create: EndpointOf<ChatKind> = {
-    ...common,
-    method: "POST",
+    ...ROUTES.create,
     kind: chat,
-    path: "/v1/responses",
     maxOutputTokensPath: ["max_output_tokens"],
     decode: decodeCreate,
     conversionsOfEvent,
@@ -79,16 +61,13 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
-    openDocuments: (call, key, store, retainMs) => new KeyDocuments(call, key, store, retainMs),
     endpoints: [
       create,
       ...(compactions ? [compactEndpoint(create, decode, compactions, nowInSeconds)] : []),
-      socketEndpoint(create, decodeCreate, common),
+      socketEndpoint(create, decodeCreate),
       {
-        ...common,
-        method: "POST",
+        ...ROUTES.count,
         kind: "query",
-        path: "/v1/responses/input_tokens",
         expiredKeysMayAsk: false,
         body: "json",
         answer: async (query, incoming) => ({
@@ -96,7 +75,7 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
           input_tokens: await countTokens(query, incoming, decode),
         }),
       },
-      ...queries(common, clock),
+      ...queries(clock),
     ],
   };
 }
@@ -172,61 +151,3 @@ function assertKnownItems({ body, own }: ResolvedRequest, earlier: string): void
   for (const [index, item] of items.entries())
     assertKnown(InputItem, item, index < count ? [earlier, index] : ["input", index - count]);
 }
-
-/** Makes the codec for upstreams that speak this format. */
-export function responsesCodec(options: CodecOptions = {}): ChatCodec {
-  const encode: ChatCodec["encodeRequest"] = (request) => {
-    const { native } = request;
-    const encoded =
-      native?.format === FORMAT ? overlaidRequest({ ...request, native }, options) : encodeRequest(request, options);
-    return { path: "/responses", headers: {}, ...encoded };
-  };
-  return {
-    format: FORMAT,
-    runsCode: true,
-    encodeRequest: encode,
-    answerDecoder: (limits) => new ResponseDecoder(limits),
-    count: {
-      encode(request) {
-        const { body, headers } = encode(request);
-        const counted = Object.entries(body).filter(([field]) => COUNTED.has(field));
-        return { path: "/responses/input_tokens", headers, body: Object.fromEntries(counted) };
-      },
-      decode: ({ input_tokens }) => input_tokens,
-    },
-    compact: {
-      format: COMPACT_FORMAT,
-      encode(request) {
-        const native = { ...(request.native ?? { body: {}, betas: [] }), format: FORMAT };
-        const { body, conversions } = overlaidRequest({ ...request, native }, options);
-        const passed = Object.entries(body).filter(([field]) => !OF_ANSWERS.has(field));
-        return { path: "/responses/compact", headers: {}, body: Object.fromEntries(passed), conversions };
-      },
-      decoder: (limits) => new CompactionDecoder(limits),
-    },
-    decodeError: (status, headers, body) => decodeUpstreamError(status, body, retryAfterOf(headers)),
-  };
-}
-
-/** The request fields that a compaction does not have. */
-const OF_ANSWERS: ReadonlySet<string> = new Set([
-  "max_output_tokens",
-  "store",
-  "stream",
-  "include",
-  "context_management",
-]);
-
-/** The request fields that a token count reads. The official service refuses the others. */
-const COUNTED: ReadonlySet<string> = new Set([
-  "model",
-  "input",
-  "instructions",
-  "tools",
-  "tool_choice",
-  "parallel_tool_calls",
-  "personality",
-  "reasoning",
-  "text",
-  "truncation",
-]);

@@ -33,28 +33,23 @@ import {
   noResponse,
   PAGE_CHARS,
 } from "./kept.ts";
+import { ROUTES } from "./routes.ts";
 import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
-/** The fields that all routes of the format share. */
-export type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
-
-export function queries(common: Common, clock: Clock): QueryEndpoint[] {
-  const base = { ...common, kind: "query", expiredKeysMayAsk: false, needsResponseStore: true } as const;
-  const get = { ...base, method: "GET", body: "none" } as const;
-  const remove = { ...base, method: "DELETE", body: "none" } as const;
-  const post = { ...base, method: "POST", body: "json" } as const;
+/** Returns the endpoints of kept responses and conversations, in the order of their routes. */
+export function queries(clock: Clock): QueryEndpoint[] {
+  const asked = { kind: "query", body: "none", expiredKeysMayAsk: false } as const;
+  const sent = { ...asked, body: "json" } as const;
   return [
     {
-      ...get,
-      path: "/v1/responses/**",
-      owns: hasShape("*", "*/input_items"),
+      ...ROUTES.readResponse,
+      ...asked,
       answer: readResponse,
       stream: streamOf,
     },
     {
-      ...remove,
-      path: "/v1/responses/**",
-      owns: hasShape("*"),
+      ...ROUTES.deleteResponse,
+      ...asked,
       answer: async (_query, incoming) => {
         const [id] = idsIn(incoming);
         const { kept, head } = await findResponse(id, incoming);
@@ -65,10 +60,8 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       },
     },
     {
-      ...post,
-      body: "none",
-      path: "/v1/responses/**",
-      owns: hasShape("*/cancel", "compact"),
+      ...ROUTES.cancelResponse,
+      ...asked,
       answer: async (_query, incoming) => {
         if (incoming.wildcardPath === "compact")
           throw new GatewayError("not_found", "This service cannot compact conversations.");
@@ -77,27 +70,15 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       },
     },
     {
-      ...post,
-      path: "/v1/conversations",
+      ...ROUTES.createConversation,
+      ...sent,
       answer: async ({ body }, incoming) => createConversation(body ?? {}, incoming, Math.floor(clock.now() / 1000)),
     },
-    { ...get, path: "/v1/conversations/**", owns: hasShape("*", "*/items", "*/items/*"), answer: readConversation },
-    { ...post, path: "/v1/conversations/**", owns: hasShape("*", "*/items"), answer: changeConversation },
-    { ...remove, path: "/v1/conversations/**", owns: hasShape("*", "*/items/*"), answer: deleteFromConversation },
+    { ...ROUTES.readConversation, ...asked, answer: readConversation },
+    { ...ROUTES.changeConversation, ...sent, answer: changeConversation },
+    { ...ROUTES.deleteConversation, ...asked, answer: deleteFromConversation },
   ];
 }
-
-/** Returns a test whether the end of an address has one of some shapes, in which `*` stands for an id. */
-const hasShape =
-  (...shapes: readonly string[]) =>
-  (wildcardPath: string): boolean =>
-    shapes.some((shape) => {
-      const [wanted, written] = [shape.split("/"), wildcardPath.split("/")];
-      return (
-        wanted.length === written.length &&
-        wanted.every((one, at) => (one === "*" ? written[at] !== "" : one === written[at]))
-      );
-    });
 
 /** Returns the ids in an address: those of a response or a conversation, and of an item. */
 const idsIn = ({ wildcardPath }: Incoming): [string, string] => {

@@ -6,7 +6,6 @@ import {
   array,
   choice,
   crossCheck,
-  isLonger,
   isUnknown,
   object,
   openVariant,
@@ -19,6 +18,7 @@ import {
   upTo,
 } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { isLonger } from "../../model/text.ts";
 import {
   atMost,
   audioFormat,

@@ -17,7 +17,7 @@ import type {
   SocketTurns,
 } from "../format.ts";
 import { chainBehind } from "./kept.ts";
-import type { Common } from "./queries.ts";
+import { ROUTES } from "./routes.ts";
 import { Turns, turnsOf } from "./turns.ts";
 
 /** Decodes the body of a request for a response. */
@@ -31,8 +31,7 @@ interface MessageEndpoints {
 }
 
 /** Makes the endpoint that accepts a WebSocket. Its calls are answered like those of `POST /v1/responses`. */
-export function socketEndpoint(create: EndpointOf<ChatKind>, decode: Decode, shared: Common): QueryEndpoint {
-  const common = { ...shared, path: create.path };
+export function socketEndpoint(create: EndpointOf<ChatKind>, decode: Decode): QueryEndpoint {
   const endpoints: MessageEndpoints = {
     generate: {
       ...create,
@@ -41,9 +40,8 @@ export function socketEndpoint(create: EndpointOf<ChatKind>, decode: Decode, sha
       background: () => undefined,
     },
     prepare: {
-      ...common,
+      ...ROUTES.create,
       kind: "query",
-      method: "POST",
       body: "json",
       expiredKeysMayAsk: false,
       answer: () => undefined,
@@ -51,12 +49,10 @@ export function socketEndpoint(create: EndpointOf<ChatKind>, decode: Decode, sha
     },
   };
   return {
-    ...common,
+    ...ROUTES.connect,
     kind: "query",
-    method: "GET",
     body: "none",
     expiredKeysMayAsk: false,
-    owns: (_path, { headers }) => headers.get("upgrade")?.toLowerCase() === "websocket",
     answer: ({ key }, { accept }) => {
       if (!accept)
         throw new GatewayError(

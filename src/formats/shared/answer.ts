@@ -195,14 +195,6 @@ export async function modelNamed({ models }: Query, encoded: string): Promise<Mo
 }
 
 /**
- * Tells whether the end of an address names a model. It does not if it ends in a method of a model, such as `:countTokens`. Any other
- * colon belongs to the model's name.
- */
-export const isModelAddress = (wildcardPath: string): boolean =>
-  wildcardPath !== "" &&
-  !/:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/.test(wildcardPath);
-
-/**
  * Reads the number of items on a page from a query parameter. Throws `invalid_request` unless the number is an integer from 1 to `most`.
  *
  * @param otherwise The number without the parameter.

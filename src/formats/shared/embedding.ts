@@ -10,6 +10,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
 import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayedContext, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
+import { codecOf, type LazyCodec } from "./lazy.ts";
 import { upstreamFailed } from "./upstream.ts";
 
 /** The fields of a request that some format cannot express exactly. */
@@ -183,7 +184,7 @@ const CONCURRENCY = 4;
 /** Makes the function of a relay to an upstream that embeds. Throws a RangeError for a wrong number in `options.embeddings`. */
 export function embeddingRelay(
   relay: RelayTools,
-  codec: EmbeddingCodec,
+  given: EmbeddingCodec | LazyCodec<EmbeddingCodec>,
   { embeddings = {} }: FormatUpstreamOptions,
 ): EmbeddingVerbs {
   // The default of `maxInputs` depends on the request, so only its own value is checked here.
@@ -192,13 +193,14 @@ export function embeddingRelay(
     { concurrency: CONCURRENCY, maxInputs: Number.MAX_SAFE_INTEGER },
     embeddings,
   );
-  const most = (request: EmbeddingRequest): number =>
+  const most = (codec: EmbeddingCodec, request: EmbeddingRequest): number =>
     embeddings.maxInputs === undefined ? codec.maxInputs(request) : maxInputs;
   return {
     async *embed(request, context) {
+      const codec = await codecOf(given);
       const asked = { ...request, model: relay.modelName(request.model) };
       relay.reportConversions(codec.conversionsOf(asked), context);
-      const batches = batchesOf(request.inputs.length, most(asked));
+      const batches = batchesOf(request.inputs.length, most(codec, asked));
       const { signal, observeUpstream, reportUnread } = context;
       yield* embedded(batches, concurrency, { signal, reportUnread, clock: relay.clock }, (batch, signal) =>
         relayedBatch(relay, codec, asked, request.model, batch, { signal, observeUpstream }),

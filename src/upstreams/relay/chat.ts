@@ -5,6 +5,7 @@ import type { ChatCodec } from "../../formats/format.ts";
 import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
+import { codecOf, type LazyCodec } from "../../formats/shared/lazy.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
@@ -23,25 +24,24 @@ import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Makes the functions of a relay to an upstream of a chat format. */
-export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatVerbs {
+export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: ChatCodec | LazyCodec): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
-  const ask = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> =>
-    relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call));
-  const answer = (request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> => {
+  const answer = (codec: ChatCodec, request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> => {
+    const ask = (asked: ChatRequest, context: CallContext): AsyncGenerator<ChatEvent> =>
+      relayed(upstream, context, () => relayedChat(upstream, codec, options, memory, asked, context));
     const { runCode } = call;
     if (!runCode || codec.runsCode || (request.candidateCount ?? 1) > 1) return ask(request, call);
     const { json, limits } = upstream;
     return withCode({ ask, runCode, json, format: codec.format, maxTurns: limits.maxCodeTurns }, request, call);
   };
-  const { compact } = codec;
-  const passes = options.compaction === "pass";
-  if (passes && !compact) throw new TypeError("relay: compaction: upstreams of this format make no compactions.");
   /** The time up to which the upstream is known to lack the route, in milliseconds since the Unix epoch. */
   let lacksUntil = 0;
   return {
     async *chat(request, call) {
-      if (!passes || !compact || request.native?.format !== compact.format || upstream.clock.now() < lacksUntil)
-        return yield* answer(request, call);
+      const codec = await codecOf(given);
+      const { compact } = upstream.compacts ? codec : {};
+      if (!compact || request.native?.format !== compact.format || upstream.clock.now() < lacksUntil)
+        return yield* answer(codec, request, call);
       let hasNoRoute = false;
       try {
         yield* relayed(upstream, call, () => ({
@@ -51,10 +51,11 @@ export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: C
       } catch (error) {
         if (!hasNoRoute) throw error;
         lacksUntil = upstream.clock.now() + LACKS_MS;
-        yield* answer(request, call);
+        yield* answer(codec, request, call);
       }
     },
     async countInputTokens(request, call) {
+      const codec = await codecOf(given);
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
       const known = restored(memory, codec, asked, call);
       return countTokens(upstream, codec, known, call, upstream.failuresFor(asked.model, request.model));

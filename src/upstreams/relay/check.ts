@@ -1,6 +1,7 @@
 /** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
 
 import type { GatewayError } from "../../errors.ts";
+import { codecOf } from "../../formats/shared/lazy.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
@@ -52,7 +53,8 @@ export async function checkUpstream(
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
   try {
     const path = upstream.listPath;
-    const headers = asking ? asking.codec.encodeRequest(tokenRequest("check")).headers : {};
+    const codec = asking && (await codecOf(asking.codec));
+    const headers = codec ? codec.encodeRequest(tokenRequest("check")).headers : {};
     const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
     if (problem !== undefined) return { ok: false, problem, models: undefined };
     if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });

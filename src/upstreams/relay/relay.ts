@@ -2,6 +2,7 @@
 
 import type { ChatCodec } from "../../formats/format.ts";
 import type { RelayTools, UpstreamFormat, Verbs } from "../../formats/module.ts";
+import type { LazyCodec } from "../../formats/shared/lazy.ts";
 import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
@@ -15,7 +16,7 @@ import { Upstream } from "./upstream.ts";
 
 /** The parts of a relay that a check uses to ask for one token. */
 export interface Asking {
-  readonly codec: Pick<ChatCodec, "encodeRequest">;
+  readonly codec: ChatCodec | LazyCodec;
   readonly ask: NonNullable<ModelBackend["chat"]>;
 }
 
@@ -65,7 +66,7 @@ export function openRelay<Has extends Verbs>(
 } {
   const upstream = new Upstream(format, options, others, open);
   const { strict = false } = options;
-  let codec: ChatCodec | undefined;
+  let codec: Asking["codec"] | undefined;
   const tools: RelayTools = {
     origin: upstream.origin,
     clock: upstream.clock,

@@ -62,7 +62,9 @@ export class Upstream {
   /** Undefined where every request goes over HTTP. */
   readonly #conversations: Conversations | undefined;
   readonly #hangUp: UpstreamOptions["hangUp"];
-  readonly #compacts: boolean;
+  /** True when the upstream compacts conversations by itself. */
+  readonly compacts: boolean;
+  readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
 
   /** @param open Opens WebSockets; undefined for a relay without their code. */
@@ -92,7 +94,10 @@ export class Upstream {
     this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     this.#hangUp = hangUp;
-    this.#compacts = options.compaction === "pass";
+    this.compacts = options.compaction === "pass";
+    if (this.compacts && !format.makesCompactions)
+      throw new TypeError("relay: compaction: upstreams of this format make no compactions.");
+    this.#load = format.load;
     this.#showModel = options.showUpstreamModel ?? false;
     // The messages of the errors contain no value, because a secret must not get into the host's log.
     if (apiKey !== undefined && /^(?:bearer|basic)\s/i.test(apiKey))
@@ -125,7 +130,8 @@ export class Upstream {
         return known === undefined ? [] : [{ name, model: known }];
       },
       ...(this.#hangUp !== undefined && { hangUp: this.#hangUp }),
-      ...(this.#compacts && { compacts: true }),
+      ...(this.compacts && { compacts: true }),
+      ...(this.#load && { load: this.#load }),
       close: async () => {
         const transports = [...this.#transports.values()].map((transport) => transport.close());
         await Promise.all([this.#conversations?.close(), ...transports]);

@@ -84,6 +84,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     hangUp: (model) => routes.hangUp(model),
     upstreamsOf: (model, kind) => routes.upstreamsOf(model, kind),
     status: () => routes.status(),
+    load: () => routes.load(),
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
     takesUnknown: (model) => routes.takesUnknown(model),
@@ -183,6 +184,11 @@ class RouteTable {
     const first = target?.upstreams[0];
     const own = first?.backend.hangUp;
     return target?.hangUp ?? (typeof own === "function" ? own(first?.model ?? model) : own) ?? "cancel";
+  }
+
+  async load(): Promise<void> {
+    const all = [...this.#targets.values()].flatMap(({ upstreams }) => upstreams);
+    await Promise.all(all.map(({ backend }) => backend.load?.()));
   }
 
   /** Returns the upstreams that can answer. Throws `model_not_found` if there is none. */

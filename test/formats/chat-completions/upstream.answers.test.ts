@@ -1,7 +1,7 @@
 /** What the answers of upstreams of the chat-completions format mean, also of servers that write them loosely. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import { type ChatEvent, GatewayError } from "../../../src/index.ts";
 
 const codec = chatCompletionsCodec();

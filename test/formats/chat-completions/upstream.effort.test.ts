@@ -1,7 +1,7 @@
 /** How an upstream is asked to reason, and what its reasoning models refuse. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import type { ChatRequest } from "../../../src/index.ts";
 import { asking, type Sent } from "./upstream.stage.ts";

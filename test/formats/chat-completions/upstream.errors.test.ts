@@ -1,7 +1,7 @@
 /** What the errors of upstreams of the chat-completions format mean to a caller of the gateway's. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 
 const codec = chatCompletionsCodec();
 

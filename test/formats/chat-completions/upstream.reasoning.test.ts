@@ -1,8 +1,8 @@
 /** The reasoning of upstreams of this format: how it is read, and that it goes back as it came. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
 import { restored } from "../../../src/formats/chat-completions/reasoning.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import type { ChatEvent, ChatRequest, Part } from "../../../src/index.ts";
 import { asking, CALLED, read, readWhole, type Sent, sent } from "./upstream.stage.ts";

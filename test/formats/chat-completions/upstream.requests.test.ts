@@ -1,7 +1,7 @@
 /** What an upstream of the chat-completions format is asked, and what becomes of what the format cannot say. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { ChatRequest, NativeRequest, Part } from "../../../src/index.ts";
 import { having } from "./stage.ts";
 

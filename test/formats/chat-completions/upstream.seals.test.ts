@@ -1,7 +1,7 @@
 /** Signatures of Gemini's, and what of a history reaches an upstream of the caller's own format. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import { wrapSeal } from "../../../src/formats/shared/seal.ts";
 import type { ChatRequest, Part } from "../../../src/index.ts";

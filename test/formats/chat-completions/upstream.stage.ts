@@ -1,6 +1,6 @@
 /** What an upstream of this format gets, and what its answers mean. */
 
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import type { ChatEvent, ChatRequest, Part } from "../../../src/index.ts";
 

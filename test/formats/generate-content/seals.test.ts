@@ -1,8 +1,8 @@
 /** Signatures in conversations on their way to an upstream of the generate-content format: only its own, and none is missing. */
 
 import { describe, expect, it } from "vitest";
-import { generateContentCodec } from "../../../src/formats/generate-content/index.ts";
 import { decodeRequest } from "../../../src/formats/generate-content/request.ts";
+import { generateContentCodec } from "../../../src/formats/generate-content/upstream.ts";
 import type { ChatMessage, ChatRequest, JsonObject, Part } from "../../../src/index.ts";
 import { readBody } from "./read-body.ts";
 

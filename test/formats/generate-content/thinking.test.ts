@@ -1,7 +1,7 @@
 /** The thinking config that models of the generate-content format get: each only what it knows, and the difference is told. */
 
 import { describe, expect, it } from "vitest";
-import { generateContentCodec } from "../../../src/formats/generate-content/index.ts";
+import { generateContentCodec } from "../../../src/formats/generate-content/upstream.ts";
 import {
   type ChatRequest,
   createGateway,

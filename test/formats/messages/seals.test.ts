@@ -2,7 +2,7 @@
 
 import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, it } from "vitest";
-import { messagesCodec } from "../../../src/formats/messages/index.ts";
+import { messagesCodec } from "../../../src/formats/messages/upstream.ts";
 import { wrapSeal } from "../../../src/formats/shared/seal.ts";
 import {
   type ChatEvent,

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { CodecOptions } from "../../../src/formats/format.ts";
-import { messagesCodec } from "../../../src/formats/messages/index.ts";
+import { messagesCodec } from "../../../src/formats/messages/upstream.ts";
 import {
   type ChatMessage,
   type ChatRequest,

@@ -1,7 +1,8 @@
 /** Compaction: a summary by the conversation's own model, sealed for the key that asked, and opened before any upstream. */
 
 import { describe, expect, it } from "vitest";
-import { COMPACTION_PROMPT, Compactions, opened } from "../../../src/formats/responses/compaction.ts";
+import { COMPACTION_PROMPT, Compactions } from "../../../src/formats/responses/compaction.keys.ts";
+import { opened } from "../../../src/formats/responses/compaction.ts";
 import {
   type CallRecord,
   type ChatRequest,

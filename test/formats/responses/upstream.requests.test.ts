@@ -1,7 +1,7 @@
 /** Requests of other formats as an upstream of Responses accepts them. */
 
 import { describe, expect, it } from "vitest";
-import { responsesCodec } from "../../../src/formats/responses/index.ts";
+import { responsesCodec } from "../../../src/formats/responses/upstream.ts";
 import type { ChatRequest } from "../../../src/index.ts";
 
 const codec = responsesCodec();

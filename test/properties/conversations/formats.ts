@@ -1,30 +1,30 @@
 /** The chat formats, each with the conversations that it can say, as its callers send them and its upstreams read them. */
 
 import type fc from "fast-check";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
 import {
   decodeRequest as decodeChatCompletions,
   encodeRequest as encodeChatCompletions,
 } from "../../../src/formats/chat-completions/request.ts";
 import { ChatCompletionsRequest } from "../../../src/formats/chat-completions/schema.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { ChatCodec } from "../../../src/formats/format.ts";
-import { generateContentCodec } from "../../../src/formats/generate-content/index.ts";
 import {
   decodeRequest as decodeGenerateContent,
   encodeRequest as encodeGenerateContent,
 } from "../../../src/formats/generate-content/request.ts";
-import { messagesCodec } from "../../../src/formats/messages/index.ts";
+import { generateContentCodec } from "../../../src/formats/generate-content/upstream.ts";
 import {
   decodeRequest as decodeMessages,
   encodeRequest as encodeMessages,
 } from "../../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../../src/formats/messages/schema.ts";
-import { responsesCodec } from "../../../src/formats/responses/index.ts";
+import { messagesCodec } from "../../../src/formats/messages/upstream.ts";
 import {
   decodeRequest as decodeResponses,
   encodeRequest as encodeResponses,
 } from "../../../src/formats/responses/request.ts";
 import { ResponsesRequest } from "../../../src/formats/responses/schema.ts";
+import { responsesCodec } from "../../../src/formats/responses/upstream.ts";
 import { assertValid } from "../../../src/http/validation.ts";
 import type { ChatRequest, JsonObject } from "../../../src/index.ts";
 import { readBody } from "../../formats/generate-content/read-body.ts";

@@ -1,7 +1,7 @@
 /** Signatures and encrypted reasoning of providers: callers get them with their maker, and only the maker gets them back. */
 
 import { describe, expect, it } from "vitest";
-import { messagesCodec } from "../../../src/formats/messages/index.ts";
+import { messagesCodec } from "../../../src/formats/messages/upstream.ts";
 import type { ChatRequest, Part } from "../../../src/model/chat-request.ts";
 import { JsonBudget, type JsonObject } from "../../../src/model/json.ts";
 import { aiSdk, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";

@@ -2,9 +2,9 @@
 
 import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { ChatCodec } from "../../../src/formats/format.ts";
-import { generateContentCodec } from "../../../src/formats/generate-content/index.ts";
+import { generateContentCodec } from "../../../src/formats/generate-content/upstream.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 import { manualClock } from "../../contracts/manual-clock.ts";
 import { rawUpstream, STREAM_HEAD } from "./raw-upstream.ts";

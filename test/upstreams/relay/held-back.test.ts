@@ -1,8 +1,8 @@
 /** Decoders bound the text that they hold back until a piece of a stream is whole. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
-import { messagesCodec } from "../../../src/formats/messages/index.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
+import { messagesCodec } from "../../../src/formats/messages/upstream.ts";
 
 const MB = "a".repeat(1024 ** 2);
 const FRAMES = 40;

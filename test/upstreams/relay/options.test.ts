@@ -38,6 +38,7 @@ it("an upstream has its documented time and room", () => {
   expect(DEFAULT_RELAY_LIMITS).toEqual({
     maxEventChars: 16_777_216,
     maxSockets: 128,
+    maxCodeTurns: 8,
     maxBodyBytes: 67_108_864,
     maxPictureBytes: 26_214_400,
     maxJsonDepth: 200,

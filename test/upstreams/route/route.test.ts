@@ -35,7 +35,7 @@ function fake(name: string, failures: Fake["failures"] = [], more: Partial<Model
 }
 
 /** The functions of every route. */
-const ALWAYS = ["hangUp", "upstreamsOf", "status", "close"];
+const ALWAYS = ["hangUp", "upstreamsOf", "status", "load", "close"];
 
 const FOREVER = (code: GatewayErrorCode): GatewayErrorCode[] => Array.from({ length: 1_000 }, () => code);
 

@@ -1,0 +1,67 @@
+/** The Responses format as upstreams speak it: the codec of a relay. */
+
+import type { ChatCodec, CodecOptions } from "../format.ts";
+import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
+import { ResponseDecoder } from "./answer.decode.ts";
+import { CompactionDecoder } from "./compaction.decode.ts";
+import { COMPACT_FORMAT } from "./compaction.keys.ts";
+import { encodeRequest, overlaidRequest } from "./request.ts";
+import { FORMAT } from "./schema.ts";
+
+/** Makes the codec for upstreams that speak this format. */
+export function responsesCodec(options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
+    const { native } = request;
+    const encoded =
+      native?.format === FORMAT ? overlaidRequest({ ...request, native }, options) : encodeRequest(request, options);
+    return { path: "/responses", headers: {}, ...encoded };
+  };
+  return {
+    format: FORMAT,
+    runsCode: true,
+    encodeRequest: encode,
+    answerDecoder: (limits) => new ResponseDecoder(limits),
+    count: {
+      encode(request) {
+        const { body, headers } = encode(request);
+        const counted = Object.entries(body).filter(([field]) => COUNTED.has(field));
+        return { path: "/responses/input_tokens", headers, body: Object.fromEntries(counted) };
+      },
+      decode: ({ input_tokens }) => input_tokens,
+    },
+    compact: {
+      format: COMPACT_FORMAT,
+      encode(request) {
+        const native = { ...(request.native ?? { body: {}, betas: [] }), format: FORMAT };
+        const { body, conversions } = overlaidRequest({ ...request, native }, options);
+        const passed = Object.entries(body).filter(([field]) => !OF_ANSWERS.has(field));
+        return { path: "/responses/compact", headers: {}, body: Object.fromEntries(passed), conversions };
+      },
+      decoder: (limits) => new CompactionDecoder(limits),
+    },
+    decodeError: (status, headers, body) => decodeUpstreamError(status, body, retryAfterOf(headers)),
+  };
+}
+
+/** The request fields that a compaction does not have. */
+const OF_ANSWERS: ReadonlySet<string> = new Set([
+  "max_output_tokens",
+  "store",
+  "stream",
+  "include",
+  "context_management",
+]);
+
+/** The request fields that a token count reads. The official service refuses the others. */
+const COUNTED: ReadonlySet<string> = new Set([
+  "model",
+  "input",
+  "instructions",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "personality",
+  "reasoning",
+  "text",
+  "truncation",
+]);
