@@ -25,6 +25,7 @@ const TRACKED: readonly string[] = [
   "docs/*.{md,png}",
   "test/**/*.{ts,json}",
   "test/{docs,playground}/*.mjs",
+  "test/external/*.py",
   "test/recordings/**/*.{txt,md}",
 ];
 
