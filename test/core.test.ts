@@ -341,15 +341,15 @@ describe("a relay of a chosen format", () => {
   });
 });
 
-describe("the code of a format", () => {
-  function gatewayWith(failures?: number): { readonly gateway: CoreGateway; readonly loads: () => number } {
-    const { lazy, loads } = loaded(messagesCode, failures);
-    const make = () =>
-      lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(ROUTES), lazy, (code) => code().endpoints);
-    const format = { ...messages(), make };
-    return { gateway: createGateway({ formats: [format], ...ports, onFailure: () => undefined }), loads };
-  }
+function gatewayWith(failures?: number): { readonly gateway: CoreGateway; readonly loads: () => number } {
+  const { lazy, loads } = loaded(messagesCode, failures);
+  const make = () =>
+    lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(ROUTES), lazy, (code) => code().endpoints);
+  const format = { ...messages(), make };
+  return { gateway: createGateway({ formats: [format], ...ports, onFailure: () => undefined }), loads };
+}
 
+describe("the code of a format", () => {
   it("is loaded once, by the first requests to its routes", async () => {
     const { gateway, loads } = gatewayWith();
     expect(loads()).toBe(0);
