@@ -157,7 +157,7 @@ function answerSuite({ sdk, connect }: Stage): void {
     // The model may be missing: the count is then the gateway's own.
     for (const unnamed of [{ input: "Hello there" }, { input: "Hello there", model: null }])
       expect((await connect().responses.inputTokens.count(unnamed)).input_tokens).toBeGreaterThan(0);
-    for (const wrong of [null, {}, { input: 7 as unknown as string }])
+    for (const wrong of [{}, { input: 7 as unknown as string }])
       expect(await errorOf(connect().responses.inputTokens.count(wrong))).toMatchObject({
         status: 400,
         param: "input",
