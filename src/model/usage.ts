@@ -53,6 +53,40 @@ export const NO_USAGE: Usage = {
   reasoningTokens: 0,
 };
 
+/** The fields of a usage that are a single count of tokens. */
+export const TOKEN_COUNTS: readonly Exclude<
+  keyof Usage,
+  "cacheWritesByTtl" | "serverToolUses" | "serviceTier" | "details"
+>[] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "toolUseTokens"];
+
+/** Adds the usages of two answers to one call. The service tier is that of the second. */
+export function sumOfUsages<Counts extends Partial<Usage>>(first: Counts, second: Counts): Counts {
+  const sum: { -readonly [Field in keyof Usage]?: Usage[Field] } = { ...first, ...second };
+  for (const name of TOKEN_COUNTS)
+    if (first[name] !== undefined || second[name] !== undefined) sum[name] = (first[name] ?? 0) + (second[name] ?? 0);
+  for (const name of ["cacheWritesByTtl", "serverToolUses"] as const)
+    if (first[name] && second[name]) sum[name] = sumOfCounts(first[name], second[name]);
+  if (first.details && second.details) sum.details = sumOfDetails(first.details, second.details);
+  // The cast is safe: a field of the sum is in one of the two.
+  return sum as Counts;
+}
+
+function sumOfCounts(
+  first: Readonly<Record<string, number>>,
+  second: Readonly<Record<string, number>>,
+): Record<string, number> {
+  const sum: Record<string, number> = { ...first };
+  for (const [name, count] of Object.entries(second)) sum[name] = (sum[name] ?? 0) + count;
+  return sum;
+}
+
+function sumOfDetails(first: UsageDetails, second: UsageDetails): UsageDetails {
+  const sum: Record<string, readonly ModalityCount[]> = { ...first };
+  for (const [kind, counts] of Object.entries(second) as [string, readonly ModalityCount[]][])
+    sum[kind] = [...(sum[kind] ?? []), ...counts];
+  return sum;
+}
+
 /**
  * Makes each total at least the sum of its parts. Cached tokens are a part of the input, and reasoning is a part of the output. A total
  * that is smaller than its parts does not include them, so they are added to it. Returns the same object when nothing is added.

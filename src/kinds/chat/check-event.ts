@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
 import { CHAT } from "../../model/chat-request.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
-import type { Usage } from "../../model/usage.ts";
+import { TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
 import { backendFailed, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 
@@ -124,20 +124,10 @@ export const FINISH_REASONS: ReadonlySet<string> = new Set(
   } satisfies Record<FinishReason, true>),
 );
 
-/** The fields of a usage that are a single count. */
-const COUNTS = [
-  "inputTokens",
-  "outputTokens",
-  "cacheReadTokens",
-  "cacheWriteTokens",
-  "reasoningTokens",
-  "toolUseTokens",
-] as const satisfies readonly (keyof Usage)[];
-
 /** Returns the name of the first count that is no count of tokens; undefined if all counts are valid. */
 export function wrongCount(usage: Partial<Usage>): string | undefined {
   const { details, cacheWritesByTtl, serverToolUses } = usage;
-  for (const name of COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
+  for (const name of TOKEN_COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
   for (const counts of [cacheWritesByTtl, serverToolUses])
     for (const name in counts) if (counts[name] !== undefined && !isCount(counts[name])) return name;
   const kinds = details ? Object.values(details).flat() : [];

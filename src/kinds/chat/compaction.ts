@@ -3,7 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
-import { type Certainty, type ModalityCount, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { type Certainty, sumOfUsages } from "../../model/usage.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import type { Meter, MeterReport } from "../meter.ts";
 import { ChatMeter, type MeteredCall } from "./meter.ts";
@@ -88,7 +88,7 @@ export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
 
   get report(): MeterReport {
     const [first, last] = [this.#first.report, this.#last?.report];
-    const usage = first.usage && last?.usage ? sumOf(first.usage, last.usage) : (last?.usage ?? first.usage);
+    const usage = first.usage && last?.usage ? sumOfUsages(first.usage, last.usage) : (last?.usage ?? first.usage);
     return { usage, model: last?.model ?? first.model, tokens: first.tokens + (last?.tokens ?? 0) };
   }
 
@@ -100,7 +100,7 @@ export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
   #whole(event: AnswerEvent): AnswerEvent {
     const { usage } = this.#first.report;
     if (!this.#last || !usage || (event.type !== "start" && event.type !== "finish")) return event;
-    return { ...event, usage: sumOf(usage, event.usage) };
+    return { ...event, usage: sumOfUsages(usage, event.usage) };
   }
 }
 
@@ -153,34 +153,3 @@ function neutral(event: Asked): readonly Asked[] {
 
 const failed = (message: string): GatewayError =>
   new GatewayError("backend_failed", message, { port: "model-backend" });
-
-const COUNTS = [
-  "inputTokens",
-  "outputTokens",
-  "cacheReadTokens",
-  "cacheWriteTokens",
-  "reasoningTokens",
-  "toolUseTokens",
-] as const satisfies readonly (keyof Usage)[];
-
-/** Adds two usages. The service tier is that of the second. */
-function sumOf(first: Usage, last: Usage): Usage {
-  const sum: Record<string, unknown> = { ...NO_USAGE, ...first, ...last };
-  for (const name of COUNTS)
-    if (first[name] !== undefined || last[name] !== undefined) sum[name] = (first[name] ?? 0) + (last[name] ?? 0);
-  for (const name of ["cacheWritesByTtl", "serverToolUses"] as const)
-    if (first[name] && last[name]) sum[name] = sumOfCounts(first[name], last[name]);
-  if (first.details && last.details) {
-    const details: Record<string, readonly ModalityCount[]> = { ...first.details };
-    for (const [kind, counts] of Object.entries(last.details)) details[kind] = [...(details[kind] ?? []), ...counts];
-    sum["details"] = details;
-  }
-  // The cast is safe: all fields come from usages.
-  return sum as unknown as Usage;
-}
-
-function sumOfCounts(first: Readonly<Record<string, number>>, last: Readonly<Record<string, number>>): object {
-  const sum: Record<string, number> = { ...first };
-  for (const [name, count] of Object.entries(last)) sum[name] = (sum[name] ?? 0) + count;
-  return sum;
-}

@@ -7,7 +7,7 @@ import { argumentsIn, CODE_TOOL, CUT_SHORT } from "../../formats/shared/tools.ts
 import type { ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, Part, ToolChoice } from "../../model/chat-request.ts";
 import { JsonBudget, type JsonLimits } from "../../model/json.ts";
-import type { Usage } from "../../model/usage.ts";
+import { sumOfUsages, type Usage } from "../../model/usage.ts";
 import type { CodeResult, CodeToRun } from "../../ports/code-runner.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 
@@ -161,7 +161,7 @@ class Counted {
   /** Returns the usage of all turns so far. */
   learn(usage: Partial<Usage> | undefined): Partial<Usage> {
     this.#turn = { ...this.#turn, ...usage };
-    return sumOf(this.#before, this.#turn);
+    return sumOfUsages(this.#before, this.#turn);
   }
 
   get outputTokens(): number {
@@ -170,7 +170,7 @@ class Counted {
 
   nextTurn(): void {
     this.#outputBefore = this.outputTokens;
-    this.#before = sumOf(this.#before, this.#turn);
+    this.#before = sumOfUsages(this.#before, this.#turn);
     this.#turn = {};
     this.chars = 0;
   }
@@ -179,29 +179,6 @@ class Counted {
     const usage = this.learn(finish.usage);
     return Object.keys(usage).length > 0 ? { ...finish, usage } : finish;
   }
-}
-
-const COUNTS = [
-  "inputTokens",
-  "outputTokens",
-  "cacheReadTokens",
-  "cacheWriteTokens",
-  "reasoningTokens",
-  "toolUseTokens",
-] as const;
-
-function sumOf(before: Partial<Usage>, turn: Partial<Usage>): Partial<Usage> {
-  const sum: { -readonly [Field in keyof Usage]?: Usage[Field] } = { ...before, ...turn };
-  for (const name of COUNTS) {
-    const count = (before[name] ?? 0) + (turn[name] ?? 0);
-    if (before[name] !== undefined || turn[name] !== undefined) sum[name] = count;
-  }
-  for (const name of ["cacheWritesByTtl", "serverToolUses"] as const) {
-    const counts: Record<string, number> = { ...before[name] };
-    for (const [key, count] of Object.entries(turn[name] ?? {})) counts[key] = (counts[key] ?? 0) + count;
-    if (before[name] || turn[name]) sum[name] = counts;
-  }
-  return sum;
 }
 
 /** One answer of the model. */
