@@ -21,7 +21,8 @@ import {
   type ReasoningPiece,
   thinkingText,
 } from "./reasoning.ts";
-import { DONE, FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import { DONE } from "./schema.ts";
 import {
   isOtherPart,
   LooseCompletion,

@@ -9,6 +9,7 @@ import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { DetailsWriter, writeExtra } from "./reasoning.ts";
+import { FORMAT } from "./routes.ts";
 import type {
   Chunk,
   ChunkChoice,
@@ -18,7 +19,7 @@ import type {
   ToolCallDelta,
   UrlCitation,
 } from "./schema.answer.ts";
-import { FORMAT, type ReasoningDetail } from "./schema.ts";
+import type { ReasoningDetail } from "./schema.ts";
 
 type WireFinish = NonNullable<ChunkChoice["finish_reason"]>;
 

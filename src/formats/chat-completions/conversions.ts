@@ -17,7 +17,7 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 const REASONING = dropped("Providers of this format take back only the reasoning that they have shown.");
 

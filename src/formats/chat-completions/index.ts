@@ -10,8 +10,8 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest } from "./request.ts";
-import { ROUTES } from "./routes.ts";
-import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
+import { FORMAT, ROUTES } from "./routes.ts";
+import { ChatCompletionsRequest } from "./schema.ts";
 import { completeAnswer, CompletionStream } from "./stream.ts";
 
 /** Returns the format with its endpoints. Its list of models also serves the callers of formats that have no such list. */

@@ -8,13 +8,8 @@ import { DEFAULT_JSON_LIMITS, isJsonObject, JsonBudget, JsonLimitError, parseJso
 import type { CodecOptions } from "../format.ts";
 import { bareName } from "../shared/openai.ts";
 import { readSignature, type Signed, signatureText, unwrapSeal, wrapSeal } from "../shared/seal.ts";
-import {
-  type AssistantContent,
-  type AssistantMessage,
-  type ExtraContent,
-  FORMAT,
-  type ReasoningDetail,
-} from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import type { AssistantContent, AssistantMessage, ExtraContent, ReasoningDetail } from "./schema.ts";
 import type { LooseMessage, LooseThinking } from "./schema.upstream.ts";
 
 export const isGemini = (model: string): boolean => bareName(model).includes("gemini");

@@ -34,12 +34,12 @@ import {
   thinkingText,
   writeExtra,
 } from "./reasoning.ts";
+import { FORMAT } from "./routes.ts";
 import {
   type AssistantContent,
   type AssistantMessage,
   type CompletionCall,
   type CompletionMessage,
-  FORMAT,
   isKnownMessage,
   type TextContent,
   type UserContent,

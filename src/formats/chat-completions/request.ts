@@ -35,6 +35,7 @@ import {
   writeExtra,
 } from "./reasoning.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
+import { FORMAT } from "./routes.ts";
 import {
   type AssistantContent,
   type AssistantMessage,
@@ -43,7 +44,6 @@ import {
   type CompletionTool,
   type CompletionToolChoice,
   type ExtraContent,
-  FORMAT,
   FORMATS,
   isEffort,
   isKnownChoice,

@@ -4,6 +4,7 @@ import type { LazyRoute } from "../format.ts";
 import { isModelAddress } from "../shared/addresses.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 
+/** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "chat-completions";
 
 const common = { format: FORMAT, ...openaiEndpoint } as const;

@@ -30,9 +30,6 @@ import {
   whole,
 } from "../shared/schema.ts";
 
-/** The name of the format in `native` requests, answers and parts of the neutral model. */
-export const FORMAT = "chat-completions";
-
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";
 

@@ -7,7 +7,8 @@ import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { CompletionBuilder } from "./answer.ts";
-import { DONE, FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import { DONE } from "./schema.ts";
 
 const frameText = (value: object): string => `data: ${dataOf(value)}\n\n`;
 const DONE_FRAME = `data: ${DONE}\n\n`;

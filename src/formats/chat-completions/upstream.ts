@@ -5,7 +5,7 @@ import type { ChatCodec, CodecOptions } from "../format.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
 import { decodeError } from "./errors.ts";
 import { encodeRequest, overlaidRequest } from "./request.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 /** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */
 export const chatCompletionsCodec = (options: CodecOptions = {}): ChatCodec => ({

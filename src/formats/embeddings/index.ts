@@ -8,8 +8,8 @@ import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "..
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, EndpointOf } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";
-import { ROUTE } from "./routes.ts";
-import { FORMAT, EmbeddingsRequest, unsupportedIn } from "./schema.ts";
+import { FORMAT, ROUTE } from "./routes.ts";
+import { EmbeddingsRequest, unsupportedIn } from "./schema.ts";
 
 export const embeddings: EndpointOf<typeof embedding> = {
   ...ROUTE,

@@ -3,6 +3,7 @@
 import type { LazyRoute } from "../format.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 
+/** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "embeddings";
 
 export const ROUTE: LazyRoute = {

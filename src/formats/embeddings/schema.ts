@@ -5,9 +5,6 @@ import { array, choice, object, upTo } from "../../http/validation.ts";
 import { MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
 import { text, unsupportedFinder } from "../shared/schema.ts";
 
-/** The name of the format in `native` requests. */
-export const FORMAT = "embeddings";
-
 const token = v.pipe(v.number(), v.integer(), v.minValue(0, "must be at least 0"));
 
 const listOf = <const Item extends v.GenericSchema>(item: Item) =>

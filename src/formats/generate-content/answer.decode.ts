@@ -11,8 +11,9 @@ import { addEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from 
 import { annotationsOf, decodeFeedback, decodeUsage } from "./answer.metadata.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
+import { FORMAT } from "./routes.ts";
 import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer, UsageMetadata } from "./schema.answer.ts";
-import { BLOCKED_FINISH, FORMAT, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
+import { BLOCKED_FINISH, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
 
 /** The fields of a part that is a text. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(["text", "thought", "thoughtSignature"]);

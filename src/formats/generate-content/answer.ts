@@ -16,8 +16,9 @@ import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { CUT_SHORT, ToolCalls } from "../shared/tools.ts";
 import { annotate, averageOf, type CandidateNotes, encodeFeedback, encodeUsage } from "./answer.metadata.ts";
 import { encodeCode } from "./request.contents.ts";
+import { FORMAT } from "./routes.ts";
 import type { AnswerPart, Candidate, GenerateContentResponse, WireFeedback } from "./schema.answer.ts";
-import { FINISH_REASON, FORMAT } from "./schema.wire.ts";
+import { FINISH_REASON } from "./schema.wire.ts";
 
 /** Builds one answer as chunks. A stream emits each chunk; a complete answer joins them. */
 export class GenerateContentBuilder extends AnswerBuilder {

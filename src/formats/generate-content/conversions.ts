@@ -22,9 +22,9 @@ import {
 import { controlOf, encodeThinking } from "./reasoning.ts";
 import { isSayable } from "./request.contents.ts";
 import { int32, isSettable, sayableChoice } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import { MAX_CANDIDATES, MAX_STOP_SEQUENCES } from "./schema.config.ts";
 import type { GenerateContentRequest } from "./schema.ts";
-import { FORMAT } from "./schema.wire.ts";
 
 export const CONVERSIONS: ConversionTable = conversionTable({
   "tools.web-search": approximated("The provider's own web search is offered, without limits."),

@@ -15,6 +15,7 @@ import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeMedium, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
 import { pathOf, resourceOf } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import {
   BatchEmbedContentsRequest,
   EmbedContentRequest,
@@ -22,7 +23,7 @@ import {
   unsupportedInBatch,
   unsupportedInOne,
 } from "./schema.embed.ts";
-import { FORMAT, given, readWord } from "./schema.wire.ts";
+import { given, readWord } from "./schema.wire.ts";
 
 const spellOne = spellingWalk(EmbedContentRequest);
 const spellBatch = spellingWalk(BatchEmbedContentsRequest);

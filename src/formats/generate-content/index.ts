@@ -15,15 +15,16 @@ import { decodeEmbedRequest, embedCollector } from "./embed.ts";
 import { decodeRequest, type GenerateContentNative, inCamelCase, modelIn, validRequest } from "./request.ts";
 import {
   EMBEDDING_METHODS,
+  FORMAT,
   METHOD_ROUTES,
   methodIn,
-  METHODS,
   type MethodRoutes,
+  METHODS,
   MODEL_ROUTES,
   type ModelRoutes,
   TELEMETRY,
 } from "./routes.ts";
-import { FORMAT, given } from "./schema.wire.ts";
+import { given } from "./schema.wire.ts";
 import { completeAnswer, GenerateContentStream } from "./stream.ts";
 
 export const generateContent = (): WholeFormat => ({

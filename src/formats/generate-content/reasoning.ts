@@ -16,8 +16,9 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
+import { FORMAT } from "./routes.ts";
 import type { ThinkingConfig } from "./schema.config.ts";
-import { FORMAT, given, readWord, THINKING_LEVEL } from "./schema.wire.ts";
+import { given, readWord, THINKING_LEVEL } from "./schema.wire.ts";
 
 type Level = "minimal" | "low" | "medium" | "high";
 const LEVELS: readonly Level[] = ["minimal", "low", "medium", "high"];

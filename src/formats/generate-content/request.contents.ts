@@ -17,6 +17,7 @@ import type { JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";
 import { isPlaceholder } from "./reasoning.ts";
+import { FORMAT } from "./routes.ts";
 import type { AnswerPart } from "./schema.answer.ts";
 import { inlineKind, isPlainText, type MediaKind, mediaKind, promisedType } from "./schema.config.ts";
 import {
@@ -27,7 +28,7 @@ import {
   type RequestMedium,
   type RequestPart,
 } from "./schema.ts";
-import { FORMAT, given, LANGUAGE, OUTCOME, readWord } from "./schema.wire.ts";
+import { given, LANGUAGE, OUTCOME, readWord } from "./schema.wire.ts";
 
 /** Decodes the conversation. Consecutive contents of one role become one turn. */
 export function decodeContents(contents: RequestContents): ChatMessage[] {

@@ -29,7 +29,7 @@ import {
 } from "./reasoning.ts";
 import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
-import { withColon } from "./routes.ts";
+import { FORMAT, withColon } from "./routes.ts";
 import {
   type GenerationConfig,
   isImageType,
@@ -51,7 +51,6 @@ import {
   unsupportedIn,
 } from "./schema.ts";
 import {
-  FORMAT,
   given,
   HARM_CATEGORY,
   MEDIA_RESOLUTION,

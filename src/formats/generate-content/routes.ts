@@ -7,6 +7,7 @@ import type { LazyRoute } from "../format.ts";
 import { isModelAddress } from "../shared/addresses.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 
+/** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "generate-content";
 
 export const TELEMETRY: TelemetryNames = { provider: "gcp.gen_ai", operations: { chat: "generate_content" } };

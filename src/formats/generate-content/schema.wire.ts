@@ -16,9 +16,6 @@ import type { JsonObject } from "../../model/json.ts";
 import type { ModalityCount } from "../../model/usage.ts";
 import { unsupported } from "../shared/schema.ts";
 
-/** The name of the format in `native` requests, answers and parts of the neutral model. */
-export const FORMAT = "generate-content";
-
 type Given<T> = { [K in keyof T]?: NonNullable<T[K]> };
 
 /** Returns the fields that have a value. Null is left out, because in this format it means absent. */

@@ -7,8 +7,8 @@ import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } fr
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import type { GenerateContentErrorBody, GenerateContentStreamErrorBody } from "./schema.answer.ts";
-import { FORMAT } from "./schema.wire.ts";
 
 /** Makes the collector of a complete answer. */
 export const completeAnswer = (answer: AnswerContext): CompleteAnswer =>

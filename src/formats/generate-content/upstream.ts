@@ -11,7 +11,7 @@ import { decodeEmbedAnswer, embedConversionsOf, encodeEmbedRequest, maxEmbedInpu
 import { decodeError } from "./errors.ts";
 import { budgetInLimit, controlOf, withOwnSeals } from "./reasoning.ts";
 import { encodeRequest, pathOf, resourceOf } from "./request.ts";
-import { FORMAT } from "./schema.wire.ts";
+import { FORMAT } from "./routes.ts";
 
 /** Makes the codec for upstreams that speak this format. */
 export function generateContentCodec(options: CodecOptions = {}): ChatCodec {

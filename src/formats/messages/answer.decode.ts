@@ -8,7 +8,7 @@ import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 import {
   CACHE_WRITES,
   iterationsIn,

@@ -15,6 +15,7 @@ import {
 import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { isOwn } from "./request.messages.ts";
+import { FORMAT } from "./routes.ts";
 import type {
   ContentBlock,
   ContentDelta,
@@ -24,7 +25,6 @@ import type {
   StartedAnswer,
   StopReason,
 } from "./schema.answer.ts";
-import { FORMAT } from "./schema.ts";
 
 /** A content block of an answer, complete or still growing. */
 interface AnswerBlock {

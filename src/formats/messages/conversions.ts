@@ -31,7 +31,8 @@ import {
 import { SERVICE_TIER } from "./answer.ts";
 import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
 import { isServiceTier, MAX_TEMPERATURE, sayableChoice } from "./request.ts";
-import { FORMAT, type MessagesRequest } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import type { MessagesRequest } from "./schema.ts";
 
 const NO_PENALTIES = dropped("The format has no penalties.");
 

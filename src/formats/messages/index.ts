@@ -12,9 +12,9 @@ import { modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
-import { type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
+import { FORMAT, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
-import { FORMAT, messagesRequest } from "./schema.ts";
+import { messagesRequest } from "./schema.ts";
 import { completeAnswer, MessagesStream } from "./stream.ts";
 
 export function messages(options: MessagesOptions = {}): WholeFormat {

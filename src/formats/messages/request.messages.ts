@@ -17,14 +17,8 @@ import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { fenced, ToolIds } from "../shared/tools.ts";
-import {
-  FORMAT,
-  type ImageBlock,
-  type ImageSource,
-  type RequestBlock,
-  type RequestMessage,
-  type TextBlock,
-} from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import type { ImageBlock, ImageSource, RequestBlock, RequestMessage, TextBlock } from "./schema.ts";
 
 /** Decodes the conversation. Consecutive messages of one role become one turn. */
 export function decodeMessages(messages: readonly RequestMessage[]): ChatMessage[] {

@@ -10,7 +10,7 @@ import { unwrapSeal } from "../shared/seal.ts";
 import { toldOf } from "./conversions.ts";
 import { isBlank } from "./request.messages.ts";
 import { INTERLEAVED_THINKING, lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 /**
  * Returns the caller's own body with the model's name, the output limit and `stream`. All other bytes stay, except for seals of other

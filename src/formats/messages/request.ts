@@ -37,10 +37,10 @@ import {
   isBlank,
   textParts,
 } from "./request.messages.ts";
+import { FORMAT } from "./routes.ts";
 import {
   type BuiltInTool,
   type CustomTool,
-  FORMAT,
   isEffort,
   type MessagesRequest,
   type RequestMessage,

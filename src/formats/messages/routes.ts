@@ -9,6 +9,7 @@ import { isModelAddress } from "../shared/addresses.ts";
 import { anthropicRateHeaders } from "../shared/errors.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 
+/** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "messages";
 
 export const TELEMETRY: TelemetryNames = { provider: "anthropic" };

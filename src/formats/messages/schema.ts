@@ -17,8 +17,6 @@ import {
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 
-export const FORMAT = "messages";
-
 // The cast is safe: the body comes from `JSON.parse`, so every object in it is a JSON object.
 const jsonObject = object({}, "must be a JSON object") as v.GenericSchema as v.GenericSchema<JsonObject>;
 // Refuse integers that a JavaScript number cannot hold exactly: calculations with them would be wrong.

@@ -12,8 +12,8 @@ import { valueAt, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
+import { FORMAT } from "./routes.ts";
 import type { MessagesStreamEvent, MessagesUsage } from "./schema.answer.ts";
-import { FORMAT } from "./schema.ts";
 
 /** Writes one frame. Its data is one line, because JSON escapes line breaks. */
 const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${JSON.stringify(frame)}\n\n`;

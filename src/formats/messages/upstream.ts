@@ -9,7 +9,7 @@ import { decodeError } from "./errors.ts";
 import { encodeMessages } from "./request.messages.ts";
 import { nativeBody } from "./request.native.ts";
 import { encodeRequest, fitted } from "./request.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 /** The version header of requests that the gateway encodes for callers of other formats. */
 const VERSION = "2023-06-01";

@@ -9,7 +9,8 @@ import { decodeUpstreamError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { flatName, FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import { flatName } from "./schema.ts";
 import {
   isKnownPart,
   isRead,

@@ -13,6 +13,7 @@ import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
 import { type WireName, wireNames } from "./request.ts";
+import { FORMAT } from "./routes.ts";
 import type {
   ContentPart,
   ItemOf,
@@ -22,7 +23,6 @@ import type {
   ResponseUsage,
   UrlCitation,
 } from "./schema.answer.ts";
-import { FORMAT } from "./schema.ts";
 
 /** Returns the fields of the event `error`: as the official types have them, and as clients of other endpoints read them. */
 export const errorEvent = ({ error }: OpenAIErrorBody): object => {

@@ -7,7 +7,7 @@ import type { AnswerDecoder } from "../format.ts";
 import { lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeUsage, usageIn } from "./answer.decode.ts";
 import { COMPACT_FORMAT } from "./compaction.keys.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 import { LooseUsage } from "./schema.upstream.ts";
 
 /** Decodes the compaction that an upstream has made. The caller gets it unchanged. */

@@ -26,7 +26,7 @@ import { encodeUsage } from "./answer.ts";
 import { COMPACT_FORMAT, type Compactions, SIGN } from "./compaction.keys.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
 import { InputEncoder } from "./request.input.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 import type { Decode } from "./socket.ts";
 
 /** The sentence before a summary, in the message that takes the place of the earlier turns. */

@@ -19,7 +19,7 @@ import {
   listSignedAnswerConversions,
   rejected,
 } from "../shared/conversions.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
 

@@ -25,8 +25,8 @@ import { conversionsOfEvent } from "./conversions.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { decodeRequest } from "./request.ts";
-import { ROUTES } from "./routes.ts";
-import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
+import { FORMAT, ROUTES } from "./routes.ts";
+import { additionalTools, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { type Decode, socketEndpoint } from "./socket.ts";
 import { CompleteResponse, ResponseStream } from "./stream.ts";
 

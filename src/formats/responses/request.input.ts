@@ -19,7 +19,8 @@ import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
-import { type Content, flatName, FORMAT, type InputItem, isRole, type ResponsesRequest } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
+import { type Content, flatName, type InputItem, isRole, type ResponsesRequest } from "./schema.ts";
 
 interface DecodedTurn {
   readonly role: ChatMessage["role"];

@@ -34,10 +34,10 @@ import { ONE_TEXT } from "../shared/tools.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
 import { decodeInput, InputEncoder } from "./request.input.ts";
+import { FORMAT } from "./routes.ts";
 import {
   additionalTools,
   flatName,
-  FORMAT,
   FORMATS,
   isChoice,
   isEffort,

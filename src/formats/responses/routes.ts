@@ -5,6 +5,7 @@ import type { LazyRoute } from "../format.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { COMPACTION_SHAPE, type CompactionOptions } from "./compaction.keys.ts";
 
+/** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "responses";
 
 /** The options of a host for the Responses format. */

@@ -33,9 +33,6 @@ import {
   whole,
 } from "../shared/schema.ts";
 
-/** The name of the format in `native` requests, answers and parts of the neutral model. */
-export const FORMAT = "responses";
-
 const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
 
 const between = (least: number, most: number) =>

@@ -14,7 +14,7 @@ import { valueAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage, errorEvent, ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields, type ResponsesNative } from "./kept.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 /**
  * Keeps a response for its caller. Resolves with false if it is not to be kept, or if that fails: the answer is paid for, and says that it is

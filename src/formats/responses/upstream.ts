@@ -6,7 +6,7 @@ import { ResponseDecoder } from "./answer.decode.ts";
 import { CompactionDecoder } from "./compaction.decode.ts";
 import { COMPACT_FORMAT } from "./compaction.keys.ts";
 import { encodeRequest, overlaidRequest } from "./request.ts";
-import { FORMAT } from "./schema.ts";
+import { FORMAT } from "./routes.ts";
 
 /** Makes the codec for upstreams that speak this format. */
 export function responsesCodec(options: CodecOptions = {}): ChatCodec {
