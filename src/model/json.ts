@@ -12,6 +12,14 @@ export interface JsonObject {
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** Returns the value at a path; undefined where there is none. */
+export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+  let value = root;
+  for (const key of path)
+    value = typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
+  return value;
+}
+
 /** The limits of the JSON in one message: a request, a complete answer, an event of a stream, a row of a store. */
 export interface JsonLimits {
   /** Largest text, in bytes. */

@@ -8,7 +8,7 @@ import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { valueAt, withMember } from "../shared/json-text.ts";
+import { spanAt, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
@@ -151,7 +151,7 @@ function hasMembers(value: JsonValue | undefined, members: JsonObject): boolean 
  * @param path The path of an object that may be missing, in an object that is there.
  */
 function completed(text: string, path: readonly [string, ...string[]], members: JsonObject): string {
-  const span = valueAt(text, path);
+  const span = spanAt(text, path);
   if (!span || text[span.start] !== "{") return withMember(text, path, JSON.stringify(members), isNull);
   if (hasMembers(parseAnswerObject(text.slice(span.start, span.end)), members)) return text;
   let changed = text;

@@ -10,7 +10,7 @@ import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError, type OpenAIErrorBody } from "../shared/errors.ts";
-import { valueAt, withMember } from "../shared/json-text.ts";
+import { spanAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage, errorEvent, ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields, type ResponsesNative } from "./kept.ts";
@@ -156,7 +156,7 @@ function withFields(json: string, path: readonly string[], fields: JsonObject): 
   let changed = json;
   for (const [name, value] of Object.entries(fields)) {
     const isImplied = name === "store" ? value === false : name === "conversation" && value === null;
-    if (!isImplied || valueAt(changed, [...path, name]))
+    if (!isImplied || spanAt(changed, [...path, name]))
       changed = withMember(changed, [...path, name], JSON.stringify(value));
   }
   return changed;
@@ -194,7 +194,7 @@ class PassedFrames {
 
   /** Returns the last frame with its output, which some upstreams leave out because its items have come before. */
   #completed(last: NativeFrame): NativeFrame {
-    const output = valueAt(last.data, ["response", "output"]);
+    const output = spanAt(last.data, ["response", "output"]);
     const isThere = output && !/^(?:null|\[\s*\])$/.test(last.data.slice(output.start, output.end));
     const items = isThere ? [] : this.#answer().output;
     return items.length === 0 ? last : changed(last, { output: items });

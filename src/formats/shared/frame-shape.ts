@@ -3,7 +3,7 @@
  * its bytes and is not parsed: all but its text stands in the earlier frame, which was parsed and checked.
  */
 
-import { isJsonObject, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, type JsonObject, parseJson, valueAt } from "../../model/json.ts";
 
 type Path = readonly [...(string | number)[], string];
 
@@ -205,13 +205,6 @@ function partsOf(data: string, holes: readonly Hole[]): string[] {
     return part;
   });
   return [...parts, data.slice(at)];
-}
-
-function valueAt(wire: JsonObject, path: readonly (string | number)[]): unknown {
-  let value: unknown = wire;
-  for (const key of path)
-    value = typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
-  return value;
 }
 
 /**

@@ -14,12 +14,12 @@ export function withMember(
   json: string,
   mayReplace: (current: string) => boolean = () => true,
 ): string {
-  const span = valueAt(text, path);
+  const span = spanAt(text, path);
   if (span)
     return mayReplace(text.slice(span.start, span.end))
       ? text.slice(0, span.start) + json + text.slice(span.end)
       : text;
-  const parent = valueAt(text, path.slice(0, -1));
+  const parent = spanAt(text, path.slice(0, -1));
   if (!parent || text[parent.start] !== "{") return text;
   const [end, first] = [parent.end - 1, skipSpace(text, parent.start + 1)];
   return `${text.slice(0, end)}${first === end ? "" : ","}${JSON.stringify(path.at(-1))}:${json}${text.slice(end)}`;
@@ -32,7 +32,7 @@ export interface Span {
 }
 
 /** Finds a value in the text of a valid JSON object. Of members with one name, the last counts, as in `JSON.parse`. */
-export function valueAt(text: string, path: readonly string[]): Span | undefined {
+export function spanAt(text: string, path: readonly string[]): Span | undefined {
   let start = skipSpace(text, 0);
   let found: Span | undefined;
   for (const name of path) {

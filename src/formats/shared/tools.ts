@@ -6,6 +6,7 @@ import type { ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
   assertJsonBounds,
   isJsonObject,
+  valueAt,
   JsonBudget,
   JsonLimitError,
   type JsonLimits,
@@ -177,12 +178,6 @@ export function assertSchemaSize(
     const message = `${path.join(".")}: ${error.message}, with all tools and schemas of the request`;
     throw new GatewayError("invalid_request", message, { path });
   }
-}
-
-function valueAt(body: unknown, path: readonly string[]): unknown {
-  let value = body;
-  for (const name of path) value = isJsonObject(value) ? value[name] : undefined;
-  return value;
 }
 
 const HOSTED_FORMAT = "responses";

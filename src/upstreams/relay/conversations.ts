@@ -7,7 +7,8 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { GatewayError } from "../../errors.ts";
 import type { ConversationTurn } from "../../formats/module.ts";
-import { valueAt } from "../../formats/shared/json-text.ts";
+import { frameOf } from "../../formats/shared/answer.ts";
+import { spanAt } from "../../formats/shared/json-text.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { type Cancel, type Clock, EventLoopYielder } from "../../ports/clock.ts";
@@ -280,7 +281,9 @@ class Connection implements SocketListener {
     const { stream } = running.turn;
     if (stream || last) {
       running.answer ??= new QueuedResponse(200, stream ? EVENT_STREAM : JSON_BODY, this.#pausable);
-      running.answer.push(new TextEncoder().encode(last && !stream ? responseIn(text, last) : frameOf(type, text)));
+      running.answer.push(
+        new TextEncoder().encode(last && !stream ? responseIn(text, last) : frameOf({ event: type, data: text })),
+      );
       running.first.resolve(running.answer);
     }
     if (running.answer && running.answer.waitingBytes > 2 * this.#rules.maxEventChars)
@@ -317,7 +320,7 @@ class Connection implements SocketListener {
     const event = parsed(text, this.#rules.json);
     const error = isJsonObject(event["error"]) ? event["error"] : {};
     if (answer) {
-      answer.push(new TextEncoder().encode(frameOf("error", text)));
+      answer.push(new TextEncoder().encode(frameOf({ event: "error", data: text })));
       this.#end(running, undefined);
       return this.close();
     }
@@ -402,13 +405,9 @@ function typeOf(text: string, limits: JsonLimits): string | undefined {
   return typeof type === "string" && /^[\w.]{1,100}$/.test(type) ? type : undefined;
 }
 
-/** Returns a message as a frame of server-sent events, which the decoder of answers over HTTP reads. */
-const frameOf = (type: string, data: string): string =>
-  `event: ${type}\ndata: ${data.replaceAll(/\r\n?|\n/g, "\ndata: ")}\n\n`;
-
 /** Returns the JSON of the response in an event, unchanged. */
 function responseIn(text: string, event: JsonObject): string {
-  const span = isJsonObject(event["response"]) ? valueAt(text, ["response"]) : undefined;
+  const span = isJsonObject(event["response"]) ? spanAt(text, ["response"]) : undefined;
   return span ? text.slice(span.start, span.end) : "{}";
 }
 
