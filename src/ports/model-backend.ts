@@ -97,12 +97,15 @@ export const INPUT_COUNT: { readonly kind: ModelKind; readonly verb: "countInput
   verb: "countInputTokens",
 };
 /** Tells whether a backend takes types and words that the gateway does not know, in a request for this model. */
-export const takesUnknown = (backend: ModelBackend, model: string): boolean =>
-  typeof backend.takesUnknown === "function" ? backend.takesUnknown(model) : (backend.takesUnknown ?? false);
+export const takesUnknown = (backend: ModelBackend, model: string): boolean => tells(backend, "takesUnknown", model);
 
 /** Tells whether a backend compacts the conversations of this model itself. */
-export const compactsItself = (backend: ModelBackend, model: string): boolean =>
-  typeof backend.compacts === "function" ? backend.compacts(model) : (backend.compacts ?? false);
+export const compactsItself = (backend: ModelBackend, model: string): boolean => tells(backend, "compacts", model);
+
+function tells(backend: ModelBackend, member: "takesUnknown" | "compacts", model: string): boolean {
+  const told = backend[member];
+  return typeof told === "function" ? told.call(backend, model) : (told ?? false);
+}
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };
@@ -142,7 +145,7 @@ export const MODEL_SHAPES: Shapes<ModelInfo> = {
   maxOutputTokens: "number?",
 };
 
-/** Returns events that nobody reads, in their order. */
+/** Returns the events that have come and were not yielded, in their order. */
 export type UnreadEvents = () => Iterable<ChatEvent | ImageEvent | EmbeddingEvent | string>;
 
 /**
@@ -168,10 +171,10 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    */
   reportConversions(conversions: readonly Conversion[]): void;
   /**
-   * Tells the gateway how to get the events that the backend has received and has not yielded. The gateway calls the function at most once,
-   * when the call was cut, perhaps after the backend was stopped, and charges these events, because their upstream does. The function must not
-   * wait, and asks the upstream for nothing more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that
-   * a gateway has not made.
+   * Gives the gateway a function that returns the events which the backend has received and not yielded. The gateway calls it at most once,
+   * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does. The function must return
+   * at once, and must not ask the upstream for more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by
+   * themselves. Missing only in contexts that a gateway has not made.
    */
   readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
   /**
