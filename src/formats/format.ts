@@ -109,7 +109,7 @@ export interface SocketMemory {
 
 /** The turns of one connection: one answer at a time. */
 export interface SocketTurns {
-  /** Returns the endpoint that answers a message, also one that is wrong. */
+  /** Returns the endpoint that answers a message. A wrong message has one, too: it answers with the error. */
   endpointOf(message: string, limits: JsonLimits): Endpoint;
   /** Tells whether a message ends the running answer. */
   cancels(message: string, limits: JsonLimits): boolean;

@@ -29,7 +29,7 @@ export function shapeOf(schema: v.GenericSchema): Shape {
   return pipe ? shapeOf(pipe[0]) : schema;
 }
 
-/** A field that breaks a rule over several fields, and what it must be instead. */
+/** Names a field that breaks a rule over several fields, and says what the field must be. */
 export interface RuleBreach {
   readonly path: FieldPath;
   readonly message: string;

@@ -176,7 +176,7 @@ function largeAnswer(call: Call, answer: Answer): Answer | undefined {
   call.defer(() => room.remove(id, bytes));
   call.found.status = answer.status;
   const pieces = new Pieces(call, piecesOf(body));
-  // End an answer that nobody reads: the deadline of a settled call does not.
+  // The deadline of a settled call ends nothing. An answer that nobody reads must still end.
   call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
   return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
 }

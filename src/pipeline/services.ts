@@ -156,7 +156,7 @@ export interface InFlightSlot {
   cut: (() => void) | undefined;
   /** The key of the call, once the key is known and the call is admitted. */
   keyId: string | undefined;
-  /** The time by which the call must have ended, in milliseconds since the Unix epoch. */
+  /** The deadline of the call, in milliseconds since the Unix epoch. */
   readonly overdueAt: number;
   /** The slots of the calls that began just before and just after this one. */
   previous: InFlightSlot | undefined;

@@ -64,7 +64,7 @@ export interface MemoryQuotaStoreOptions {
   readonly onBudget?: OnBudget;
 }
 
-/** A quota store in memory, with the methods by which a host manages keys and secrets. */
+/** A quota store in memory. A host adds and changes keys and secrets with its further methods. */
 export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   /**
    * Adds a key and returns its id. Throws a RangeError when the key's numbers are not a valid quota, when its id or a secret exists

@@ -142,7 +142,7 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
 
 type Keyword = readonly [name: string, value: JsonValue];
 
-/** Keywords for which null is a value. For any other keyword, null means absent. */
+/** The keywords whose value may be null. Any other keyword with null counts as absent. */
 const NULL_IS_A_VALUE: ReadonlySet<string> = new Set(["default", "const", "example"]);
 
 /** Converts a keyword to JSON Schema. Returns undefined if JSON Schema needs no such keyword, or if another keyword includes it. */

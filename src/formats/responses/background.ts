@@ -293,7 +293,7 @@ export class KeptStream implements FrameSource {
   readonly #frames: AsyncGenerator<string, void>;
   #events = 0;
   #last = "";
-  /** True while a large event is written of which only the beginning was read. */
+  /** True while the reader has the beginning of a large event, and not its end. */
   #isHalf = false;
 
   constructor(kept: KeptDocuments, find: () => Promise<StoredResponse>, after: number) {

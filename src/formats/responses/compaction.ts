@@ -1,8 +1,7 @@
 /**
  * Compaction: `POST /v1/responses/compact` replaces a conversation by its user messages and a summary, which the conversation's own model
- * writes. An item `compaction_trigger` at the end of an ordinary request asks for the summary alone. A request with `context_management` has a
- * long conversation compacted before it is answered. The summary is sealed: its caller sends
- * it back, and can neither read nor change it.
+ * writes. A request whose last item is a `compaction_trigger` gets the summary alone. A request with `context_management` has a long
+ * conversation compacted before it is answered. The summary is sealed: its caller sends it back, and can neither read nor change it.
  */
 
 import { keyNameOf } from "../../encryption.ts";
@@ -131,7 +130,7 @@ function asking(
   return { ...request, messages, tools, ...(tools.length > 0 && { toolChoice: { type: "none" } }) };
 }
 
-/** Decodes requests, of which some end with an item that asks for a compaction. */
+/** Returns a decoder that also takes requests whose last item asks for a compaction. */
 export function decodesTriggers(decode: Decode, { prompt }: Compactions): Decode {
   return async (body, incoming) => {
     const input = isJsonObject(body) && Array.isArray(body["input"]) ? (body["input"] as readonly unknown[]) : [];

@@ -104,7 +104,7 @@ export const chat: ChatKind = {
   collector: () => new ChatContent(),
 };
 
-/** The cost of one request, with the tokens that it is made of. */
+/** Returns the cost of one request, and the tokens that it is for. */
 function costOf(call: KindCall, request: ChatRequest, inputTokens: number): Cost {
   const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
   const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));

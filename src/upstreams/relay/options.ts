@@ -125,7 +125,7 @@ export interface RelayTimeouts {
   readonly betweenEventsMs: number;
   /** The wait for the headers of a complete answer, once connected. They come when the whole answer is made. */
   readonly completeMs: number;
-  /** The time for which a WebSocket waits for the next turn of its conversation. */
+  /** The time after which a WebSocket without a new turn is closed. */
   readonly socketIdleMs: number;
   /** The time for a picture that is fetched from its address, once connected. */
   readonly pictureMs: number;
