@@ -77,8 +77,9 @@ function addMember(members: string[], quoted: string, value: unknown): void {
 }
 
 /**
- * Tells whether a text has no names twice in one object, of which another parser might read the first, and no number beyond the doubles, which
- * another parser might refuse.
+ * Tells whether a text has no names twice in one object, of which another parser might read the first; no number beyond the doubles, which
+ * another parser might refuse; and no name with a backslash, which V8 may have read in place of an escaped name: `{"a\\":1}` makes it read a
+ * later `{"a\u0062":1}` as `{"a\\":1}` (nodejs/node#63785).
  *
  * @param names The members in the text. A name that came twice is one member of the value.
  */
@@ -92,6 +93,7 @@ function isPlain(value: JsonObject, names: number): boolean {
     }
     for (const name in container) {
       left--;
+      if (name.includes("\\")) return false;
       if (!take((container as Readonly<Record<string, unknown>>)[name], open)) return false;
     }
   }

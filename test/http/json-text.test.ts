@@ -38,6 +38,13 @@ describe("the text of a changed object", () => {
     expect(renamed(text)).toBe(JSON.stringify({ ...JSON.parse(text), model: "b" }));
   });
 
+  it("has no name in it that V8 reads as another one, because of an earlier text", () => {
+    parsed('{"x":[],"mode\\\\":0}');
+    const text = '{"model":"a","fallback":{"x":1,"mode\\u006c":"c"}}';
+    const { fallback } = parsed(text);
+    expect(renamed(text).includes("u006c")).toBe(Object.hasOwn(fallback as JsonObject, "model"));
+  });
+
   it("keeps a name that is a prototype's", () => {
     const text = '{"__proto__":{"model":"c"},"model":"a","constructor":{"toString":1}}';
     expect(renamed(text)).toBe(text.replace('"a"', '"b"'));
