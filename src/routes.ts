@@ -1,12 +1,12 @@
 /** The routes of a gateway: finds the endpoint of a request, and answers with it. */
 
 import { GatewayError } from "./errors.ts";
-import type { Endpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
+import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import type { SocketHandler } from "./http/socket.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
-import { type Parts, serve, type SocketRequest } from "./pipeline/pipeline.ts";
+import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
@@ -43,8 +43,6 @@ export interface GatewayRoutes<Context = unknown> extends CoreRoutes<Context> {
 export interface GatewayApp {
   fetch(request: Request): Response | Promise<Response>;
 }
-
-type AnyEndpoint = Endpoint | LazyEndpoint;
 
 /** Tells whether an endpoint accepts WebSockets. */
 export const takesSockets = (endpoint: AnyEndpoint): boolean =>
@@ -131,13 +129,8 @@ export class Routes {
         if (!acceptSocket || request.headers.get("upgrade")?.toLowerCase() !== "websocket") return undefined;
         const match = find(request);
         const endpoint = match?.endpoints.find(takesSockets);
-        if (!match || !endpoint) return undefined;
-        const accept = (whole: Endpoint): Promise<Answer | SocketHandler> => {
-          // The cast is safe: `takesSockets` has told.
-          const asked = { endpoint: whole as SocketRequest["endpoint"], request, prefix, mounted };
-          return acceptSocket(this.#services, this.#parts, asked);
-        };
-        return this.#whole(request, match, endpoint, accept);
+        if (!endpoint) return undefined;
+        return acceptSocket(this.#services, this.#parts, { endpoint, request, prefix, mounted });
       },
       fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
       errorResponse: (request, error) => {
@@ -220,24 +213,10 @@ export class Routes {
     const endpoint = match.endpoints.find((candidate) => candidate.method === method);
     const { wildcardPath } = match;
     if (endpoint)
-      return this.#whole(request, match, endpoint, (whole) =>
-        serve(new Call(this.#services, { endpoint: whole, request, wildcardPath, prefix, mounted }), this.#parts),
-      );
+      return serve(new Call(this.#services, { endpoint, request, wildcardPath, prefix, mounted }), this.#parts);
     const allow = [...new Set(match.endpoints.map((candidate) => candidate.method))];
     const message = `This route takes ${allow.join(" and ")}, not ${request.method}.`;
     return Promise.resolve(this.#refusal(request, match, new GatewayError("method_not_allowed", message, { allow })));
-  }
-
-  /** Answers with an endpoint, which may have to be loaded first. Refuses the request when that fails. */
-  #whole<Answered>(
-    request: Request,
-    match: Match,
-    endpoint: AnyEndpoint,
-    answer: (endpoint: Endpoint) => Promise<Answered>,
-  ): Promise<Answer | Answered> {
-    const whole = "whole" in endpoint ? endpoint.whole() : endpoint;
-    if (!(whole instanceof Promise)) return answer(whole);
-    return whole.then(answer, (error: unknown) => this.#refusal(request, match, error));
   }
 
   /** Refuses a request that reaches no endpoint, in the format of its route. */

@@ -36,6 +36,7 @@ import { createGateway as createFullGateway, memoryQuotaStore, type ModelBackend
 import { openApiDocument } from "../src/openapi/index.ts";
 import { routerOf } from "../src/routes.ts";
 import { relay as relayByName } from "../src/upstreams/relay/index.ts";
+import { manualClock } from "./contracts/index.ts";
 import { CLEAR } from "./formats/images/pictures.ts";
 
 const FORMATS = {
@@ -343,10 +344,13 @@ describe("a relay of a chosen format", () => {
 
 function gatewayWith(failures?: number): { readonly gateway: CoreGateway; readonly loads: () => number } {
   const { lazy, loads } = loaded(messagesCode, failures);
+  return { gateway: gatewayOf(lazy), loads };
+}
+
+function gatewayOf(lazy: Lazy<typeof messagesCode>, options: Partial<CoreGatewayOptions> = {}): CoreGateway {
   const make = () =>
     lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(ROUTES), lazy, (code) => code().endpoints);
-  const format = { ...messages(), make };
-  return { gateway: createGateway({ formats: [format], ...ports, onFailure: () => undefined }), loads };
+  return createGateway({ formats: [{ ...messages(), make }], ...ports, onFailure: () => undefined, ...options });
 }
 
 describe("the code of a format", () => {
@@ -365,6 +369,24 @@ describe("the code of a format", () => {
     expect(await refused.json()).toMatchObject({ type: "error", error: { type: "server_error" } });
     expect(await statuses(ask(gateway))).toEqual([200]);
     expect(loads()).toBe(2);
+  });
+
+  it("is waited for as a part of the call: up to the deadline, and when the gateway closes", async () => {
+    const clock = manualClock();
+    const code = Promise.withResolvers<typeof messagesCode>();
+    const told: string[] = [];
+    const onCall: CoreGatewayOptions["onCall"] = ({ outcome }) => told.push(outcome);
+    const gateway = gatewayOf(new Lazy(() => code.promise), { clock, onCall, limits: { deadlineMs: 1_000 } });
+    const late = ask(gateway);
+    await clock.advance(1_000);
+    expect((await late).status).toBe(504);
+    const waiting = ask(gateway);
+    const closed = gateway.close().then(() => told.push("closed"));
+    await clock.advance(0);
+    code.resolve(messagesCode);
+    expect(await statuses(waiting)).toEqual([200]);
+    await closed;
+    expect(told).toEqual(["deadline", "completed", "closed"]);
   });
 
   it("is loaded by load, which tells of a failure and may be called again", async () => {

@@ -34,7 +34,7 @@ export interface Format {
   readonly name: string;
   /** The names of the format for observers; undefined for a format that no model answers. */
   readonly telemetry: TelemetryNames | undefined;
-  readonly endpoints: readonly (Endpoint | LazyEndpoint)[];
+  readonly endpoints: readonly AnyEndpoint[];
   /** Loads the code of the endpoints; missing for a format whose code is there from the beginning. */
   readonly load?: () => unknown;
   /** Returns the other names of a model; missing for a format that knows none. */
@@ -52,7 +52,7 @@ export interface WholeFormat extends Format {
 export type Endpoint = GenerationEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A route without the code that answers: all that finds its requests, and refuses them. */
-export interface LazyRoute extends Route {
+export interface LazyRoute extends Omit<Route, "readForm"> {
   /** The name of the kind that answers, `query` for answers by the gateway itself, `public` for routes without a key. */
   readonly kind: ModelKind | "query" | "public";
   /** The kind whose answers a public route hands out. */
@@ -68,6 +68,9 @@ export interface LazyEndpoint extends LazyRoute {
   /** Returns the endpoint; a promise of it until its code is loaded. */
   whole(): Endpoint | Promise<Endpoint>;
 }
+
+/** An endpoint, whose code may have to be loaded. */
+export type AnyEndpoint = Endpoint | LazyEndpoint;
 
 /** A request on its way to an endpoint. */
 export interface Incoming {

@@ -95,15 +95,12 @@ async function listedModel(
   return info;
 }
 
-/** Tells whether the caller's key may use a model that the backend lists with the kind of the call's route. */
-export async function listsForKind(call: Call, key: ApiKey, model: string): Promise<boolean> {
-  const { endpoint } = call;
+/** Tells whether the caller's key may use a model that the backend lists with a kind. */
+export async function listsForKind(call: Call, key: ApiKey, kind: ModelKind, model: string): Promise<boolean> {
   if (!mayUse(key, [model])) return false;
   const models = await modelsOf(call);
-  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => isOf(endpoint, kind))) ?? false;
+  return models?.some(({ id, kinds = [] }) => id === model && kinds.includes(kind)) ?? false;
 }
-
-const isOf = ({ kind }: Endpoint, name: ModelKind): boolean => typeof kind === "object" && kind.name === name;
 
 const noModel = (said: string): GatewayError =>
   new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
@@ -250,8 +247,8 @@ export interface ReadBody {
  * A large body, or a body of unknown length, is read only for a key that has quota left: throws `quota_exhausted` or `quota_held`. For a
  * medium body, and for any body of a key that had no quota left a moment ago, the store is asked while the body is read.
  */
-export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
-  const { endpoint, limits, request, services } = call;
+export async function readBody(call: Call, endpoint: Endpoint, key: ApiKey): Promise<ReadBody> {
+  const { limits, request, services } = call;
   let solvency: Promise<void> | undefined;
   if (!key.unlimited) {
     const bytes = declaredBytes(request.headers) ?? Number.POSITIVE_INFINITY;

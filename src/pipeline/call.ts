@@ -1,7 +1,7 @@
 /** One request on its way through the pipeline: the object that travels from step to step. */
 
 import { GatewayError } from "../errors.ts";
-import type { Endpoint, Incoming, KeptDocuments, SocketTurns } from "../formats/format.ts";
+import type { AnyEndpoint, Incoming, KeptDocuments, SocketTurns } from "../formats/format.ts";
 import { newRequestId, originOf } from "../http/request.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
@@ -36,7 +36,7 @@ export interface Mounted<Context = unknown> {
 
 /** A request with its route. */
 export interface Routed {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   readonly request: Request;
   /** The text in place of the route's wildcard, still percent-encoded. */
   readonly wildcardPath: string;
@@ -81,7 +81,7 @@ export class Call implements Incoming {
   readonly limits: Limits;
   /** The gateway's clock, with one timer for all waits of the call. */
   readonly clock: CallClock;
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   readonly wildcardPath: string;
   /** The host's own context. */
   readonly context: unknown;

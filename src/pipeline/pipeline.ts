@@ -2,14 +2,15 @@
 
 import { toGatewayError } from "../errors.ts";
 import type {
+  AnyEndpoint,
   DocumentsCall,
   Endpoint,
   GenerationEndpoint,
   ListedModel,
   PublicEndpoint,
   QueryEndpoint,
-  SocketProtocol,
 } from "../formats/format.ts";
+import { wholeOf } from "../formats/shared/lazy.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
@@ -64,7 +65,7 @@ export interface Parts {
 
 /** A request that asks for a WebSocket, and the endpoint that accepts it. */
 export interface SocketRequest {
-  readonly endpoint: QueryEndpoint & { readonly socket: SocketProtocol };
+  readonly endpoint: AnyEndpoint;
   readonly request: Request;
   readonly prefix: string;
   readonly mounted: Mounted;
@@ -86,17 +87,21 @@ export function serve(call: Call, parts: Parts): Promise<Answer> {
     call.listener = { cut: refuse };
     try {
       call.slot = call.services.inFlight.begin(call);
-    } catch (closing) {
-      return refuse(closing);
+      const { reason } = call.abort;
+      if (reason) return refuse(reason);
+      const endpoint = wholeOf<Endpoint>(call.endpoint);
+      const answered =
+        endpoint instanceof Promise
+          ? call.wait(endpoint).then((loaded) => answer(call, loaded, parts))
+          : answer(call, endpoint, parts);
+      answered.then(resolve, (error: unknown) => call.isEnded || refuse(error));
+    } catch (error) {
+      refuse(error);
     }
-    const { reason } = call.abort;
-    if (reason) return refuse(reason);
-    answer(call, parts).then(resolve, (error: unknown) => call.isEnded || refuse(error));
   });
 }
 
-function answer(call: Call, parts: Parts): Promise<Answer> {
-  const { endpoint } = call;
+function answer(call: Call, endpoint: Endpoint, parts: Parts): Promise<Answer> {
   if (endpoint.kind === "query") return query(call, endpoint, parts);
   if (endpoint.kind === "public") return publicAnswer(call, endpoint);
   return generate(call, endpoint, endpoint.kind, parts);
@@ -132,8 +137,8 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
     : GENERATED;
 
 /** Returns the call as the documents of its key see it. */
-function documentsCallOf(call: Call, key: ApiKey): DocumentsCall {
-  const { endpoint, limits, services } = call;
+function documentsCallOf(call: Call, endpoint: Endpoint, key: ApiKey): DocumentsCall {
+  const { limits, services } = call;
   return {
     limits,
     get isEnded() {
@@ -174,16 +179,17 @@ function documentsCallOf(call: Call, key: ApiKey): DocumentsCall {
  */
 async function enter<Decoded>(
   call: Call,
+  endpoint: Endpoint,
   { repetitions }: Parts,
   decode: (body: unknown, key: ApiKey) => Decoded | Promise<Decoded>,
 ): Promise<Entered<Decoded> | Answer> {
   const { rateLimiter, replays, responses } = call.services;
-  const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
+  const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(endpoint);
   const key = await authenticate(call, expiredKeysMayAsk);
-  if (responses) call.kept = responses.documentsOf(documentsCallOf(call, key), key);
+  if (responses) call.kept = responses.documentsOf(documentsCallOf(call, endpoint, key), key);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
-  const body: ReadBody = hasBody ? await readBody(call, key) : {};
+  const body: ReadBody = hasBody ? await readBody(call, endpoint, key) : {};
   const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
   const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
   if (replayed?.answer) return replayed.answer;
@@ -195,8 +201,8 @@ async function enter<Decoded>(
 /** Answers a call for any kind of generation: the backend generates the answer. */
 async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
   const { backend, countInput, hooks, limits, rateLimiter } = call.services;
-  const entered = await enter(call, parts, (body, key) =>
-    endpoint.decode(body, call, (model) => listsForKind(call, key, model)),
+  const entered = await enter(call, endpoint, parts, (body, key) =>
+    endpoint.decode(body, call, (model) => listsForKind(call, key, kind.name, model)),
   );
   if (isAnswer(entered)) return entered;
   const { key, decoded, recorder } = entered;
@@ -271,7 +277,7 @@ const reported =
 /** Answers a route that the gateway serves itself, at no charge. */
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
   const { countTokens, hooks, quotas } = call.services;
-  const entered = await enter(call, parts, (parsed) => parsed);
+  const entered = await enter(call, endpoint, parts, (parsed) => parsed);
   if (isAnswer(entered)) return entered;
   const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>

@@ -1,7 +1,7 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
 import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
-import type { Endpoint } from "../formats/format.ts";
+import type { AnyEndpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
@@ -68,7 +68,7 @@ export class Findings {
 interface Recorded {
   readonly id: string;
   readonly services: { readonly onCall: OnCall | undefined };
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   readonly request: Request;
   readonly context: unknown;
   readonly watch: CallWatch | undefined;

@@ -125,7 +125,7 @@ interface Begun {
   readonly request: Request;
   readonly endpoint: {
     readonly format: string;
-    readonly kind: { readonly name: ModelKind } | "query" | "public";
+    readonly kind: { readonly name: ModelKind } | ModelKind | "query" | "public";
     readonly path: string;
   };
   /** The API key as the caller sent it, after it was read. */

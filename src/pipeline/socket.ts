@@ -1,7 +1,8 @@
 /** A WebSocket as a second door to the pipeline: each message that asks for an answer is a call, and its frames go out as messages. */
 
 import { GatewayError } from "../errors.ts";
-import type { SocketTurns } from "../formats/format.ts";
+import type { Endpoint, QueryEndpoint, SocketProtocol, SocketTurns } from "../formats/format.ts";
+import { wholeOf } from "../formats/shared/lazy.ts";
 import { type Answer, isStream } from "../http/answer.ts";
 import { rateOf } from "../http/body.ts";
 import type { SocketHandler, SocketPeer } from "../http/socket.ts";
@@ -42,8 +43,10 @@ export async function acceptSocket(
   const call = new Call(services, { endpoint, request, wildcardPath: "", prefix, mounted: handshake });
   const answer = await serve(call, parts);
   if (keyId === undefined || answer.status !== 200) return answer;
+  // The cast is safe: only an endpoint with sockets is asked for one.
+  const { socket } = (await wholeOf<Endpoint>(endpoint)) as QueryEndpoint & { readonly socket: SocketProtocol };
   const full = services.sockets.take(keyId, 1);
-  if (!full) return new Connection(services, parts, asked, keyId);
+  if (!full) return new Connection(services, parts, asked, keyId, socket);
   const busy = new GatewayError("busy", `${FULL[full]} Try again later.`, { retryAfterMs: RETRY_AFTER_MS });
   return refusal(call, busy);
 }
@@ -132,7 +135,7 @@ class Connection implements SocketHandler {
   #cancelFarewell: Cancel | undefined;
   readonly #forget: () => void;
 
-  constructor(services: Services, parts: Parts, asked: SocketRequest, keyId: string) {
+  constructor(services: Services, parts: Parts, asked: SocketRequest, keyId: string, protocol: SocketProtocol) {
     const { limits, clock, connections } = services;
     this.maxMessageBytes = limits.maxJsonBytes;
     this.#services = services;
@@ -142,7 +145,7 @@ class Connection implements SocketHandler {
     this.#headers = new Headers({ "content-type": "application/json" });
     for (const [name, value] of asked.request.headers)
       if (!CONNECTION_HEADERS.test(name)) this.#headers.append(name, value);
-    this.#turns = asked.endpoint.socket.open({ hold: (bytes) => this.#hold(bytes) });
+    this.#turns = protocol.open({ hold: (bytes) => this.#hold(bytes) });
     this.#cancelLife = clock.after(limits.socketLifeMs, () => {
       this.#isEnding = true;
       if (!this.#call) this.#endLife();

@@ -10,7 +10,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
 import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayedContext, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
-import { codecOf, type LazyCodec } from "./lazy.ts";
+import { wholeOf, type LazyCodec } from "./lazy.ts";
 import { upstreamFailed } from "./upstream.ts";
 
 /** The fields of a request that some format cannot express exactly. */
@@ -197,7 +197,7 @@ export function embeddingRelay(
     embeddings.maxInputs === undefined ? codec.maxInputs(request) : maxInputs;
   return {
     async *embed(request, context) {
-      const codec = await codecOf(given);
+      const codec = await wholeOf(given);
       const asked = { ...request, model: relay.modelName(request.model) };
       relay.reportConversions(codec.conversionsOf(asked), context);
       const batches = batchesOf(request.inputs.length, most(codec, asked));

@@ -61,9 +61,10 @@ export interface LazyCodec<Codec = ChatCodec> {
   readonly whole: () => Codec | Promise<Codec>;
 }
 
-/** Returns a codec, which may have to be loaded first. */
-export const codecOf = <Codec extends object>(given: Codec | LazyCodec<Codec>): Codec | Promise<Codec> =>
-  "whole" in given ? given.whole() : given;
+/** Returns a codec or an endpoint; a promise of it until its code is loaded. */
+export const wholeOf = <Whole extends object>(
+  given: Whole | { whole(): Whole | Promise<Whole> },
+): Whole | Promise<Whole> => ("whole" in given ? given.whole() : given);
 
 /** Makes a codec of code that may have to be loaded. A codec holds nothing of a call, and is cheap to make. */
 export const lazyCodec = <Code, Codec>(code: Lazy<Code>, make: (code: Code) => Codec): LazyCodec<Codec> => ({

@@ -5,7 +5,7 @@ import type { ChatCodec } from "../../formats/format.ts";
 import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
-import { codecOf, type LazyCodec } from "../../formats/shared/lazy.ts";
+import { wholeOf, type LazyCodec } from "../../formats/shared/lazy.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
@@ -38,7 +38,7 @@ export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: C
   let lacksUntil = 0;
   return {
     async *chat(request, call) {
-      const codec = await codecOf(given);
+      const codec = await wholeOf(given);
       const { compact } = upstream.compacts ? codec : {};
       if (!compact || request.native?.format !== compact.format || upstream.clock.now() < lacksUntil)
         return yield* answer(codec, request, call);
@@ -55,7 +55,7 @@ export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: C
       }
     },
     async countInputTokens(request, call) {
-      const codec = await codecOf(given);
+      const codec = await wholeOf(given);
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
       const known = restored(memory, codec, asked, call);
       return countTokens(upstream, codec, known, call, upstream.failuresFor(asked.model, request.model));

@@ -1,7 +1,7 @@
 /** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
 
 import type { GatewayError } from "../../errors.ts";
-import { codecOf } from "../../formats/shared/lazy.ts";
+import { wholeOf } from "../../formats/shared/lazy.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
@@ -53,7 +53,7 @@ export async function checkUpstream(
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
   try {
     const path = upstream.listPath;
-    const codec = asking && (await codecOf(asking.codec));
+    const codec = asking && (await wholeOf(asking.codec));
     const headers = codec ? codec.encodeRequest(tokenRequest("check")).headers : {};
     const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
     if (problem !== undefined) return { ok: false, problem, models: undefined };
