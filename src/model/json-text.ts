@@ -77,9 +77,9 @@ function addMember(members: string[], quoted: string, value: unknown): void {
 }
 
 /**
- * Tells whether a text has no names twice in one object, of which another parser might read the first; no number beyond the doubles, which
- * another parser might refuse; and no name with a backslash, which V8 may have read in place of an escaped name: `{"a\\":1}` makes it read a
- * later `{"a\u0062":1}` as `{"a\\":1}` (nodejs/node#63785).
+ * Tells whether any parser reads the same values in a text. Of two equal names in an object, another parser might read the first. It might
+ * refuse a number beyond the doubles. V8 itself reads some escaped names wrongly, always as a name with a backslash: behind `{"a\\":1}`, it may
+ * read `{"a\u0062":1}` as `{"a\\":1}` (nodejs/node#63785).
  *
  * @param names The members in the text. A name that came twice is one member of the value.
  */

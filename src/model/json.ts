@@ -83,8 +83,8 @@ export class JsonBudget {
   /** The members of the objects counted so far. */
   names = 0;
   /**
-   * Set to an empty list before a text is parsed whose outermost object is wanted in pieces. Gets the places of this object's beginning, of the
-   * colon and the end of each member, in order: a comma ends a member, or the object's own end.
+   * Set to an empty list before a text is parsed whose outermost object is wanted in pieces. Gets the place of the object's beginning, and then
+   * for each member the places of its colon and its end. The end of a member is a comma or the end of the object.
    */
   marks: number[] | undefined = undefined;
   /** Books memory for values before they are parsed; throws when there is no room. */
