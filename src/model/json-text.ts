@@ -21,21 +21,29 @@ const TEXTS = new WeakMap<object, KeptText>();
 const MOST_MEMBERS = 256;
 
 /**
- * Keeps the text of an object until `forgetText`, and books its memory. Does nothing when there is no room for the text.
+ * Keeps the text of an object until `forgetText`.
  *
  * @param budget The budget under which the text was parsed, with its marks.
  */
-export function keepText(object: object, text: string, budget: JsonBudget): void {
-  const { marks, names } = budget;
+export function keepText(object: object, text: string, { marks, names }: JsonBudget): void {
   // In UTF-8, half of a character would become another one.
   if (!marks || marks.length < 3 || marks.length > 1 + 2 * MOST_MEMBERS || !text.isWellFormed()) return;
+  TEXTS.set(object, { text, marks, names, isPlain: undefined });
+}
+
+/**
+ * Books the memory of the text of an object. Lets go of the text when there is no room for it. Call it when all other memory of the request is
+ * booked, because the request can be answered without the text.
+ */
+export function bookText(object: object, { booking }: JsonBudget): void {
+  const { text } = TEXTS.get(object) ?? {};
+  if (text === undefined) return;
   try {
     // V8 takes two bytes for each character of a text with a character beyond Latin-1.
-    budget.booking?.take(utf8Length(text) === text.length ? text.length : 2 * text.length);
+    booking?.take(utf8Length(text) === text.length ? text.length : 2 * text.length);
   } catch {
-    return;
+    forgetText(object);
   }
-  TEXTS.set(object, { text, marks, names, isPlain: undefined });
 }
 
 /** Lets go of the text of an object. */

@@ -15,7 +15,7 @@ import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
-import { forgetText } from "../model/json-text.ts";
+import { bookText, forgetText } from "../model/json-text.ts";
 import { LATE, nextIteration, within } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {
@@ -206,6 +206,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   );
   if (isAnswer(entered)) return entered;
   const { key, decoded, recorder } = entered;
+  if (decoded.native) bookText(decoded.native.body, call.json);
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
   call.found.stream = decoded.stream ?? false;

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseBody } from "../../src/http/body.ts";
-import { forgetText, writeJson } from "../../src/model/json-text.ts";
+import { bookText, forgetText, writeJson } from "../../src/model/json-text.ts";
 import { JsonBudget, type JsonObject } from "../../src/model/json.ts";
 
 const parsed = (content: string, budget: JsonBudget = new JsonBudget()): JsonObject =>
@@ -73,6 +73,7 @@ describe("the text of a changed object", () => {
     budget.booking = { take: (bytes) => void booked.push(bytes) };
     const text = '{"a" :"é"}';
     const body = parsed(text, budget);
+    bookText(body, budget);
     expect(booked.at(-1)).toBe(2 * text.length);
     expect(writeJson(body, body)).toBe(text);
     forgetText(body);
@@ -83,6 +84,7 @@ describe("the text of a changed object", () => {
       },
     };
     const unkept = parsed(text, budget);
+    bookText(unkept, budget);
     expect(writeJson(unkept, unkept)).toBe(JSON.stringify(unkept));
   });
 });

@@ -32,7 +32,7 @@ interface Passed {
 }
 
 /** Asks a relay to an upstream of the caller's format. */
-async function passed(format: ChatFormat, text: string, isStreamed: boolean): Promise<Passed> {
+async function passed(format: ChatFormat, text: string, isStreamed: boolean, roomBytes = 2 ** 30): Promise<Passed> {
   let sent: string | undefined;
   const { complete, frames } = answerOf(format, FRAMES);
   const backend = relay({
@@ -63,6 +63,7 @@ async function passed(format: ChatFormat, text: string, isStreamed: boolean): Pr
     quotas,
     onCall,
     onFailure: () => {},
+    limits: { maxBodyBytesInFlight: roomBytes, maxBodyBytesPerKey: roomBytes },
     messages: { ranges: "vendor", imageSources: "vendor" },
   });
   const path = pathOf(format, { kilobytes: 1, isStreamed, frames: FRAMES }).replace(/models\/[^:]+/, "models/asked");
@@ -119,6 +120,19 @@ describe.each(CHAT_FORMATS)("a request of %s", (format) => {
     await fc.assert(fc.asyncProperty(REQUESTS[format], models, fc.boolean(), passes), { numRuns: 40 });
     expect(answered).toBeGreaterThan(20);
   });
+});
+
+it("a request passes as its text only where the text has room beside everything else", async () => {
+  const call = { name: "count", arguments: JSON.stringify({ numbers: Array(4_000).fill(1) }) };
+  const messages = [
+    { role: "user", content: "x".repeat(1_000_000) },
+    { role: "assistant", tool_calls: [{ id: "call", type: "function", function: call }] },
+    { role: "tool", tool_call_id: "call", content: "4000" },
+  ];
+  const text = JSON.stringify({ model: "asked", messages }, null, 1);
+  const [one, other] = [2_200_000, 4_000_000].map((bytes) => passed("chat-completions", text, false, bytes));
+  expect(await one).toMatchObject({ status: 200, sent: expect.not.stringContaining("\n") as string });
+  expect(await other).toMatchObject({ status: 200, sent: expect.stringContaining("\n") as string });
 });
 
 const valueOf = (sent: string | undefined): unknown => (sent === undefined ? undefined : JSON.parse(sent));
