@@ -3,10 +3,11 @@
 import { type Port, toGatewayError, GatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule, Generation } from "../kinds/kind.ts";
-import { isCount, type Meter } from "../kinds/meter.ts";
+import { isCount, type Meter, wrongField } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
+import type { Shapes } from "../options.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import {
@@ -139,10 +140,26 @@ export class BackendContext extends CallDetails implements CallContext {
   }
 }
 
+/** The longest output of a run, in UTF-16 units. A runner should cut earlier. */
+const MAX_CODE_OUTPUT = 262_144;
+
+const CODE_RESULT: Shapes<CodeResult> = { outcome: ["ok", "failed", "deadline-exceeded"], output: "string" };
+
+/** Returns the function that runs code for a call. A host's runner may hang, throw and return anything. */
 const runsFor =
   (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
-  (code: CodeToRun): Promise<CodeResult> =>
-    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
+  async (code: CodeToRun): Promise<CodeResult> => {
+    try {
+      const result = await call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
+      const wrong = wrongField("codeRunner: the result of run", result, CODE_RESULT);
+      if (wrong !== undefined) throw new TypeError(wrong);
+      const { outcome, output } = result;
+      if (output.length <= MAX_CODE_OUTPUT) return { outcome, output };
+      return { outcome, output: `${output.slice(0, MAX_CODE_OUTPUT)}\n[The output was cut here.]\n` };
+    } catch (error) {
+      throw toGatewayError(error, "code-runner");
+    }
+  };
 
 /** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
 export async function countedByBackend<Request extends DecodedRequest>(

@@ -7,8 +7,8 @@
 export interface CodeRunner {
   /**
    * Runs one piece of code to its end. Resolves also when the code throws, crashes or uses too much memory. Rejects with the signal's
-   * reason when the signal fires, and with its own Error when the runner cannot run any code. The code must have ended when the promise
-   * settles.
+   * reason when the signal fires, and with its own Error when the runner cannot run any code: the call then fails with `internal`, and
+   * `onFailure` names the port `code-runner`. The code must have ended when the promise settles.
    */
   run(code: CodeToRun, call: CodeCall): Promise<CodeResult>;
 }
@@ -38,7 +38,7 @@ export interface CodeResult {
   readonly outcome: "ok" | "failed" | "deadline-exceeded";
   /**
    * The printed text: standard output and standard error in the order of printing, then the traceback of an exception. A runner cuts long
-   * output, and says so in the text. The text must not reveal anything about the machine.
+   * output, and says so in the text: the gateway cuts at 262,144 UTF-16 units. The text must not reveal anything about the machine.
    */
   readonly output: string;
 }

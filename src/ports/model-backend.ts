@@ -161,7 +161,8 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
   readonly key: ApiKey;
   /**
    * Runs code that the model wrote, for a backend without a sandbox. Present when the host has a code runner and the request has the
-   * `code-execution` tool. The backend yields the code and its result as events. Rejects when the signal fires.
+   * `code-execution` tool. The backend yields the code and its result as events. Rejects when the signal fires, and with `internal` when the
+   * runner fails: let the error pass.
    */
   readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
   /**

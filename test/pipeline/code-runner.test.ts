@@ -6,25 +6,31 @@ import {
   type CodeResult,
   type CodeRunner,
   DEFAULT_LIMITS,
+  type Failure,
   type ModelBackend,
 } from "../../src/index.ts";
 import { opened } from "./bench.ts";
 
 const CODE = { language: "python", code: "print(1)" } as const;
 
-/** What a backend is told about a call with the given tools, with a runner or without; and what came of its code. */
-async function ran(
+interface Seen {
+  readonly context: CallContext;
+  readonly result: CodeResult | undefined;
+}
+
+/** Asks with the given tools, with a runner or without. */
+async function asked(
   tools: readonly object[],
   codeRunner?: CodeRunner,
-): Promise<{ readonly context: CallContext; readonly result: CodeResult | undefined }> {
-  const seen: { context: CallContext; result: CodeResult | undefined }[] = [];
+): Promise<{ readonly seen: readonly Seen[]; readonly response: Response; readonly failures: readonly Failure[] }> {
+  const seen: Seen[] = [];
   const backend: ModelBackend = {
     async *chat(_, context) {
       seen.push({ context, result: await context.runCode?.(CODE) });
       yield "Done.";
     },
   };
-  const { gateway } = opened({ backend, ...(codeRunner && { codeRunner }) });
+  const { gateway, failures } = opened({ backend, ...(codeRunner && { codeRunner }) });
   const response = await gateway.fetch(
     new Request("http://host/v1beta/models/any:generateContent?key=sk-one", {
       method: "POST",
@@ -36,6 +42,12 @@ async function ran(
       }),
     }),
   );
+  return { seen, response, failures };
+}
+
+/** What a backend is told about a call, and what came of its code. */
+async function ran(...call: Parameters<typeof asked>): Promise<Seen> {
+  const { seen, response } = await asked(...call);
   expect(response.status).toBe(200);
   const [only] = seen;
   if (!only) throw new Error("The backend was not asked.");
@@ -55,6 +67,30 @@ describe("CallContext.runCode", () => {
     const { context, result } = await ran([{ codeExecution: {} }], runner);
     expect(result).toEqual({ outcome: "ok", output: "1\n" });
     expect(runs).toEqual([[CODE, { keyId: "one", signal: context.signal, deadlineMs: DEFAULT_LIMITS.codeDeadlineMs }]]);
+  });
+
+  it.each<[string, () => unknown]>([
+    [
+      "throws",
+      () => {
+        throw new Error("no sandbox");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("no sandbox"))],
+    ["returns nothing", () => undefined],
+    ["names no outcome", () => ({ outcome: "done", output: "1" })],
+    ["gives no text", () => ({ outcome: "ok" })],
+  ])("fails the call as the host's runner, not its backend, when the runner %s", async (_how, run) => {
+    const { response, failures } = await asked([{ codeExecution: {} }], { run } as CodeRunner);
+    expect(response.status).toBe(500);
+    expect(failures).toMatchObject([{ error: { code: "internal", port: "code-runner" } }]);
+  });
+
+  it("cuts the output of a runner that does not", async () => {
+    const { result } = await ran([{ codeExecution: {} }], {
+      run: async () => ({ outcome: "ok", output: "x".repeat(10_000_000) }),
+    });
+    expect(result?.output.length).toBeLessThan(300_000);
   });
 
   it("is not there without the tool", async () => {

@@ -8,6 +8,7 @@ import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import {
+  isUpstreamFailure,
   movedOnAfter,
   type RoutedBackend,
   type RoutedCall,
@@ -148,9 +149,10 @@ export class Attempts {
         } catch (thrown) {
           const error = toGatewayError(thrown, "model-backend");
           const { code, retryAfterMs } = error;
-          if (!signal.aborted && UPSTREAM_FAILURES.has(code)) breaker.fail();
+          if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
           else breaker.leave();
-          const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code);
+          // No other upstream mends the gateway's code runner.
+          const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code) && error.port !== "code-runner";
           // A long prompt tells nothing about the upstream's health.
           if (movesOn && code !== "context_length_exceeded") upstream.note(code);
           routed.failed(error, movesOn ? movedOnAfter(code) : undefined);

@@ -35,6 +35,10 @@ export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
   "internal",
 ]);
 
+/** Tells whether an error is a failure of the upstream. A failure of the gateway's code runner is none. */
+export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
+  UPSTREAM_FAILURES.has(code) && port !== "code-runner";
+
 export class RoutedBackend {
   readonly backend: ModelBackend;
   /** The name in records, metrics and failures. Each upstream of a route has a name of its own. */
@@ -72,10 +76,10 @@ export class RoutedBackend {
   }
 
   /** Counts an answer that failed after its first event. */
-  brokeOff({ code }: GatewayError): void {
-    if (!UPSTREAM_FAILURES.has(code)) return;
+  brokeOff(error: GatewayError): void {
+    if (!isUpstreamFailure(error)) return;
     this.breaker.fail();
-    this.note(code);
+    this.note(error.code);
   }
 }
 

@@ -387,6 +387,21 @@ describe("a circuit breaker", () => {
     expect((await ask(backend, "m", clock)).text).toBe("two");
   });
 
+  it.each([false, true])("is not opened by the gateway's code runner (begun: %s)", async (isBegun) => {
+    let asked = 0;
+    const running: ModelBackend = {
+      async *chat() {
+        asked++;
+        if (isBegun) yield "half";
+        throw new GatewayError("internal", "no sandbox", { port: "code-runner" });
+      },
+    };
+    const backend = routed({ "*": { upstreams: [running, fake("two")] } }, { breaker: { failures: 3 } });
+    for (let call = 0; call < 5; call++)
+      expect(await ask(backend, "m")).toMatchObject({ text: isBegun ? "half" : "", error: { code: "internal" } });
+    expect(asked).toBe(5);
+  });
+
   it("is not opened by requests that are wrong, nor by callers who leave", async () => {
     const clock = manualClock();
     const one = fake("one", FOREVER("invalid_request"));
