@@ -16,7 +16,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
-import { withCode } from "./code-loop.ts";
+import { type TurnContext, withCode } from "./code-loop.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
 import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
@@ -27,10 +27,13 @@ import type { Upstream } from "./upstream.ts";
 export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: ChatCodec | LazyCodec): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   const answer = (codec: ChatCodec, request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> => {
-    const ask = (asked: ChatRequest, context: CallContext): AsyncGenerator<ChatEvent> =>
-      relayed(upstream, context, () => relayedChat(upstream, codec, options, memory, asked, context));
+    const ask = (asked: ChatRequest, context: TurnContext, isFirst = true): AsyncGenerator<ChatEvent> => {
+      const rules = isFirst ? options : { ...options, strict: false };
+      return relayed(upstream, context, () => relayedChat(upstream, codec, rules, memory, asked, context));
+    };
     const { runCode } = call;
-    if (!runCode || codec.runsCode || (request.candidateCount ?? 1) > 1) return ask(request, call);
+    const mayRunCode = request.tools.some(({ type }) => type === "code-execution");
+    if (!runCode || !mayRunCode || codec.runsCode || (request.candidateCount ?? 1) > 1) return ask(request, call);
     const { json, limits } = upstream;
     return withCode({ ask, runCode, json, format: codec.format, maxTurns: limits.maxCodeTurns }, request, call);
   };
@@ -100,7 +103,7 @@ async function relayedChat(
   options: UpstreamOptions,
   memory: TurnMemory,
   request: ChatRequest,
-  call: CallContext,
+  call: TurnContext,
 ): Promise<RelayedCall<ChatEvent, ChatEvent>> {
   const model = upstream.modelName(request.model);
   const asked = restored(memory, codec, permitted(options, { ...request, model }), call);
@@ -166,7 +169,7 @@ const ownBody = (request: ChatRequest, codec: ChatCodec): WireObject | undefined
  * Adds signatures and reasoning of earlier answers that the client has not sent back. For a body in the upstream's own format, the codec
  * decides what of it the body lacks.
  */
-function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest {
+function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: TurnContext): ChatRequest {
   if (isConverted(request, codec)) return memory.restored(key.id, withLostResults(request, codec.format), codec.format);
   const remembered = memory.recalled(key.id, request);
   return request.native && remembered.size > 0 ? { ...request, native: { ...request.native, remembered } } : request;

@@ -3,10 +3,12 @@
  * code runner, and asks the model again with the results. The caller sees code and results, as from a provider that runs code.
  */
 
-import { argumentsIn, CODE_TOOL, CUT_SHORT } from "../../formats/shared/tools.ts";
-import type { ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
+import type { RelayedContext } from "../../formats/module.ts";
+import { AnsweredArguments, CODE_TOOL, CUT_SHORT } from "../../formats/shared/tools.ts";
+import { upstreamFailed } from "../../formats/shared/upstream.ts";
+import type { Annotation, ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, Part, ToolChoice } from "../../model/chat-request.ts";
-import { JsonBudget, type JsonLimits } from "../../model/json.ts";
+import { type JsonLimits, utf8Length } from "../../model/json.ts";
 import { sumOfUsages, type Usage } from "../../model/usage.ts";
 import type { CodeResult, CodeToRun } from "../../ports/code-runner.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -17,8 +19,22 @@ const MAX_RUNS_A_TURN = 16;
 /** A token has about so many characters. Used where an upstream does not count. */
 const CHARS_A_TOKEN = 4;
 
+/**
+ * The most characters of a turn, for each token of its limit, and beside them. Nobody but the loop sees the arguments of its function, so the
+ * gateway's own bound of an answer does not hold for them.
+ */
+const MAX_CHARS = { aToken: 64, beside: 1_024 };
+
+/** The memory of a call beside its texts, counted as characters. */
+const RUN_CHARS = 64;
+
 type Neutral = Exclude<ChatEvent, NativeEvent>;
-type Ask = (request: ChatRequest, call: CallContext) => AsyncIterable<ChatEvent>;
+
+/** The call as one turn sees it. */
+export type TurnContext = RelayedContext<ChatEvent> & Pick<CallContext, "key" | "reportConversions">;
+
+/** @param isFirst False for a later turn, which is the loop's own request: nothing that it loses is the caller's loss. */
+type Ask = (request: ChatRequest, call: TurnContext, isFirst: boolean) => AsyncIterable<ChatEvent>;
 
 /** The parts of a loop that do not change. */
 export interface CodeLoop {
@@ -43,43 +59,39 @@ export async function* withCode(
   let asked = offered(request, name);
   const counted = new Counted();
   for (let number = 1; ; number++) {
-    const turn = new Turn(loop, name, number, counted);
-    for await (const event of loop.ask(asked, call)) {
-      const passed = turn.pass(event);
-      if (passed) yield passed;
+    const turn = new Turn(loop, name, number, counted, asked.maxOutputTokens);
+    try {
+      for await (const event of loop.ask(asked, contextOf(turn, call), number === 1)) {
+        const passed = turn.pass(event);
+        if (passed) yield passed;
+      }
+    } catch (error) {
+      // The gateway has not seen the calls of the function, but the upstream charges them.
+      if (counted.hasBegun) yield counted.soFar(turn.finish !== undefined);
+      throw error;
     }
     const { finish, runs } = turn;
     if (!finish) return;
-    // A turn that was cut short may hold half a program. A model that may call nothing more has ended its answer.
-    if (runs.length === 0 || CUT_SHORT.has(finish.reason) || number > loop.maxTurns)
+    // A model that may call no tool has ended its answer, even if it calls one.
+    if (runs.length === 0 || !turn.goesOn || asked.toolChoice?.type === "none")
       return yield counted.finish(
         runs.length > 0 && finish.reason === "tool-calls" ? { ...finish, reason: "stop" } : finish,
       );
     const results: Part[] = [];
-    for (const [index, run] of runs.entries()) {
-      const code = index < MAX_RUNS_A_TURN ? run.code(loop.json) : undefined;
-      const result =
-        code === undefined
-          ? { outcome: "failed" as const, output: "The call needs one argument: code, a text." }
-          : await loop.runCode({ language: "python", code });
-      const { outcome, output } = result;
-      if (code !== undefined) {
-        yield { type: "code", id: run.id, language: "python", code };
-        yield { type: "code-result", id: run.id, outcome, output };
+    for (const [index, { id, code }] of runs.entries()) {
+      let text = "The call needs one argument: code, a text.";
+      if (index >= MAX_RUNS_A_TURN) text = `Not run: a turn may run code ${MAX_RUNS_A_TURN} times.`;
+      else if (code !== undefined) {
+        yield { type: "code", id, language: "python", code };
+        const { outcome, output } = await loop.runCode({ language: "python", code });
+        yield { type: "code-result", id, outcome, output };
+        text = outcome === "ok" ? output || "The code has printed nothing." : `${FAILED[outcome]}\n${output}`;
       }
-      const text = `${outcome === "ok" ? "" : `The code has ${outcome === "failed" ? "failed" : "taken too long"}.\n`}${output}`;
-      results.push({
-        type: "tool-result",
-        callId: run.id,
-        name,
-        parts: [{ type: "text", text: text === "" ? "The code has printed nothing." : text }],
-        ...(outcome !== "ok" && { isError: true }),
-      });
+      results.push({ type: "tool-result", callId: id, name, parts: [{ type: "text", text }] });
     }
     const left = request.maxOutputTokens - counted.outputTokens;
-    if (turn.callsOthers || left < 1) {
+    if (turn.callsOthers || left < 1)
       return yield counted.finish(turn.callsOthers ? finish : { ...finish, reason: "length" });
-    }
     counted.nextTurn();
     const choice: ToolChoice = number < loop.maxTurns ? afterwards(asked.toolChoice) : { type: "none" };
     const messages: ChatMessage[] = [
@@ -87,9 +99,27 @@ export async function* withCode(
       { role: "assistant", parts: turn.parts },
       { role: "user", parts: results },
     ];
-    asked = { ...asked, messages, toolChoice: choice, maxOutputTokens: left };
+    const { maxAnswerTokens } = asked;
+    asked = {
+      ...asked,
+      messages,
+      toolChoice: choice,
+      maxOutputTokens: left,
+      ...(maxAnswerTokens !== undefined && { maxAnswerTokens: Math.min(maxAnswerTokens, left) }),
+    };
   }
 }
+
+const FAILED = { failed: "The code has failed.", "deadline-exceeded": "The code has taken too long." } as const;
+
+/** Returns the call as a turn sees it: events that the turn has received and nobody has read are counted with all turns. */
+const contextOf = (turn: Turn, call: CallContext): TurnContext => ({
+  key: call.key,
+  signal: call.signal,
+  observeUpstream: call.observeUpstream,
+  reportUnread: (unread) => call.reportUnread?.(() => turn.unread(unread())),
+  reportConversions: (conversions) => call.reportConversions(conversions),
+});
 
 /** Returns a name for the function that no tool of the caller has. */
 function nameFor({ tools }: ChatRequest): string {
@@ -128,26 +158,24 @@ const SCHEMA = {
   additionalProperties: false,
 };
 
-/** Returns the choice after code was run: a demand for a tool is met then. */
-const afterwards = (choice: ToolChoice | undefined): ToolChoice =>
-  choice && choice.type !== "none"
+/** Returns the choice after code was run: the model has then called a tool, as a choice may demand. */
+const afterwards = (choice: Exclude<ToolChoice, { type: "none" }> | undefined): ToolChoice =>
+  choice
     ? { type: "auto", parallel: choice.parallel, ...("names" in choice && choice.names && { names: choice.names }) }
     : { type: "auto", parallel: true };
 
 /** A call of the function. */
-class Run {
+interface Run {
   readonly id: string;
-  json = "";
+  readonly signed: Signed;
+  json: string;
+  /** Undefined for arguments without code, and for a call that has not ended. */
+  code: string | undefined;
+}
 
-  constructor(id: string) {
-    this.id = id;
-  }
-
-  /** Returns the code; undefined for arguments without code. */
-  code(limits: JsonLimits | undefined): string | undefined {
-    const code = argumentsIn(this.json, new JsonBudget(limits))?.["code"];
-    return typeof code === "string" ? code : undefined;
-  }
+interface Signed {
+  readonly signature?: string;
+  readonly maker?: string;
 }
 
 /** The usage of all turns. */
@@ -155,29 +183,62 @@ class Counted {
   #before: Partial<Usage> = {};
   #turn: Partial<Usage> = {};
   #outputBefore = 0;
+  /** The input of the turn before. */
+  #inputBefore: number | undefined;
+  /** True once a turn has ended without a count of its output. */
+  #isPartial = false;
   /** The characters of the turn's output, for upstreams that do not count. */
   chars = 0;
+  /** The text of all turns, in bytes. */
+  textBytes = 0;
+  /** True once the turn has begun. */
+  hasBegun = false;
 
   /** Returns the usage of all turns so far. */
   learn(usage: Partial<Usage> | undefined): Partial<Usage> {
+    this.hasBegun = true;
     this.#turn = { ...this.#turn, ...usage };
     return sumOfUsages(this.#before, this.#turn);
   }
 
   get outputTokens(): number {
-    return this.#outputBefore + (this.#turn.outputTokens ?? Math.ceil(this.chars / CHARS_A_TOKEN));
+    return this.#outputBefore + (this.#turn.outputTokens ?? this.#estimate);
+  }
+
+  get #estimate(): number {
+    return Math.ceil(this.chars / CHARS_A_TOKEN);
+  }
+
+  /**
+   * Returns the usage of all turns, of which the last one has broken off.
+   *
+   * @param hasEnded True after the end of the turn. Before, its counts may not include its latest output.
+   */
+  soFar(hasEnded: boolean): Extract<ChatEvent, { type: "usage" }> {
+    const latest = Math.max(this.#turn.outputTokens ?? 0, this.#estimate);
+    const outputTokens = hasEnded ? this.outputTokens : this.#outputBefore + latest;
+    // A turn reads at least as much as the turn before it.
+    if (this.hasBegun)
+      this.#turn = { ...(this.#inputBefore !== undefined && { inputTokens: this.#inputBefore }), ...this.#turn };
+    return { type: "usage", usage: { ...sumOfUsages(this.#before, this.#turn), outputTokens } };
   }
 
   nextTurn(): void {
+    this.#isPartial ||= this.#turn.outputTokens === undefined;
     this.#outputBefore = this.outputTokens;
+    this.#inputBefore = this.#turn.inputTokens;
     this.#before = sumOfUsages(this.#before, this.#turn);
     this.#turn = {};
     this.chars = 0;
+    this.hasBegun = false;
   }
 
+  /** Returns the end of the answer with the usage of all turns. */
   finish(finish: FinishEvent): FinishEvent {
     const usage = this.learn(finish.usage);
-    return Object.keys(usage).length > 0 ? { ...finish, usage } : finish;
+    // Take back the counts of the other turns: without a count, the gateway estimates the output of the whole answer.
+    if (this.#isPartial || this.#turn.outputTokens === undefined) Object.assign(usage, { outputTokens: undefined });
+    return { ...finish, usage };
   }
 }
 
@@ -192,13 +253,26 @@ class Turn {
   readonly #name: string;
   readonly #number: number;
   readonly #counted: Counted;
+  readonly #maxChars: number;
+  /** The length of the text of the turns before, in bytes. */
+  readonly #textStart: number;
+  readonly #arguments: AnsweredArguments;
   readonly #open: Map<string, Run> = new Map();
 
-  constructor(loop: CodeLoop, name: string, number: number, counted: Counted) {
+  constructor(loop: CodeLoop, name: string, number: number, counted: Counted, maxOutputTokens: number) {
     this.#loop = loop;
     this.#name = name;
     this.#number = number;
     this.#counted = counted;
+    this.#maxChars = maxOutputTokens * MAX_CHARS.aToken + MAX_CHARS.beside;
+    this.#textStart = counted.textBytes;
+    this.#arguments = new AnsweredArguments(loop.json);
+  }
+
+  /** False for a turn that was cut short, which may hold half a program, or that ended at a stop sequence of the caller's. */
+  get goesOn(): boolean {
+    const { reason } = this.finish ?? {};
+    return reason !== undefined && !CUT_SHORT.has(reason) && reason !== "stop-sequence";
   }
 
   /** Returns the event that the caller sees, if any. */
@@ -211,6 +285,16 @@ class Turn {
       : { type: "native", format, frames: [], events, ...(unsupported && { unsupported }) };
   }
 
+  /** Counts events that nobody reads, because the call was cut. */
+  *unread(events: Iterable<ChatEvent>): Generator<ChatEvent> {
+    for (const event of events) {
+      const passed = this.pass(event);
+      if (passed) yield passed;
+    }
+    const { finish, runs } = this;
+    yield finish && runs.length === 0 ? this.#counted.finish(finish) : this.#counted.soFar(finish !== undefined);
+  }
+
   #pass(event: Neutral): Neutral | undefined {
     switch (event.type) {
       case "start": {
@@ -221,14 +305,15 @@ class Turn {
         return { ...event, usage: this.#counted.learn(event.usage) };
       case "finish":
         this.finish = event;
-        this.#counted.learn(event.usage);
-        return undefined;
+        // Each call that gets a result must be in the turn.
+        for (const run of this.#open.values()) this.#end(run, {});
+        return { type: "usage", usage: this.#counted.learn(event.usage) };
       case "tool-call":
-        if (event.name === this.#name) return this.#begin(event.id, event, JSON.stringify(event.input));
+        if (event.name === this.#name) return this.#begin(event, JSON.stringify(event.input));
         this.callsOthers = true;
         return event;
       case "tool-call-start":
-        if (event.name === this.#name) return this.#begin(event.id, event);
+        if (event.name === this.#name) return this.#begin(event);
         this.callsOthers = true;
         return event;
       case "tool-call-delta":
@@ -240,11 +325,12 @@ class Turn {
         return undefined;
       }
       case "text-delta":
-        this.#counted.chars += event.text.length;
+        this.#count(event.text);
+        this.#counted.textBytes += utf8Length(event.text);
         this.#join("text", event.text);
         return this.#inTurn(event);
       case "reasoning-delta":
-        this.#counted.chars += event.text.length;
+        this.#count(event.text);
         this.#join("reasoning", event.text);
         return this.#inTurn(event);
       case "reasoning-signature": {
@@ -255,8 +341,11 @@ class Turn {
         return event;
       }
       case "redacted-reasoning":
+      case "provider":
         this.parts.push(event);
         return event;
+      case "annotation":
+        return { ...event, annotation: this.#inAnswer(event.annotation) };
       default:
         return event;
     }
@@ -267,6 +356,18 @@ class Turn {
     return event.block === undefined ? event : { ...event, block: `${this.#number}.${event.block}` };
   }
 
+  /** Moves the places of citations from the text of the turn to the text of the answer. */
+  #inAnswer(annotation: Annotation): Annotation {
+    const before = this.#textStart;
+    if (annotation.type !== "citations" || before === 0) return annotation;
+    const citations = annotation.citations.map(({ start, end, ...citation }) => ({
+      ...citation,
+      ...(start !== undefined && { start: before + start }),
+      ...(end !== undefined && { end: before + end }),
+    }));
+    return { ...annotation, citations };
+  }
+
   #join(type: "text" | "reasoning", text: string): void {
     const last = this.parts.at(-1);
     if (last?.type === type && last.signature === undefined)
@@ -274,31 +375,40 @@ class Turn {
     else this.parts.push(type === "reasoning" ? { type, text, maker: this.#loop.format } : { type, text });
   }
 
-  #begin(id: string, signed: { readonly signature?: string; readonly maker?: string }, json?: string): undefined {
-    const run = new Run(id);
+  /** Counts a text of the model's. Throws `backend_failed` for a turn that does not end. */
+  #count(text: string): void {
+    this.#counted.chars += text.length;
+    if (this.#counted.chars + this.runs.length * RUN_CHARS > this.#maxChars)
+      throw upstreamFailed("The model backend's answer does not end.");
+  }
+
+  #begin({ id, signature, maker }: Signed & { readonly id: string }, json?: string): undefined {
+    const run: Run = {
+      id,
+      signed: { ...(signature && { signature }), ...(maker && { maker }) },
+      json: "",
+      code: undefined,
+    };
     this.runs.push(run);
+    this.#count(this.#name);
     this.#open.set(id, run);
     if (json !== undefined) {
       this.#extend(run, json);
-      this.#end(run, signed);
+      this.#end(run, {});
     }
   }
 
   #extend(run: Run, json: string): void {
+    this.#count(json);
     run.json += json;
-    this.#counted.chars += json.length;
   }
 
-  #end(run: Run, { signature, maker }: { readonly signature?: string; readonly maker?: string }): void {
-    this.#open.delete(run.id);
-    const input = argumentsIn(run.json, new JsonBudget(this.#loop.json)) ?? {};
-    this.parts.push({
-      type: "tool-call",
-      id: run.id,
-      name: this.#name,
-      input,
-      ...(signature !== undefined && { signature }),
-      ...(maker !== undefined && { maker }),
-    });
+  #end(run: Run, { signature, maker }: Signed): void {
+    const { id } = run;
+    this.#open.delete(id);
+    const input = this.#arguments.find(run.json) ?? {};
+    if (typeof input["code"] === "string") run.code = input["code"];
+    const signed = signature === undefined ? run.signed : { signature, ...(maker !== undefined && { maker }) };
+    this.parts.push({ type: "tool-call", id, name: this.#name, input, ...signed });
   }
 }

@@ -3,7 +3,9 @@
 import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
 import { type CallRecord, type CodeRunner, createGateway, memoryQuotaStore } from "../../../src/index.ts";
-import { relay } from "../../../src/upstreams/relay/index.ts";
+import type { UnreadEvents } from "../../../src/ports/model-backend.ts";
+import { relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { callContext, chatRequest } from "./stage.ts";
 
 type Format = "messages" | "chat-completions";
 
@@ -13,6 +15,8 @@ type Said = string | { readonly name: string; readonly json: string };
 const RUN = (code: string): Said => ({ name: "run_python", json: JSON.stringify({ code }) });
 const OWN: Said = { name: "own", json: "{}" };
 const BAD: Said = { name: "run_python", json: "{}" };
+/** The connection is lost where this text would begin. */
+const LOST = "LOST";
 
 const event = (type: string, data: object): string => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 const chunk = (data: object): string => `data: ${JSON.stringify({ id: "c", created: 1, model: "m", ...data })}\n\n`;
@@ -75,13 +79,31 @@ const STREAMS: Readonly<Record<Format, (said: readonly Said[], turn: number) => 
     ].join(""),
 };
 
-interface Setup {
+interface Setup extends Pick<RelayOptions, "limits" | "strict" | "models"> {
   readonly codeRunner?: CodeRunner;
-  readonly maxCodeTurns?: number;
 }
 
-function open(format: Format, turns: readonly (readonly Said[])[], { codeRunner, maxCodeTurns = 8 }: Setup = {}) {
+type Turns = readonly (string | readonly Said[])[];
+
+/** An upstream of a format. A turn is a list of pieces, or a whole stream. Tells what it is sent. */
+function upstream(format: Format, turns: Turns, options: Partial<RelayOptions> = {}) {
   const sent: Record<string, unknown>[] = [];
+  const backend = relay({
+    format,
+    baseUrl: "http://up.test/v1",
+    ...options,
+    async fetch(_url, init) {
+      const body = JSON.parse(init?.body as string) as Record<string, unknown>;
+      const turn = sent.push(body) - 1;
+      const said = turns[turn] ?? turns.at(-1) ?? [];
+      const [text = ""] = (typeof said === "string" ? said : STREAMS[format](said, turn)).split(`"${LOST}"`);
+      return new Response(text, { headers: { "content-type": "text/event-stream" } });
+    },
+  });
+  return { sent, backend };
+}
+
+function open(format: Format, turns: Turns, { codeRunner, ...options }: Setup = {}) {
   const ran: string[] = [];
   const records: CallRecord[] = [];
   const runner: CodeRunner = {
@@ -92,18 +114,9 @@ function open(format: Format, turns: readonly (readonly Said[])[], { codeRunner,
         : { outcome: "ok", output: `${code.length}\n` };
     },
   };
+  const { sent, backend } = upstream(format, turns, options);
   const gateway = createGateway({
-    backend: relay({
-      format,
-      baseUrl: "http://up.test/v1",
-      limits: { maxCodeTurns },
-      async fetch(_url, init) {
-        const body = JSON.parse(init?.body as string) as Record<string, unknown>;
-        const turn = sent.push(body) - 1;
-        const text = STREAMS[format](turns[turn] ?? turns.at(-1) ?? [], turn);
-        return new Response(text, { headers: { "content-type": "text/event-stream" } });
-      },
-    }),
+    backend,
     quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
     codeRunner: codeRunner ?? runner,
     onCall: (record) => void records.push(record),
@@ -181,12 +194,18 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
   });
 
   it("ends after the turns of the host, and a call without code is told", async () => {
-    const endless = open(format, [[RUN("print(1)")]], { maxCodeTurns: 2 });
+    const endless = open(format, [[RUN("print(1)")]], { limits: { maxCodeTurns: 2 } });
     expect(await endless.responses.create({ ...ASK })).toMatchObject({ status: "completed" });
     expect([endless.sent.length, endless.ran.length]).toEqual([3, 2]);
     const bad = open(format, [[BAD], ["Sorry."]]);
     expect((await bad.responses.create({ ...ASK })).output_text).toBe("Sorry.");
     expect([bad.ran, JSON.stringify(bad.sent[1]).includes("needs one argument")]).toEqual([[], true]);
+    const many = open(format, [Array.from({ length: 20 }, () => RUN("print(1)")), ["Done."]]);
+    await many.responses.create({ ...ASK });
+    expect([many.ran.length, JSON.stringify(many.sent[1]).split("Not run").length]).toEqual([16, 5]);
+    const forbidden = open(format, [[RUN("print(1)")]]);
+    await forbidden.responses.create({ ...ASK, tool_choice: "none" });
+    expect([forbidden.sent.length, forbidden.ran]).toEqual([1, []]);
     const long = open(format, [[RUN("print(1)")]]);
     const cut = await long.responses.create({ ...ASK, max_output_tokens: 16 });
     expect([cut.status, long.sent.length]).toEqual(["incomplete", 4]);
@@ -198,6 +217,45 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
     const choices = sent.map(({ tool_choice }) => JSON.stringify(tool_choice ?? "auto"));
     expect(choices[0]).toContain("run_python");
     expect(choices[1]).not.toContain("run_python");
+  });
+
+  it("loses nothing of the caller's in its own turns", async () => {
+    const { responses, records } = open(format, [[RUN("raise 1")], ["It failed."]], { strict: true });
+    expect(await responses.create({ ...ASK })).toMatchObject({ output_text: "It failed." });
+    expect(records).toMatchObject([{ outcome: "completed" }]);
+  });
+
+  it.each<[string, readonly Said[]]>([
+    ["code", [RUN("x".repeat(20_000))]],
+    ["calls", Array.from({ length: 200 }, () => BAD)],
+  ])("has a bound: no more %s than the output limit can mean", async (_what, said) => {
+    const { responses, ran } = open(format, [said, ["Done."]]);
+    await expect(responses.create({ ...ASK })).rejects.toThrow("does not end");
+    expect(ran).toEqual([]);
+  });
+
+  it("is charged with each turn so far when a turn breaks off, in the midst of the code", async () => {
+    const { responses, records } = open(format, [[RUN("print(1)")], [RUN("x".repeat(2_000)), LOST]]);
+    await expect(responses.create({ ...ASK, max_output_tokens: 1_000 })).rejects.toMatchObject({ status: 500 });
+    const { usage, certainty } = records[0] ?? {};
+    expect([usage?.inputTokens, certainty]).toEqual([20, "estimated"]);
+    expect(usage?.outputTokens).toBeGreaterThan(500);
+  });
+
+  it("is charged with what has come and nobody has read", async () => {
+    const { backend } = upstream(format, [[RUN("print(1)")], ["It is 8."]]);
+    let unread: UnreadEvents | undefined;
+    const call = {
+      ...callContext(),
+      runCode: async () => ({ outcome: "ok" as const, output: "8" }),
+      reportUnread: (latest: UnreadEvents) => void (unread = latest),
+    };
+    for await (const one of backend.chat?.(chatRequest({ tools: [{ type: "code-execution" }] }), call) ?? [])
+      if (JSON.stringify(one).includes("It is 8.")) break;
+    expect([...(unread?.() ?? [])].at(-1)).toMatchObject({
+      type: "finish",
+      usage: { inputTokens: 20, outputTokens: 10 },
+    });
   });
 
   it("stops with its caller", async () => {
@@ -213,8 +271,62 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
           leaving.abort();
         }),
     };
-    const { responses, sent } = open(format, [[RUN("while True: pass")]], { codeRunner });
+    const { responses, sent, records } = open(format, [[RUN("while True: pass")]], { codeRunner });
     await expect(responses.create({ ...ASK }, { signal: leaving.signal })).rejects.toMatchObject({ status: 499 });
     expect([await stopped, sent.length]).toEqual([true, 1]);
+    expect(records).toMatchObject([{ outcome: "client-closed", units: 15 }]);
+  });
+});
+
+describe("the turns before the results", () => {
+  const done = ["Done."];
+
+  it("keep their search, and the places of their sources, before messages", async () => {
+    const search = { type: "server_tool_use", id: "s_1", name: "web_search", input: {} };
+    const cited = { type: "citations_delta", citation: { type: "web_search_result_location", url: "http://a.test" } };
+    const block = (index: number, content_block: object): string =>
+      event("content_block_start", { index, content_block });
+    const first =
+      STREAMS.messages(["Zürich: "], 0).split("event: message_delta")[0] +
+      block(1, search) +
+      event("content_block_delta", { index: 1, delta: { type: "input_json_delta", partial_json: '{"query":"x"}' } }) +
+      event("content_block_stop", { index: 1 }) +
+      STREAMS.messages([RUN("1")], 0)
+        .split("\n\n")
+        .slice(1)
+        .join("\n\n");
+    const last = STREAMS.messages(done, 1).replace(
+      "event: content_block_stop",
+      `${event("content_block_delta", { index: 0, delta: cited })}event: content_block_stop`,
+    );
+    const { gemini, sent } = open("messages", [first, last]);
+    expect(await gemini()).toMatchObject({
+      candidates: [{ citationMetadata: { citationSources: [{ startIndex: 9, endIndex: 14, uri: "http://a.test" }] } }],
+    });
+    expect(sent[1]).toMatchObject({
+      messages: [{}, { content: [{ type: "text" }, { ...search, input: { query: "x" } }, {}] }, {}],
+    });
+  });
+
+  it("keep the signature of their call, before a Gemini model of chat completions", async () => {
+    const extra_content = { google: { thought_signature: "SEAL" } };
+    const signed = STREAMS["chat-completions"]([RUN("1")], 0).replace(
+      '"type":"function"',
+      `"extra_content":${JSON.stringify(extra_content)},"type":"function"`,
+    );
+    // Without a memory of turns, the loop alone knows the signature.
+    const options = { models: { m: "gemini-3-pro" }, limits: { maxRememberedChars: 0 } };
+    const { responses, sent } = open("chat-completions", [signed, done], options);
+    await responses.create({ ...ASK });
+    expect(sent[1]).toMatchObject({ messages: [{}, { tool_calls: [{ extra_content }] }, {}] });
+  });
+
+  it("are estimated with the others where one of them was not counted", async () => {
+    const words = "word ".repeat(250);
+    const uncounted = STREAMS["chat-completions"]([words, RUN("1")], 0).replace(/data: [^\n]*"usage".*\n\n/, "");
+    const { responses, records } = open("chat-completions", [uncounted, done]);
+    await responses.create({ ...ASK, max_output_tokens: 1_000 });
+    expect(records[0]?.certainty).toBe("estimated");
+    expect(records[0]?.usage?.outputTokens).toBeGreaterThan(200);
   });
 });
