@@ -13,7 +13,7 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from "../../model/chat-request.ts";
-import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
@@ -109,6 +109,8 @@ class ItemDecoder {
       case "item_reference":
       case "additional_tools":
         return { role: "assistant", parts: [] };
+      case "code_interpreter_call":
+        return { role: "assistant", parts: decodeCode(item) ?? [{ type: "provider", format: FORMAT, value: item }] };
       default:
         return { role: "assistant", parts: [{ type: "provider", format: FORMAT, value: item }] };
     }
@@ -147,6 +149,21 @@ class ItemDecoder {
     const maker = content != null && content.length > 0 ? { maker: FORMAT } : {};
     return text === "" ? [] : [{ type: "reasoning", text, ...maker }];
   }
+}
+
+/** Decodes code that has run, and what it has printed; undefined for code with other output, such as pictures. */
+function decodeCode({ code, outputs }: Readonly<Record<string, unknown>>): Part[] | undefined {
+  if (typeof code !== "string") return undefined;
+  const ran: Part = { type: "code", language: "python", code };
+  // A caller who has not asked for the outputs has none.
+  if (!Array.isArray(outputs)) return [ran];
+  const printed: string[] = [];
+  for (const output of outputs as readonly unknown[]) {
+    if (!isJsonObject(output) || output["type"] !== "logs" || typeof output["logs"] !== "string") return undefined;
+    printed.push(output["logs"]);
+  }
+  // The format names no outcome.
+  return [ran, { type: "code-result", outcome: "ok", output: printed.join("") }];
 }
 
 /** Decodes the content of a message or a result. An empty text gives no part. */

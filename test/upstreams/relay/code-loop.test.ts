@@ -186,6 +186,15 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
     });
   });
 
+  it("is known in the next request", async () => {
+    const { responses, sent } = open(format, [[RUN("print(1)")], ["It is 8."]]);
+    const { output } = await responses.create({ ...ASK });
+    const input = [{ role: "user" as const, content: "Count" }, ...output, { role: "user" as const, content: "Why?" }];
+    const { response } = await responses.create({ ...ASK, input: input as never }).withResponse();
+    expect(response.headers.get("polygate-dropped")).toBeNull();
+    expect(JSON.stringify(sent[2])).toMatch(/print\(1\).*8\\n.*It is 8/);
+  });
+
   it("is run beside a function of the caller's own, whose call ends the answer", async () => {
     const { responses, sent, ran } = open(format, [[RUN("print(1)"), OWN]]);
     const answer = await responses.create({ ...ASK, tools: [...ASK.tools, FUNCTION] });
