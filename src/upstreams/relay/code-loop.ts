@@ -61,7 +61,7 @@ export async function* withCode(
   for (let number = 1; ; number++) {
     const turn = new Turn(loop, name, number, counted, asked.maxOutputTokens);
     try {
-      for await (const event of loop.ask(asked, contextOf(turn, call), number === 1)) {
+      for await (const event of loop.ask(asked, contextOf(turn, call), turn.isFirst)) {
         const passed = turn.pass(event);
         if (passed) yield passed;
       }
@@ -118,7 +118,9 @@ const contextOf = (turn: Turn, call: CallContext): TurnContext => ({
   signal: call.signal,
   observeUpstream: call.observeUpstream,
   reportUnread: (unread) => call.reportUnread?.(() => turn.unread(unread())),
-  reportConversions: (conversions) => call.reportConversions(conversions),
+  reportConversions(conversions) {
+    if (turn.isFirst) call.reportConversions(conversions);
+  },
 });
 
 /** Returns a name for the function that no tool of the caller has. */
@@ -269,6 +271,10 @@ class Turn {
     this.#arguments = new AnsweredArguments(loop.json);
   }
 
+  get isFirst(): boolean {
+    return this.#number === 1;
+  }
+
   /** False for a turn that was cut short, which may hold half a program, or that ended at a stop sequence of the caller's. */
   get goesOn(): boolean {
     const { reason } = this.finish ?? {};
@@ -299,7 +305,7 @@ class Turn {
     switch (event.type) {
       case "start": {
         const usage = this.#counted.learn(event.usage);
-        return this.#number === 1 ? { ...event, usage } : { type: "usage", usage };
+        return this.isFirst ? { ...event, usage } : { type: "usage", usage };
       }
       case "usage":
         return { ...event, usage: this.#counted.learn(event.usage) };

@@ -79,7 +79,7 @@ const STREAMS: Readonly<Record<Format, (said: readonly Said[], turn: number) => 
     ].join(""),
 };
 
-interface Setup extends Pick<RelayOptions, "limits" | "strict" | "models"> {
+interface Setup extends Pick<RelayOptions, "limits" | "strict" | "models" | "reasoning"> {
   readonly codeRunner?: CodeRunner;
 }
 
@@ -128,8 +128,9 @@ function open(format: Format, turns: Turns, { codeRunner, ...options }: Setup = 
     maxRetries: 0,
     fetch: (url, init) => gateway.fetch(new Request(url, init)),
   });
-  const gemini = async (): Promise<unknown> => {
-    const body = { contents: [{ role: "user", parts: [{ text: "Count" }] }], tools: [{ codeExecution: {} }] };
+  const gemini = async (generationConfig = {}): Promise<unknown> => {
+    const contents = [{ role: "user", parts: [{ text: "Count" }] }];
+    const body = { contents, tools: [{ codeExecution: {} }], generationConfig };
     const headers = { "content-type": "application/json", "x-goog-api-key": "sk-test" };
     const asked = { method: "POST", headers, body: JSON.stringify(body) };
     const answer = await gateway.fetch(new Request("http://gateway.test/v1beta/models/m:generateContent", asked));
@@ -228,10 +229,9 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
     expect(choices[1]).not.toContain("run_python");
   });
 
-  it("loses nothing of the caller's in its own turns", async () => {
-    const { responses, records } = open(format, [[RUN("raise 1")], ["It failed."]], { strict: true });
+  it("that fails is a result, which strict takes", async () => {
+    const { responses } = open(format, [[RUN("raise 1")], ["It failed."]], { strict: true });
     expect(await responses.create({ ...ASK })).toMatchObject({ output_text: "It failed." });
-    expect(records).toMatchObject([{ outcome: "completed" }]);
   });
 
   it.each<[string, readonly Said[]]>([
@@ -287,8 +287,18 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
   });
 });
 
-describe("the turns before the results", () => {
+describe("the turns of one answer", () => {
   const done = ["Done."];
+
+  it.each([true, false])(
+    "lose nothing of the caller's where a later one cannot reason (strict: %s)",
+    async (strict) => {
+      const { gemini, sent, records } = open("messages", [[RUN("1")], done], { strict, reasoning: "budget" });
+      await gemini({ maxOutputTokens: 5_000, thinkingConfig: { thinkingBudget: 4_000, includeThoughts: true } });
+      expect(sent.map(({ thinking }) => thinking)).toMatchObject([{ budget_tokens: 4_000 }, { type: "disabled" }]);
+      expect(records).toMatchObject([{ outcome: "completed", dropped: [] }]);
+    },
+  );
 
   it("keep their search, and the places of their sources, before messages", async () => {
     const search = { type: "server_tool_use", id: "s_1", name: "web_search", input: {} };
