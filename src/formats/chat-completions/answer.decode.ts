@@ -106,7 +106,8 @@ export class CompletionDecoder extends NativeDecoder {
   frame(event: string | undefined, data: string): ChatEvent[] {
     const said = data.trim();
     if (said === "") return [];
-    const frame = event === undefined ? { data } : { event, data };
+    // The frames of this format have no names.
+    const frame = { data };
     if (said === DONE) {
       this.#finishAll();
       return [{ type: "native", format: FORMAT, frames: [frame], events: this.taken() }];

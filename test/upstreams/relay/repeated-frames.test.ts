@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { FrameShape } from "../../../src/formats/shared/frame-shape.ts";
 import {
   type CallRecord,
   createGateway,
@@ -163,6 +164,25 @@ const NUMBERS = ["0", "12", "1.0", "1e2", "-1", "01", "null", '"7"', "9007199254
 /** A change of one frame. */
 type Change = (frame: string) => string;
 
+const CHANGES: readonly Change[] = [
+  (frame) => frame + frame,
+  () => "",
+  (frame) => `event: ping\ndata: {"type":"ping"}\n\n${frame}`,
+  (frame) => `: a comment\n\n${frame}`,
+  (frame) => frame.replaceAll("\n", "\r\n"),
+  (frame) => frame.replace("\n\n", "\r\n\r\n"),
+  (frame) => frame.replaceAll(": ", ":"),
+  (frame) => frame.replace("data: {", "data: {\ndata: "),
+  (frame) => `id: 1\n${frame}`,
+  (frame) => frame.replace(/^event: .*\n/, ""),
+  (frame) => frame.replace(/^(?:event: .*\n)?/, "event: message\n"),
+  (frame) => frame.replace("data: {", 'data: {"obfuscation":"x", '),
+  (frame) => frame.replace("data: {", 'data: {"error":null,"x_new":1.0,'),
+  (frame) => frame.replace("data: {", 'data: {"error":{"message":"No"},'),
+  (frame) => frame.replace(/\}\n\n$/, ',"usage":null}\n\n'),
+  (frame) => frame.replace(/\}\n\n$/, "\n\n"),
+];
+
 const changes: fc.Arbitrary<Change> = fc.oneof(
   {
     weight: 6,
@@ -185,22 +205,7 @@ const changes: fc.Arbitrary<Change> = fc.oneof(
       (frame) =>
         frame.replace(NUMBER, (field) => field.replace(/\d+$/, () => value)),
   ),
-  fc.constantFrom<Change>(
-    (frame) => frame + frame,
-    () => "",
-    (frame) => `event: ping\ndata: {"type":"ping"}\n\n${frame}`,
-    (frame) => `: a comment\n\n${frame}`,
-    (frame) => frame.replaceAll("\n", "\r\n"),
-    (frame) => frame.replace("\n\n", "\r\n\r\n"),
-    (frame) => frame.replaceAll(": ", ":"),
-    (frame) => frame.replace("data: {", "data: {\ndata: "),
-    (frame) => `id: 1\n${frame}`,
-    (frame) => frame.replace(/^event: .*\n/, ""),
-    (frame) => frame.replace("data: {", 'data: {"obfuscation":"x", '),
-    (frame) => frame.replace("data: {", 'data: {"error":null,"x_new":1.0,'),
-    (frame) => frame.replace("data: {", 'data: {"error":{"message":"No"},'),
-    (frame) => frame.replace(/\}\n\n$/, "\n\n"),
-  ),
+  fc.constantFrom(...CHANGES),
 );
 const valued = (frame: string, value: string): string =>
   frame.replace(TEXT, (field) => field.replace(/"(?:[^"\\]|\\.)*"$/, () => value));
@@ -217,6 +222,15 @@ describe.each(CHAT_FORMATS)("%s", (format) => {
     const parse = vi.spyOn(JSON, "parse");
     await seen({ by: format, upstream: format, maxTokens: 8_192, isRenamed: false }, [frames.join("")]);
     expect(parse.mock.calls.filter(([text]) => /of|line/.test(text)).length).toBeLessThan(50);
+  });
+
+  it("is the same as if each frame were parsed, whatever all of them look like", async () => {
+    const { frames } = answerOf(format, 60);
+    for (const change of CHANGES) {
+      const changed = frames.map(change);
+      const call = { by: format, upstream: format, maxTokens: 8_192, isRenamed: false };
+      expect(await seen(call, [changed.join("")])).toEqual(await seen(call, [parsed(changed).join("")]));
+    }
   });
 
   it("is the same as if each frame were parsed, whatever an upstream sends, and wherever it is cut", async () => {
@@ -246,4 +260,11 @@ describe.each(CHAT_FORMATS)("%s", (format) => {
       { numRuns: 150 },
     );
   });
+});
+
+it("finds no frame in a text of millions of escapes, which overflow the stack of an expression", () => {
+  const data = '{"delta":"a"}';
+  const shape = FrameShape.of(`data: ${data}\n\n`, data, { delta: "a" }, { text: ["delta"] });
+  expect(shape?.match('data: {"delta":"b\\n"}\n\n', 0)).toBe(23);
+  expect(shape?.match(`data: {"delta":"${"\\n".repeat(4_000_000)}"}\n\n`, 0)).toBe(-1);
 });
