@@ -91,27 +91,26 @@ export async function* embedded(
 ): AsyncGenerator<EmbeddingEvent> {
   let tokens = 0;
   let areAllCounted = true;
-  /** The answers without a count whose vectors are not yielded yet. */
-  const uncounted = new Set<BatchAnswer>();
+  /** The vectors of answers without a count that are not yielded yet. */
+  const uncounted: Iterable<EmbeddingVector>[] = [];
   let native: NativeUsage | undefined;
-  const counted = async (batch: Batch, signal: AbortSignal): Promise<BatchAnswer> => {
+  const counted = async (batch: Batch, signal: AbortSignal): Promise<Iterable<EmbeddingVector>> => {
     const answer = await ask(batch, signal);
     tokens += answer.inputTokens ?? 0;
     areAllCounted &&= answer.inputTokens !== undefined;
-    if (answer.inputTokens === undefined) uncounted.add(answer);
+    // An iterator of a list goes on where its last reader has stopped.
+    const vectors = answer.vectors.values();
+    if (answer.inputTokens === undefined) uncounted.push(vectors);
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
-    return answer;
+    return vectors;
   };
   // A call that ends early is charged the batches that were answered.
   context.reportUnread?.(function* () {
-    for (const { vectors } of uncounted) yield* vectors;
+    for (const vectors of uncounted) yield* vectors;
     if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
   });
   try {
-    for await (const answer of inOrder(batches, concurrency, context, counted)) {
-      uncounted.delete(answer);
-      yield* answer.vectors;
-    }
+    for await (const vectors of inOrder(batches, concurrency, context, counted)) yield* vectors;
   } catch (error) {
     if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
     throw error;

@@ -168,3 +168,41 @@ describe("a client that leaves while the pictures of an answer are on their way"
     expect(quotas.report("caller")).toMatchObject({ used: 3 * PICTURE_PRICE, held: 0 });
   });
 });
+
+describe("a client that leaves between the vectors of an answer without a count", () => {
+  /** Returns the charge of a client that leaves behind a vector, counted from 1; of one that stays where there is none. */
+  async function charge(leavesAt: number): Promise<number | undefined> {
+    const client = new AbortController();
+    const upstream = relay({
+      format: "chat-completions",
+      baseUrl: "http://up.test/v1",
+      fetch: async () => Response.json({ data: INPUTS.map((_, index) => ({ index, embedding: [0.5] })) }),
+    });
+    const backend: ModelBackend = {
+      ...upstream,
+      async *embed(request, call) {
+        let count = 0;
+        for await (const event of upstream.embed(request, call)) {
+          // The gateway lets others run behind some hundred events.
+          if (++count === leavesAt) setImmediate(() => client.abort());
+          yield event;
+        }
+      },
+    };
+    const quotas = memoryQuotaStore([{ apiKey: CALLER_KEY, id: "caller", granted: 10_000 }]);
+    const gateway = createGateway({ backend, quotas });
+    const headers = { authorization: `Bearer ${CALLER_KEY}`, "content-type": "application/json" };
+    const asked = { method: "POST", headers, body: JSON.stringify({ model: "one", input: INPUTS }) };
+    const { status } = await gateway.fetch(
+      new Request("http://gateway.test/v1/embeddings", { ...asked, signal: client.signal }),
+    );
+    expect(status).toBe(leavesAt > 0 ? 499 : 200);
+    await gateway.close();
+    return quotas.report("caller")?.used;
+  }
+  const INPUTS = Array.from({ length: 500 }, (_, index) => `text ${index}`);
+
+  it("is charged all of them", async () => {
+    expect(await charge(1)).toBe(await charge(0));
+  });
+});
