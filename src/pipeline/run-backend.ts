@@ -1,7 +1,7 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
 import { type Port, toGatewayError, GatewayError } from "../errors.ts";
-import type { CountTokens } from "../kinds/count-tokens.ts";
+import { abandon, type CountTokens } from "../kinds/count-tokens.ts";
 import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule, Generation } from "../kinds/kind.ts";
 import { isCount, type Meter, wrongField } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
@@ -485,8 +485,11 @@ export class MeteredEvents<Event, Answered> {
     let count = 0;
     try {
       if (uncounted !== undefined) this.#meter.observe(uncounted);
-      for (const event of unread?.() ?? []) {
-        if (++count > MAX_UNREAD) break;
+      const events = unread?.() ?? [];
+      abandon(events);
+      for (const event of events) {
+        // A reader's call would be stopped here, too.
+        if (this.#meter.overrun || ++count > MAX_UNREAD) break;
         // An event of another kind fails here, as it would if the backend had yielded it.
         this.#meter.observe(event as Event);
       }

@@ -213,6 +213,7 @@ describe("events that nobody has read when the client leaves", () => {
   it.each<[string, () => unknown]>([
     ["throws", () => fail(new Error("Lost."))],
     ["returns a promise", async () => [WORD]],
+    ["returns a promise that rejects", async () => fail(new Error("Lost."))],
     ["returns events that are none", () => [{ type: "word" }]],
   ])("end the call as ever, and are reported, when the function %s", async (_how, unread) => {
     const bench = opened({ backend: buffering(unread) });
@@ -234,10 +235,15 @@ describe("events that nobody has read when the client leaves", () => {
     await expect.poll(() => bench.report()).toMatchObject({ used: 3 * (INPUT + 30), ...AT_REST });
   });
 
-  it("end with the first 65,536 of a backend that has no end", async () => {
+  it.each<[string, event: unknown, used: number, read: number]>([
+    // More than twice the limit of 50 tokens and 64 cannot be true.
+    ["where a reader's call is stopped", "x", INPUT + 165, 162],
+    ["with the first 65,536 events", usage, INPUT + 30, 65_537],
+  ])("of a backend that has no end stop %s", async (_where, event, used, most) => {
+    let read = 0;
     const bench = opened({
       backend: buffering(function* () {
-        for (;;) yield "x";
+        for (;;) yield ((read++, event));
       }),
       key: {},
     });
@@ -245,7 +251,29 @@ describe("events that nobody has read when the client leaves", () => {
     await answer;
     hangUp();
     await bench.clock.advance(0);
-    expect(bench.report()).toMatchObject({ used: INPUT + 4 + 65_536, ...AT_REST });
+    expect([bench.report(), read]).toEqual([expect.objectContaining({ used, ...AT_REST }), most]);
+  });
+
+  it.each<[string, second: ModelBackend, used: number]>([
+    ["another upstream answers", speaking(WORD, never), INPUT + 4],
+    ["another upstream is asked", speaking(never), INPUT + 9],
+  ])("are not charged of an upstream that has failed, when %s", async (_when, second, used) => {
+    const counts = { type: "usage", usage: { inputTokens: INPUT, outputTokens: 9 } } as const;
+    const first: ModelBackend = {
+      async *chat(_, call) {
+        call.reportUnread?.(() => [usage]);
+        yield counts;
+        throw new GatewayError("backend_failed", "It is down.");
+      },
+    };
+    const upstreams = [{ backend: first }, { backend: second, weight: 0 }];
+    const bench = opened({ backend: route({ routes: { any: { upstreams } } }) });
+    const { answer, hangUp } = called(bench, true);
+    await bench.clock.advance(MINUTE);
+    await answer;
+    hangUp();
+    await bench.clock.advance(0);
+    expect(bench.report()).toMatchObject({ used, ...AT_REST });
   });
 });
 

@@ -195,12 +195,16 @@ export class RoutedCall implements CallContext {
   /** The answer has begun. Reports the attempt of a backend that has not done so. */
   began(): void {
     this.#counts = [];
+    // The backend may report nothing unread, and would not replace the report of an upstream before it.
+    this.#reportUnread();
     this.#decide(undefined);
     if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
   }
 
   /** The upstream has failed before its first event. */
   failed(error: GatewayError, movedOn: MovedOn | undefined): void {
+    // Only its counts are charged, unless another upstream answers.
+    this.#unread = undefined;
     this.#decide(movedOn);
     if (this.#isReported) return;
     this.#own = this.#call.observeUpstream?.(this.#asked());
