@@ -473,16 +473,17 @@ export class MeteredEvents<Event, Answered> {
       const { hasWaitUntil, services } = this.#call;
       const uncounted = this.#backend()?.uncounted;
       const { unread } = this.#call.found;
-      const count = (): boolean => this.#countUnread(uncounted, unread);
+      const count = (): number => this.#countUnread(uncounted, unread);
       // In Workers, a call must not wait for the work of another one.
       this.#hold.counting = hasWaitUntil ? void count() : services.lastWork.run(count);
     }
     this.stop();
   }
 
-  /** Returns whether the count took time. Never throws. */
-  #countUnread(uncounted: Event | undefined, unread: UnreadEvents | undefined): boolean {
+  /** Returns the number of events; Infinity for one that took milliseconds. Never throws. */
+  #countUnread(uncounted: Event | undefined, unread: UnreadEvents | undefined): number {
     let count = 0;
+    let isHeavy = false;
     try {
       if (uncounted !== undefined) this.#meter.observe(uncounted);
       const events = unread?.() ?? [];
@@ -492,12 +493,13 @@ export class MeteredEvents<Event, Answered> {
         if (this.#meter.overrun || ++count > MAX_UNREAD) break;
         // An event of another kind fails here, as it would if the backend had yielded it.
         this.#meter.observe(event as Event);
+        isHeavy ||= this.#meter.isHeavy === true;
       }
       if (this.#meter.isWhole) this.#meter.complete();
     } catch (error) {
       report(this.#call, error, "model-backend");
     }
-    return count > 0;
+    return isHeavy ? Infinity : count;
   }
 
   /** Stops the backend. Does not wait: a backend that hangs would hang its caller, and nobody is left to hear of its failure. */

@@ -66,26 +66,39 @@ export interface Services {
   readonly breakers: Map<Port, Map<string, Breaker>>;
 }
 
+/** After so many events that were counted at the end of calls, the event loop serves other calls. An event of `relay` has some kilobytes. */
+const EVENTS_A_TURN = 32;
+
 /**
- * Runs the work that calls leave at their end one after the other, with a turn of the event loop for other calls behind each that took time:
- * many clients may leave at once.
+ * Counts what calls leave at their end one after the other, with turns of the event loop for other calls between: many clients may leave at
+ * once.
  */
 export class LastWork {
   /** Resolves when the next work may run; undefined when it may run at once. */
   #busy: Promise<unknown> | undefined = undefined;
+  /** The events since the last turn. */
+  #events = 0;
 
   /**
-   * Runs work that must not throw, and returns whether it took time. Returns a promise that resolves behind the work; undefined when the work
-   * is done.
+   * Runs work that must not throw, and returns the number of its events. Returns a promise that resolves behind the work; undefined when the
+   * work is done.
    */
-  run(work: () => boolean): Promise<unknown> | undefined {
+  run(work: () => number): Promise<unknown> | undefined {
     if (!this.#busy) {
-      if (work()) this.#pause(nextIteration());
+      if (this.#isTurnDue(work())) this.#pause(nextIteration());
       return undefined;
     }
     const done = this.#busy.then(work);
-    this.#pause(done.then((tookTime) => (tookTime ? nextIteration() : undefined)));
+    this.#pause(done.then((events) => (this.#isTurnDue(events) ? nextIteration() : undefined)));
     return done;
+  }
+
+  /** Counts events. A turn takes a millisecond, so that one behind each call would hold up the end of thousands. */
+  #isTurnDue(events: number): boolean {
+    this.#events += events;
+    if (this.#events < EVENTS_A_TURN) return false;
+    this.#events = 0;
+    return true;
   }
 
   #pause(until: Promise<unknown>): void {
