@@ -173,9 +173,9 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
   reportConversions(conversions: readonly Conversion[]): void;
   /**
    * Gives the gateway a function that returns the events which the backend has received and not yielded. The gateway calls it at most once,
-   * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does. The function must return
-   * at once, and must not ask the upstream for more. A later report replaces an earlier one. `relay`, `aiSdk` and `route` report by
-   * themselves. Missing only in contexts that a gateway has not made.
+   * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does, up to the place where it
+   * stops an answer that is too long. The function must return at once, and must not ask the upstream for more. A later report replaces an
+   * earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that a gateway has not made.
    */
   readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
   /**
