@@ -92,7 +92,7 @@ export async function* embedded(
   let tokens = 0;
   let areAllCounted = true;
   /** The vectors of answers without a count that are not yielded yet. */
-  const uncounted: Iterable<EmbeddingVector>[] = [];
+  const uncounted = new Set<Iterable<EmbeddingVector>>();
   let native: NativeUsage | undefined;
   const counted = async (batch: Batch, signal: AbortSignal): Promise<Iterable<EmbeddingVector>> => {
     const answer = await ask(batch, signal);
@@ -100,7 +100,7 @@ export async function* embedded(
     areAllCounted &&= answer.inputTokens !== undefined;
     // An iterator of a list goes on where its last reader has stopped.
     const vectors = answer.vectors.values();
-    if (answer.inputTokens === undefined) uncounted.push(vectors);
+    if (answer.inputTokens === undefined) uncounted.add(vectors);
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return vectors;
   };
@@ -110,7 +110,11 @@ export async function* embedded(
     if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
   });
   try {
-    for await (const vectors of inOrder(batches, concurrency, context, counted)) yield* vectors;
+    for await (const vectors of inOrder(batches, concurrency, context, counted)) {
+      yield* vectors;
+      // An iterator keeps its list in memory.
+      uncounted.delete(vectors);
+    }
   } catch (error) {
     if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
     throw error;
