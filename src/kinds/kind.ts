@@ -115,15 +115,19 @@ export interface CountedKind<Request> extends Pick<KindModule, "name" | "counts"
   readonly input: InputCounter<Request>;
 }
 
+/** The functions of a generation that asks the backend in several steps. */
+export interface BackendSteps<Event> {
+  /** Asks the backend. The events end with the call. Throws the reason of a call that was cut. */
+  ask(request: DecodedRequest): AsyncIterable<Event>;
+  /** Follows the count of an event that is no part of the answer. Rejects with the reason of a call that was cut. */
+  counted(): Promise<void>;
+}
+
 /** The generation of one answer: its meter, and the steps around it. */
 export interface Generation<Event, Answered> {
   readonly meter: Meter<Event, Answered>;
-  /**
-   * Asks the backend in several steps, and returns the events of the answer. Default: the backend is asked once.
-   *
-   * @param ask Asks the backend. The events end with the call.
-   */
-  ask?(ask: (request: DecodedRequest) => AsyncIterable<Event>): AsyncIterable<Event>;
+  /** Asks the backend in several steps, and returns the events of the answer. Default: the backend is asked once. */
+  ask?(steps: BackendSteps<Event>): AsyncIterable<Event>;
   /** Changes the backend's events before they are counted. Default: no change. */
   shape?(events: AsyncIterable<Event>): AsyncIterable<Event>;
   /** Receives each event of the answer. Missing when neither the host nor an observer wants the record of the call. */

@@ -212,9 +212,19 @@ export async function runBackend<Event, Answered>(
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
     let told: BackendEvents<Event> | undefined;
-    const asked = (one: DecodedRequest): BackendEvents<Event> => (told = new BackendEvents(call, eventsOf(ask(one))));
+    const asked = (one: DecodedRequest): BackendEvents<Event> => {
+      call.assertLive();
+      return (told = new BackendEvents(call, eventsOf(ask(one))));
+    };
+    let count = 0;
+    const counted = async (): Promise<void> => {
+      if (told) told.uncounted = undefined;
+      hold.noteSoon();
+      if (++count % EVENTS_A_SLICE === 0 || meter.isHeavy) await nextIteration();
+      call.assertLive();
+    };
     const events = (): AsyncIterable<Event> => {
-      const answer = generation.ask?.(asked) ?? asked(request);
+      const answer = generation.ask?.({ ask: asked, counted }) ?? asked(request);
       return generation.shape?.(answer) ?? answer;
     };
     const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { decodeUsage as decodeChatCompletions } from "../../src/formats/chat-completions/answer.decode.ts";
-import { withParts } from "../../src/model/usage.ts";
+import { sumOfUsages, type Usage, type UsageDetails, withParts } from "../../src/model/usage.ts";
 import { decodeUsage as decodeAiSdk } from "../../src/upstreams/ai-sdk/answer.ts";
 
 const reasoning = (tokens: number) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
@@ -55,4 +55,16 @@ it.each([
   [{ inputTokens: 3, cacheWriteTokens: 3 }, 3],
 ])("an input of %o is %i tokens", (counts, inputTokens) => {
   expect(withParts(counts)).toEqual({ ...counts, inputTokens });
+});
+
+const audio = (...tokens: number[]): UsageDetails => ({
+  input: tokens.map((count) => ({ modality: "audio", tokens: count })),
+});
+
+it("the usage of several requests has the sum of every count, also by kinds of content", () => {
+  const first = { inputTokens: 9, serverToolUses: { web: 1 }, serviceTier: "flex", details: audio(4) };
+  const second = { inputTokens: 5, toolUseTokens: 2, serverToolUses: { web: 2, code: 1 }, details: audio(3) };
+  const sum = { inputTokens: 14, toolUseTokens: 2, serverToolUses: { web: 3, code: 1 }, serviceTier: "flex" };
+  expect(sumOfUsages<Partial<Usage>>(first, second)).toEqual({ ...sum, details: audio(4, 3) });
+  expect(sumOfUsages<Partial<Usage>>(first, {})).toEqual(first);
 });

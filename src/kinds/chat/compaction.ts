@@ -5,6 +5,7 @@ import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { type Certainty, sumOfUsages } from "../../model/usage.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
+import type { BackendSteps } from "../kind.ts";
 import type { Meter, MeterReport } from "../meter.ts";
 import { ChatMeter, type MeteredCall } from "./meter.ts";
 
@@ -105,51 +106,56 @@ export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
 }
 
 /**
- * Asks for a summary, and then for the answer. Yields the item of the summary first, together with the first event of the answer: an answer
- * that fails before it has the status of its error.
+ * Asks for a summary, and then for the answer. Yields the item of the summary directly before the first content of the answer: an answer that
+ * fails before its content has the status of its error.
  *
  * @param first The request for the summary.
  * @param estimate Estimates the input tokens of a request.
  */
 export async function* answeredInTwoSteps(
-  ask: (request: ChatRequest) => AsyncIterable<Asked>,
+  backend: BackendSteps<Asked>,
   request: ChatRequest,
   first: ChatRequest,
   meter: TwoStepMeter,
   estimate: (request: ChatRequest) => number,
 ): AsyncGenerator<Asked> {
   const compaction = request.native?.compaction;
-  if (!compaction) return yield* ask(request);
-  const pieces: string[] = [];
-  for await (const event of ask(first)) {
+  if (!compaction) return yield* backend.ask(request);
+  let written = "";
+  for await (const event of backend.ask(first)) {
     meter.observeFirst(event);
-    pieces.push(...textsOf(event));
+    written += textOf(event);
+    await backend.counted();
   }
-  const summary = pieces.join("").trim();
+  const summary = written.trim();
   const next = compaction.replaced(request, summary);
   meter.beginLast(next, estimate(next));
   if (summary === "") throw failed("The model wrote no summary.");
   let item: ChatEvent | undefined = await compaction.itemOf(request, summary);
-  for await (const event of ask(next)) {
-    if (item) yield item;
-    item = undefined;
-    yield* neutral(event);
-  }
+  for await (const event of backend.ask(next))
+    for (const one of neutral(event)) {
+      if (item && !isBeginning(one)) {
+        yield item;
+        item = undefined;
+      }
+      yield one;
+    }
   if (item) yield item;
 }
 
-function textsOf(event: Asked): readonly string[] {
-  if (typeof event === "string") return [event];
-  if (event.type === "native") return event.events.flatMap(textsOf);
-  return event.type === "text-delta" ? [event.text] : [];
+/** Tells whether an event comes before the content of an answer. */
+const isBeginning = (event: Asked): boolean =>
+  typeof event !== "string" && (event.type === "start" || event.type === "usage");
+
+function textOf(event: Asked): string {
+  if (typeof event === "string") return event;
+  if (event.type === "native") return event.events.map(textOf).join("");
+  return event.type === "text-delta" ? event.text : "";
 }
 
 /** Returns the neutral events of a piece in its provider's own format: the frames of an answer have no place for another item. */
-function neutral(event: Asked): readonly Asked[] {
-  if (typeof event === "string" || event.type !== "native") return [event];
-  const { format, events } = event;
-  return events.map((one) => (one.type === "start" ? { maker: format, ...one } : one));
-}
+const neutral = (event: Asked): readonly Asked[] =>
+  typeof event !== "string" && event.type === "native" ? event.events : [event];
 
 const failed = (message: string): GatewayError =>
   new GatewayError("backend_failed", message, { port: "model-backend" });

@@ -95,7 +95,7 @@ export const chat: ChatKind = {
     const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
     return {
       meter,
-      ...(twoSteps && { ask: (ask) => answeredInTwoSteps(ask, request, first, twoSteps, estimate) }),
+      ...(twoSteps && { ask: (backend) => answeredInTwoSteps(backend, request, first, twoSteps, estimate) }),
       ...(stopSequences.length > 0 && { shape: (events) => endAtStopSequences(events, stopSequences, stop) }),
       ...(call.isRecorded && { onEvent: noteConversions(call, endpoint) }),
     };

@@ -1,6 +1,6 @@
 /** Compaction: a summary by the conversation's own model, sealed for the key that asked, and opened before any upstream. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { COMPACTION_PROMPT, Compactions } from "../../../src/formats/responses/compaction.keys.ts";
 import { opened } from "../../../src/formats/responses/compaction.ts";
 import {
@@ -15,6 +15,7 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../../../src/index.ts";
+import { manualClock } from "../../contracts/index.ts";
 
 const keyOf = (name: string, byte: number): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
 const [NEW, OLD] = [keyOf("2026", 1), keyOf("2025", 2)];
@@ -467,6 +468,80 @@ describe("context_management", () => {
     expect(on.records).toMatchObject([{ certainty: "estimated" }]);
     expect(await on.used()).toBe(on.records[0]?.units);
     expect(on.records[0]?.units).toBeGreaterThan(LONG.length / 8);
+  });
+
+  it("asks for nothing more when the call is cut before the second request", async () => {
+    const over = new AbortController();
+    const seal = vi.spyOn(Compactions.prototype, "seal").mockImplementationOnce(async () => {
+      over.abort();
+      await new Promise((resolve) => setImmediate(resolve));
+      return "pgc.";
+    });
+    let asked = 0;
+    const eager: ModelBackend = {
+      chat() {
+        asked++;
+        return (async function* () {
+          yield SUMMARY;
+        })();
+      },
+    };
+    const on = recording({}, eager);
+    const headers = { authorization: "Bearer sk-one", "content-type": "application/json" };
+    const body = JSON.stringify({ model: "m", input: CHAT, ...WISH });
+    const request = new Request("http://gateway.test/v1/responses", {
+      method: "POST",
+      headers,
+      body,
+      signal: over.signal,
+    });
+    expect((await on.gateway.fetch(request)).status).toBe(499);
+    await seal.mock.results[0]?.value;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(asked).toBe(1);
+    seal.mockRestore();
+  });
+
+  it("notes the cost of a summary while it is written, and serves others between its events", async () => {
+    const clock = manualClock();
+    const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 100_000 }], { clock });
+    const renew = vi.spyOn(quotas, "renew");
+    const noted = (): number[] => renew.mock.calls.map(([, { used }]) => used);
+    const served: true[] = [];
+    const on = recording(
+      { quotas, clock },
+      {
+        async *chat(request, call) {
+          if (!JSON.stringify(request.messages.at(-1)).includes("Write a summary"))
+            return yield* working.chat?.(request, call) ?? [];
+          yield SUMMARY;
+          await clock.advance(3_000);
+          yield SUMMARY.repeat(9);
+          await clock.advance(3_000);
+          expect(noted()).toHaveLength(2);
+          setTimeout(() => served.push(true));
+          // Endless without a turn of the event loop.
+          while (served.length === 0) yield "";
+        },
+      },
+    );
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    expect(answer.status).toBe(200);
+    expect(noted()[1]).toBeGreaterThan(noted()[0] as number);
+  });
+
+  it("gives the answer the id and the model that its upstream tells", async () => {
+    const on = recording(
+      {},
+      {
+        async *chat(request, call) {
+          yield { type: "start", id: "resp_up", model: "m-2026" };
+          yield* working.chat?.(request, call) ?? [];
+        },
+      },
+    );
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...WISH });
+    expect(answer.body).toMatchObject({ id: "resp_up", model: "m-2026", output: [{ type: "compaction" }, {}] });
   });
 
   it("makes one summary for a request that ends with a trigger", async () => {
