@@ -117,14 +117,17 @@ export class Conversations {
     const yielder = new EventLoopYielder();
     let digest = "";
     let known: Connection | undefined;
+    let after: ConversationState | undefined;
     for (const [index, item] of items.entries()) {
       // The newest item is never part of an earlier turn.
-      known = byCount.get(index)?.find(({ state }) => state?.digest === digest) ?? known;
+      const found = byCount.get(index)?.find(({ state }) => state?.count === index && state.digest === digest);
+      // Another turn may take the connection during a pause, so the state is kept that was found.
+      if (found) [known, after] = [found, found.state];
       const text = canonical(item);
       digest = digestOf(digest, text);
       if (yielder.isDue(text.length)) await yielder.pause();
     }
-    return { turn, items, digest, known, after: known?.state };
+    return { turn, items, digest, known, after };
   }
 
   async #connect(
@@ -209,7 +212,9 @@ interface RunningTurn extends Omit<PlacedTurn, "after"> {
   after: ConversationState | undefined;
   readonly exchange: Exchange;
   readonly first: PromiseWithResolvers<UpstreamResponse | undefined>;
-  /** Set once the answer has begun. */
+  /** True once the upstream has sent an event of the answer. */
+  hasBegun: boolean;
+  /** Set once the caller can read a part of the answer. */
   answer: QueuedResponse | undefined;
 }
 
@@ -258,6 +263,7 @@ class Connection implements SocketListener {
       ...asked,
       exchange,
       first: Promise.withResolvers<UpstreamResponse | undefined>(),
+      hasBegun: false,
       answer: undefined,
     };
     this.#running = running;
@@ -277,6 +283,7 @@ class Connection implements SocketListener {
     if (type === undefined)
       return this.#break(running, upstreamFailed("The model backend's answer has not the shape of one."));
     if (!type.startsWith("response.")) return;
+    running.hasBegun = true;
     const last = LAST.test(type) ? parsed(text, this.#rules.json) : undefined;
     const { stream } = running.turn;
     if (stream || last) {
@@ -300,7 +307,7 @@ class Connection implements SocketListener {
       code === undefined ? "The connection was lost." : `The upstream closed the connection: ${code}.`,
     );
     if (running.answer) running.answer.fail(lost);
-    else if (NOT_BEGUN.has(code)) running.first.resolve(undefined);
+    else if (!running.hasBegun && NOT_BEGUN.has(code)) running.first.resolve(undefined);
     else running.first.reject(brokeOff(lost));
   }
 
@@ -316,7 +323,7 @@ class Connection implements SocketListener {
 
   /** Ends a turn with an error of the upstream. An answer that has not begun becomes the answer to the request, as over HTTP. */
   #refuse(running: RunningTurn, text: string): void {
-    const { after, answer, first } = running;
+    const { after, answer, first, hasBegun } = running;
     const event = parsed(text, this.#rules.json);
     const error = isJsonObject(event["error"]) ? event["error"] : {};
     if (answer) {
@@ -324,7 +331,7 @@ class Connection implements SocketListener {
       this.#end(running, undefined);
       return this.close();
     }
-    if (after && error["code"] === NOT_FOUND) {
+    if (after && !hasBegun && error["code"] === NOT_FOUND) {
       // Its cache is gone: send the whole conversation.
       running.after = undefined;
       this.#socket?.send(messageOf(running));
@@ -332,7 +339,7 @@ class Connection implements SocketListener {
     }
     this.#take();
     this.close();
-    if (error["code"] === LIFE_REACHED) return first.resolve(undefined);
+    if (!hasBegun && error["code"] === LIFE_REACHED) return first.resolve(undefined);
     const status = Number(event["status"] ?? event["status_code"]);
     const headers = isJsonObject(event["headers"]) ? textsOf(event["headers"]) : {};
     const isStatus = Number.isInteger(status) && status >= 400 && status <= 599;
@@ -424,7 +431,7 @@ function parsed(text: string, limits: JsonLimits): JsonObject {
 const textsOf = (headers: JsonObject): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) => {
-      const isText = typeof value === "string" || typeof value === "number";
+      const isText = (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) || typeof value === "number";
       return isText && /^[a-z0-9-]{1,64}$/i.test(name) ? [[name.toLowerCase(), String(value)]] : [];
     }),
   );

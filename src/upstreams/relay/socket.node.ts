@@ -1,14 +1,14 @@
 /** WebSockets to upstreams on Node, by `ws`. */
 
 import type { Socket } from "node:net";
-import { type OpenSocket, SocketRefused } from "./socket.ts";
+import { type OpenSocket, SocketRefused, type UpstreamSocket } from "./socket.ts";
 
 /** An upstream that sends pings and reads nothing gets no answers while more than this waits for it, in bytes. */
 const HIGH_WATER_BYTES = 64 * 1024;
 
 export const openSocket: OpenSocket = async (
   address,
-  { headers, maxMessageBytes: maxPayload, connectMs: handshakeTimeout },
+  { headers, maxMessageBytes: maxPayload, connectMs },
   listener,
 ) => {
   // Load ws with the first connection, as the transport loads undici.
@@ -16,13 +16,14 @@ export const openSocket: OpenSocket = async (
   // No compression: a small message could become a large one. A redirect would send the key to an address that the host has not named.
   const ws = new WebSocket(address, {
     headers: { ...headers },
-    handshakeTimeout,
     maxPayload,
     perMessageDeflate: false,
     followRedirects: false,
     autoPong: false,
   });
-  return new Promise((resolve, reject) => {
+  // The handshake's own timeout begins anew with each byte of the upstream.
+  const timer = setTimeout(() => ws.terminate(), connectMs);
+  const opened = new Promise<UpstreamSocket>((resolve, reject) => {
     let connection: Socket | undefined;
     let isOpen = false;
     /** True when this side ends the connection because of a mistake of the other. */
@@ -57,6 +58,7 @@ export const openSocket: OpenSocket = async (
       });
     });
   });
+  return opened.finally(() => clearTimeout(timer));
 };
 
 /** An error of a message also closes the connection. */

@@ -18,7 +18,11 @@ import {
   memoryResponseStore,
 } from "../../../src/index.ts";
 import type { JsonObject } from "../../../src/model/json.ts";
+import { Conversations } from "../../../src/upstreams/relay/conversations.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../../src/upstreams/relay/options.ts";
+import type { OpenSocket } from "../../../src/upstreams/relay/socket.ts";
+import { Exchange } from "../../../src/upstreams/relay/transport.ts";
 import { manualClock } from "../../contracts/index.ts";
 
 interface Served extends AsyncDisposable {
@@ -279,6 +283,8 @@ const responseOf = (id: string, text: string): JsonObject => ({
   usage: { input_tokens: 7, output_tokens: 2, total_tokens: 9 },
 });
 
+const said = (content: string): JsonObject => ({ role: "user", content });
+
 /** Sends a whole answer, with indented JSON and events of unknown types between. */
 function say(ws: WebSocket, id: string, text: string): void {
   const response = responseOf(id, text);
@@ -296,8 +302,10 @@ function say(ws: WebSocket, id: string, text: string): void {
     ws.send(JSON.stringify({ ...event, sequence_number }, null, sequence_number % 2));
 }
 
-const fail = (ws: WebSocket, status: number, code: string): void =>
-  ws.send(JSON.stringify({ type: "error", status, error: { type: "invalid_request_error", code, message: code } }));
+const fail = (ws: WebSocket, status: number, code: string, headers: JsonObject = {}): void =>
+  ws.send(
+    JSON.stringify({ type: "error", status, headers, error: { type: "invalid_request_error", code, message: code } }),
+  );
 
 describe("a relay before an upstream over a WebSocket", () => {
   it("sends only the new items of a conversation, and the credential in the handshake alone", async () => {
@@ -332,7 +340,9 @@ describe("a relay before an upstream over a WebSocket", () => {
   });
 
   it("gives the status of an error before the first event", async () => {
-    await using upstream = await scripted((ws) => fail(ws, 429, "rate_limit_exceeded"));
+    // A header with a line break cannot be passed on.
+    const headers = { "retry-after": 7, "x-note": "a\r\nb" };
+    await using upstream = await scripted((ws) => fail(ws, 429, "rate_limit_exceeded", headers));
     await using on = await stage(upstream.url);
     const asking = on.client.responses.create({ model: "m", input: "One." });
     await expect(asking).rejects.toMatchObject({ status: 429 });
@@ -349,6 +359,78 @@ describe("a relay before an upstream over a WebSocket", () => {
     const response = await on.client.responses.create({ model: "m", input: "One." });
     expect(response.output_text).toBe("By HTTP");
     expect(usages(on.records)).toEqual([9]);
+  });
+
+  it.each([
+    ["closes the connection", (ws: WebSocket) => ws.close(1000)],
+    ["goes away", (ws: WebSocket) => ws.close(1001)],
+    ["says that its life is over", (ws: WebSocket) => fail(ws, 400, "websocket_connection_limit_reached")],
+  ])("asks nobody else when the upstream %s in the middle of an answer that is not streamed", async (_why, end) => {
+    await using upstream = await scripted((ws) => {
+      ws.send(JSON.stringify({ type: "response.created", response: responseOf("1", "") }));
+      end(ws);
+    });
+    await using on = await stage(upstream.url);
+    await expect(on.client.responses.create({ model: "m", input: "One." })).rejects.toThrow(/./);
+    expect(upstream.seen).toEqual(["upgrade"]);
+  });
+
+  it("goes over HTTP when the answer to the upgrade does not end", async () => {
+    const server = createServer((_req, res) => {
+      res.setHeader("content-type", "application/json");
+      res.end(JSON.stringify(responseOf("http", "By HTTP")));
+    });
+    const lost = Promise.withResolvers<void>();
+    server.on("upgrade", (_req, socket) => {
+      socket.write("HTTP/1.1 101 Switching Protocols\r\n");
+      const trickle = setInterval(() => socket.write("x"), 5);
+      socket.on("error", () => {});
+      socket.once("close", () => {
+        clearInterval(trickle);
+        lost.resolve();
+      });
+    });
+    await using upstream = await served(server);
+    await using on = await stage(upstream.url, { timeouts: { connectMs: 50 } });
+    expect((await on.client.responses.create({ model: "m", input: "One." })).output_text).toBe("By HTTP");
+    await lost.promise;
+  });
+
+  it("continues its own branch of a conversation when another turn takes the connection first", async () => {
+    const sent: JsonObject[] = [];
+    const open: OpenSocket = async (_address, _options, listener) => ({
+      send(message) {
+        const response = responseOf(`${sent.push(JSON.parse(message) as JsonObject)}`, "Yes.");
+        listener.message(JSON.stringify({ type: "response.completed", response }));
+      },
+      pause() {},
+      resume() {},
+      hold() {},
+      close: () => listener.closed(1000),
+      terminate() {},
+    });
+    const clock = manualClock();
+    const json = { ...DEFAULT_RELAY_LIMITS, maxJsonBytes: 1e6 };
+    const rules = { clock, json, ...DEFAULT_RELAY_LIMITS, ...DEFAULT_RELAY_TIMEOUTS };
+    const conversations = new Conversations("ws://up.test", {}, rules, open);
+    const ask = (input: JsonObject[]): Promise<unknown> => {
+      const exchange = new Exchange(clock, new AbortController().signal);
+      const turn = { keyId: "one", model: "m", body: { input }, stream: false };
+      return conversations.ask(turn, "/v1/responses", exchange, { name: "complete answer", limitMs: 1e6 });
+    };
+    await ask([said("One.")]);
+    const [answer] = responseOf("1", "Yes.")["output"] as JsonObject[];
+    const begun = [said("One."), answer as JsonObject];
+    // So long that the event loop serves others before its place is known.
+    const long = ask([...begun, ...Array.from({ length: 8 }, (_none, index) => said(`${index}`.repeat(1_000_000)))]);
+    await ask([...begun, said("Short.")]);
+    await long;
+    expect(sent.map(({ previous_response_id: id, input }) => [id, (input as unknown[]).length])).toEqual([
+      [undefined, 1],
+      ["resp_1", 1],
+      [undefined, 10],
+    ]);
+    await conversations.close();
   });
 
   it.each([
