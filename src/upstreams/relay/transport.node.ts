@@ -39,7 +39,9 @@ export const openTransport: OpenTransport = (origin, { connectMs }) => {
       }
     },
     async close() {
-      await (await opened)?.close();
+      const closing = await opened;
+      // A pool that is closed already rejects a second close.
+      if (closing?.destroyed === false) await closing.close();
     },
   };
 };

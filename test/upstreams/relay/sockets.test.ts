@@ -197,6 +197,8 @@ describe("a relay before a gateway that takes WebSockets", () => {
     for (const input of ["One.", "Two."]) await on.client.responses.create({ model: "m", input });
     expect(upstream.seen).toEqual(["GET", "POST", "POST"]);
     expect(usages(on.records)).toEqual([13, 13]);
+    // The end of the stage closes the relay again.
+    await on.backend.close();
   });
 
   it("goes over HTTP when no connection has room, and closes the one that was not used for the longest time", async () => {
