@@ -406,7 +406,13 @@ function divided(messages: readonly ChatMessage[]): {
   readonly system: readonly ChatMessage[];
 } {
   const roles = messages.map(({ role }) => role);
-  const start = newestOf(roles, (at) => messages[at]?.parts.some(({ type }) => type === "tool-result") === true);
+  const start = newestOf(roles, (at) => {
+    const parts = messages[at]?.parts ?? [];
+    return {
+      calls: parts.flatMap((part) => (part.type === "tool-call" ? part.id : [])),
+      results: parts.flatMap((part) => (part.type === "tool-result" ? part.callId : [])),
+    };
+  });
   const before = messages.slice(0, start);
   return {
     earlier: before.filter(({ role }) => role !== "system"),
@@ -421,7 +427,11 @@ function dividedItems(items: readonly JsonObject[]): {
   readonly newest: readonly JsonObject[];
 } {
   const roles = items.map(roleOf);
-  const start = newestOf(roles, (at) => roles[at] === "user" && items[at]?.["call_id"] !== undefined);
+  const start = newestOf(roles, (at) => {
+    const id = items[at]?.["call_id"];
+    const ids = typeof id === "string" ? [id] : [];
+    return roles[at] === "user" ? { calls: [], results: ids } : { calls: ids, results: [] };
+  });
   return {
     kept: items.slice(0, start).filter((item, at) => roles[at] === "system" || item["type"] === "compaction"),
     newest: items.slice(start),
@@ -434,12 +444,26 @@ function roleOf({ type = "message", role }: JsonObject): ChatMessage["role"] {
   return type === "additional_tools" ? "system" : "assistant";
 }
 
-/** Returns the beginning of the newest turn: what the user says last, and the calls that it answers. */
-function newestOf(roles: readonly ChatMessage["role"][], hasResults: (at: number) => boolean): number {
+/** The ids of the calls and the results at one place of a conversation. */
+interface Calls {
+  readonly calls: readonly string[];
+  readonly results: readonly string[];
+}
+
+/** Returns the beginning of the newest turn: the last words of the user, and the calls that they answer. No result stands without its call. */
+function newestOf(roles: readonly ChatMessage["role"][], callsAt: (at: number) => Calls): number {
   let start = roles.length;
   let answers = false;
+  const unmet = new Set<string>();
+  const take = (at: number): void => {
+    const { calls, results } = callsAt(at);
+    for (const id of results) unmet.add(id);
+    for (const id of calls) unmet.delete(id);
+    answers ||= results.length > 0;
+  };
   while (roles[start - 1] === "system") start--;
-  while (roles[start - 1] === "user") answers = hasResults(--start) || answers;
+  while (roles[start - 1] === "user") take(--start);
+  while (start > 0 && unmet.size > 0) take(--start);
   if (answers) while (roles[start - 1] === "assistant") start--;
   return start;
 }

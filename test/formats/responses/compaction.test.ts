@@ -334,6 +334,9 @@ function recording(options: Partial<GatewayOptions> = {}, backend: ModelBackend 
   return { ...on, records, seen };
 }
 
+const callOf = (call_id: string): Json => ({ type: "function_call", call_id, name: "look", arguments: "{}" });
+const resultOf = (call_id: string): Json => ({ type: "function_call_output", call_id, output: "sunny" });
+
 const outputOf = ({ body }: { readonly body: Json }): Json[] => body["output"] as Json[];
 
 describe("context_management", () => {
@@ -404,6 +407,19 @@ describe("context_management", () => {
       ["user", "text"],
     ]);
     expect(JSON.stringify(whole)).not.toContain(LONG.slice(0, 60));
+  });
+
+  it.each([
+    ["a developer says something", [callOf("c1"), { type: "message", role: "developer", content: "Note." }]],
+    ["another call is answered", [callOf("c1"), callOf("c2"), resultOf("c2")]],
+  ])("keeps a call beside its result when %s between them", async (_what, calls) => {
+    const on = recording();
+    const turn = [...calls, { type: "message", role: "assistant", content: "Almost." }, resultOf("c1")];
+    await on.post("/v1/responses", { model: "m", input: [...CHAT, ...turn], ...WISH });
+    const { messages, native } = on.seen[1] as ChatRequest;
+    expect(JSON.stringify(messages)).not.toContain(LONG.slice(0, 60));
+    expect(messages.flatMap(({ parts }) => parts)).toContainEqual(expect.objectContaining({ id: "c1" }));
+    expect((native?.body["input"] as Json[] | undefined)?.slice(-turn.length)).toEqual(turn);
   });
 
   it("works in a chain of kept responses, which the caller does not prune", async () => {
