@@ -12,7 +12,7 @@ import { spanAt } from "../../formats/shared/json-text.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { type Cancel, type Clock, EventLoopYielder } from "../../ports/clock.ts";
-import { QueuedResponse } from "./queued-response.ts";
+import { type Pausable, QueuedResponse } from "./queued-response.ts";
 import { openSocket as openOnNode } from "./socket.node.ts";
 import { openSocket as openInRuntime } from "./socket.runtime.ts";
 import { type OpenSocket, type SocketListener, SocketRefused, type UpstreamSocket } from "./socket.ts";
@@ -287,7 +287,7 @@ class Connection implements SocketListener {
     const last = LAST.test(type) ? parsed(text, this.#rules.json) : undefined;
     const { stream } = running.turn;
     if (stream || last) {
-      running.answer ??= new QueuedResponse(200, stream ? EVENT_STREAM : JSON_BODY, this.#pausable);
+      running.answer ??= new QueuedResponse(200, stream ? EVENT_STREAM : JSON_BODY, this.#during(running));
       running.answer.push(
         new TextEncoder().encode(last && !stream ? responseIn(text, last) : frameOf({ event: type, data: text })),
       );
@@ -317,8 +317,10 @@ class Connection implements SocketListener {
     this.#cancelFarewell ??= this.#rules.clock.after(FAREWELL_MS, () => this.#socket?.terminate());
   }
 
-  get #pausable(): { pause(): void; resume(): void } {
-    return { pause: () => this.#socket?.pause(), resume: () => this.#socket?.resume() };
+  /** The connection for one turn. An earlier answer that is read later must not resume the connection of the next turn. */
+  #during(running: RunningTurn): Pausable {
+    const socket = (): UpstreamSocket | undefined => (this.#running === running ? this.#socket : undefined);
+    return { pause: () => socket()?.pause(), resume: () => socket()?.resume() };
   }
 
   /** Ends a turn with an error of the upstream. An answer that has not begun becomes the answer to the request, as over HTTP. */
@@ -343,7 +345,7 @@ class Connection implements SocketListener {
     const status = Number(event["status"] ?? event["status_code"]);
     const headers = isJsonObject(event["headers"]) ? textsOf(event["headers"]) : {};
     const isStatus = Number.isInteger(status) && status >= 400 && status <= 599;
-    const refusal = new QueuedResponse(isStatus ? status : 500, { ...headers, ...JSON_BODY }, this.#pausable);
+    const refusal = new QueuedResponse(isStatus ? status : 500, { ...headers, ...JSON_BODY }, this.#during(running));
     refusal.push(new TextEncoder().encode(JSON.stringify({ error })));
     refusal.end();
     first.resolve(refusal);

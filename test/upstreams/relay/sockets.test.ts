@@ -22,7 +22,7 @@ import { Conversations } from "../../../src/upstreams/relay/conversations.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../../src/upstreams/relay/options.ts";
 import type { OpenSocket } from "../../../src/upstreams/relay/socket.ts";
-import { Exchange } from "../../../src/upstreams/relay/transport.ts";
+import { Exchange, type UpstreamResponse } from "../../../src/upstreams/relay/transport.ts";
 import { manualClock } from "../../contracts/index.ts";
 
 interface Served extends AsyncDisposable {
@@ -309,6 +309,45 @@ const fail = (ws: WebSocket, status: number, code: string, headers: JsonObject =
     JSON.stringify({ type: "error", status, headers, error: { type: "invalid_request_error", code, message: code } }),
   );
 
+/** Conversations with an upstream in this process, which answers each turn at once with the same text. */
+function inProcess(text: string): {
+  readonly conversations: Conversations;
+  readonly sent: JsonObject[];
+  /** The connection's pauses and resumptions, in order. */
+  readonly flow: string[];
+  readonly ask: (input: JsonObject[], stream?: boolean) => Promise<UpstreamResponse | undefined>;
+} {
+  const sent: JsonObject[] = [];
+  const flow: string[] = [];
+  const open: OpenSocket = async (_address, _options, listener) => ({
+    send(message) {
+      const response = responseOf(`${sent.push(JSON.parse(message) as JsonObject)}`, "Yes.");
+      if (text !== "Yes.") listener.message(JSON.stringify({ type: "response.output_text.delta", delta: text }));
+      if (text === "Yes." || sent.length === 1)
+        listener.message(JSON.stringify({ type: "response.completed", response }));
+    },
+    pause: () => void flow.push("pause"),
+    resume: () => void flow.push("resume"),
+    hold() {},
+    close: () => listener.closed(1000),
+    terminate() {},
+  });
+  const clock = manualClock();
+  const json = { ...DEFAULT_RELAY_LIMITS, maxJsonBytes: 1e6 };
+  const rules = { clock, json, ...DEFAULT_RELAY_LIMITS, ...DEFAULT_RELAY_TIMEOUTS };
+  const conversations = new Conversations("ws://up.test", {}, rules, open);
+  return {
+    conversations,
+    sent,
+    flow,
+    ask(input, stream = false) {
+      const exchange = new Exchange(clock, new AbortController().signal);
+      const turn = { keyId: "one", model: "m", body: { input }, stream };
+      return conversations.ask(turn, "/v1/responses", exchange, { name: "complete answer", limitMs: 1e6 });
+    },
+  };
+}
+
 describe("a relay before an upstream over a WebSocket", () => {
   it("sends only the new items of a conversation, and the credential in the handshake alone", async () => {
     await using upstream = await scripted((ws, _message, turn) => say(ws, `${turn}`, `Answer ${turn}`));
@@ -398,28 +437,20 @@ describe("a relay before an upstream over a WebSocket", () => {
     await lost.promise;
   });
 
+  it("does not resume the connection of a turn when the answer before it is read", async () => {
+    const { ask, flow } = inProcess("x".repeat(300_000));
+    const first = await ask([said("One.")], true);
+    const [answer] = responseOf("1", "Yes.")["output"] as JsonObject[];
+    const second = await ask([said("One."), answer as JsonObject, said("Two.")], true);
+    const before = flow.join();
+    await first?.read();
+    expect([before, flow.join()]).toEqual(["pause,resume,pause", "pause,resume,pause"]);
+    await second?.read();
+    expect(flow.at(-1)).toBe("resume");
+  });
+
   it("continues its own branch of a conversation when another turn takes the connection first", async () => {
-    const sent: JsonObject[] = [];
-    const open: OpenSocket = async (_address, _options, listener) => ({
-      send(message) {
-        const response = responseOf(`${sent.push(JSON.parse(message) as JsonObject)}`, "Yes.");
-        listener.message(JSON.stringify({ type: "response.completed", response }));
-      },
-      pause() {},
-      resume() {},
-      hold() {},
-      close: () => listener.closed(1000),
-      terminate() {},
-    });
-    const clock = manualClock();
-    const json = { ...DEFAULT_RELAY_LIMITS, maxJsonBytes: 1e6 };
-    const rules = { clock, json, ...DEFAULT_RELAY_LIMITS, ...DEFAULT_RELAY_TIMEOUTS };
-    const conversations = new Conversations("ws://up.test", {}, rules, open);
-    const ask = (input: JsonObject[]): Promise<unknown> => {
-      const exchange = new Exchange(clock, new AbortController().signal);
-      const turn = { keyId: "one", model: "m", body: { input }, stream: false };
-      return conversations.ask(turn, "/v1/responses", exchange, { name: "complete answer", limitMs: 1e6 });
-    };
+    const { ask, sent, conversations } = inProcess("Yes.");
     await ask([said("One.")]);
     const [answer] = responseOf("1", "Yes.")["output"] as JsonObject[];
     const begun = [said("One."), answer as JsonObject];
