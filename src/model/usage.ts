@@ -82,8 +82,11 @@ function sumOfCounts(
 
 function sumOfDetails(first: UsageDetails, second: UsageDetails): UsageDetails {
   const sum: Record<string, readonly ModalityCount[]> = { ...first };
-  for (const [kind, counts] of Object.entries(second) as [string, readonly ModalityCount[]][])
-    sum[kind] = [...(sum[kind] ?? []), ...counts];
+  for (const [kind, counts] of Object.entries(second) as [string, readonly ModalityCount[]][]) {
+    const tokens = new Map((sum[kind] ?? []).map((count) => [count.modality, count.tokens]));
+    for (const count of counts) tokens.set(count.modality, (tokens.get(count.modality) ?? 0) + count.tokens);
+    sum[kind] = Array.from(tokens, ([modality, total]) => ({ modality, tokens: total }));
+  }
   return sum;
 }
 

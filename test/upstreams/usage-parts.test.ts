@@ -57,14 +57,17 @@ it.each([
   expect(withParts(counts)).toEqual({ ...counts, inputTokens });
 });
 
-const audio = (...tokens: number[]): UsageDetails => ({
-  input: tokens.map((count) => ({ modality: "audio", tokens: count })),
+const inputOf = (audio: number, text?: number): UsageDetails => ({
+  input: [
+    { modality: "audio", tokens: audio },
+    ...(text === undefined ? [] : [{ modality: "text" as const, tokens: text }]),
+  ],
 });
 
 it("the usage of several requests has the sum of every count, also by kinds of content", () => {
-  const first = { inputTokens: 9, serverToolUses: { web: 1 }, serviceTier: "flex", details: audio(4) };
-  const second = { inputTokens: 5, toolUseTokens: 2, serverToolUses: { web: 2, code: 1 }, details: audio(3) };
+  const first = { inputTokens: 9, serverToolUses: { web: 1 }, serviceTier: "flex", details: inputOf(4) };
+  const second = { inputTokens: 5, toolUseTokens: 2, serverToolUses: { web: 2, code: 1 }, details: inputOf(3, 1) };
   const sum = { inputTokens: 14, toolUseTokens: 2, serverToolUses: { web: 3, code: 1 }, serviceTier: "flex" };
-  expect(sumOfUsages<Partial<Usage>>(first, second)).toEqual({ ...sum, details: audio(4, 3) });
+  expect(sumOfUsages<Partial<Usage>>(first, second)).toEqual({ ...sum, details: inputOf(7, 1) });
   expect(sumOfUsages<Partial<Usage>>(first, {})).toEqual(first);
 });
