@@ -1,8 +1,8 @@
 /** Reads a JSON request body within its limits, and names the problem of a body that cannot be read. */
 
 import { GatewayError } from "../errors.ts";
-import { keepText } from "../model/json-text.ts";
 import { isJsonObject, type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
+import { keepText } from "../model/kept-text.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 

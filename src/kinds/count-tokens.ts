@@ -200,8 +200,8 @@ export function sampledTokens(texts: readonly string[]): number {
 }
 
 /**
- * Counts a run of each section. Returns the mean tokens of a character, and the standard error of the mean. Each character is as likely to be
- * counted as any other, because a run that begins near the end goes on at the beginning.
+ * Counts a run of each section. Returns the mean tokens of a character, and the standard error of the mean. A run that reaches the end of the
+ * last text goes on at the beginning of the first, so that all characters are equally likely to be counted.
  *
  * @param section The length of a section, in characters.
  * @param runs An element for each section. Gets random numbers.

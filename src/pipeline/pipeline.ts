@@ -15,7 +15,7 @@ import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
-import { bookText, forgetText } from "../model/json-text.ts";
+import { bookText, forgetText } from "../model/kept-text.ts";
 import { LATE, nextIteration, within } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {

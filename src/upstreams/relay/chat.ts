@@ -10,7 +10,7 @@ import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { writeJson } from "../../model/json-text.ts";
+import { writeJson } from "../../model/kept-text.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";

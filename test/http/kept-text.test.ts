@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseBody } from "../../src/http/body.ts";
-import { bookText, forgetText, writeJson } from "../../src/model/json-text.ts";
 import { JsonBudget, type JsonObject } from "../../src/model/json.ts";
+import { bookText, forgetText, writeJson } from "../../src/model/kept-text.ts";
 
 const parsed = (content: string, budget: JsonBudget = new JsonBudget()): JsonObject =>
   parseBody({ content }, budget) as JsonObject;

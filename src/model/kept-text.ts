@@ -1,6 +1,6 @@
 /**
- * The texts of parsed objects. A changed copy of an object is written from the text of the object: what has not changed keeps its text, and is
- * not written again.
+ * The texts of parsed objects. A changed copy of an object is written from this text: unchanged members keep their text, and only the others
+ * are written anew.
  */
 
 import { type JsonBudget, type JsonObject, utf8Length } from "./json.ts";
