@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
+import { inTwoSteps } from "../../kinds/chat/compaction.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
@@ -43,6 +44,7 @@ export function responses({ clock }: { readonly clock: Clock }, compactions?: Co
     ...ROUTES.create,
     kind: chat,
     maxOutputTokensPath: ["max_output_tokens"],
+    inTwoSteps,
     decode: decodeCreate,
     conversionsOfEvent,
     complete(answer) {

@@ -5,14 +5,16 @@ import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { type Certainty, sumOfUsages } from "../../model/usage.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import type { BackendSteps } from "../kind.ts";
+import type { CountTokens } from "../count-tokens.ts";
+import type { BackendSteps, Cost } from "../kind.ts";
 import type { Meter, MeterReport } from "../meter.ts";
+import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, type MeteredCall } from "./meter.ts";
 
 type Asked = ChatEvent | string;
 
 /** Counts both steps. The charge is the sum of what each costs, and so is the usage that the caller is told. */
-export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
+class TwoStepMeter implements Meter<Asked, AnswerEvent> {
   readonly #call: MeteredCall;
   readonly #first: ChatMeter;
   /** Undefined until the first step has ended. */
@@ -105,19 +107,30 @@ export class TwoStepMeter implements Meter<Asked, AnswerEvent> {
   }
 }
 
+/** Returns the meter of a request that is answered in two steps, and the function that asks for them. */
+export function inTwoSteps(
+  call: MeteredCall,
+  request: ChatRequest,
+  { first, firstCost }: NonNullable<Cost["steps"]>,
+): { readonly meter: TwoStepMeter; ask(backend: BackendSteps<Asked>): AsyncIterable<Asked> } {
+  // The cast is safe: the cost of a chat request has made it.
+  const asked = first as ChatRequest;
+  const meter = new TwoStepMeter(call, asked, firstCost.inputTokens);
+  return { meter, ask: (backend) => answered(backend, request, asked, meter, call.countTokens) };
+}
+
 /**
  * Asks for a summary, and then for the answer. Yields the item of the summary directly before the first content of the answer: an answer that
  * fails before its content has the status of its error.
  *
  * @param first The request for the summary.
- * @param estimate Estimates the input tokens of a request.
  */
-export async function* answeredInTwoSteps(
+async function* answered(
   backend: BackendSteps<Asked>,
   request: ChatRequest,
   first: ChatRequest,
   meter: TwoStepMeter,
-  estimate: (request: ChatRequest) => number,
+  countTokens: CountTokens,
 ): AsyncGenerator<Asked> {
   const compaction = request.native?.compaction;
   if (!compaction) return yield* backend.ask(request);
@@ -129,7 +142,7 @@ export async function* answeredInTwoSteps(
   }
   const summary = written.trim();
   const next = compaction.replaced(request, summary);
-  meter.beginLast(next, estimate(next));
+  meter.beginLast(next, estimateInputTokens(next, countTokens));
   if (summary === "") throw failed("The model wrote no summary.");
   let item: ChatEvent | undefined = await compaction.itemOf(request, summary);
   for await (const event of backend.ask(next))

@@ -8,7 +8,7 @@ import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../
 import type { HookToolCall } from "../../ports/hook.ts";
 import { compactsItself, type ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, Cost, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
-import { answeredInTwoSteps, TwoStepMeter } from "./compaction.ts";
+import type { inTwoSteps } from "./compaction.ts";
 import { countInputTokens, estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
 import { affordable, chatAmounts, tokenPrice } from "./price.ts";
@@ -23,6 +23,8 @@ export interface ChatNeeds {
   readonly maxOutputTokensPath: readonly string[];
   /** Lists the conversions of one event: of each field that the format cannot express exactly. */
   conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
+  /** Answers in two steps. Missing for a format whose callers cannot have a conversation compacted. */
+  readonly inTwoSteps?: typeof inTwoSteps;
 }
 
 /** Chat, whose callers may also ask for the count of the input alone. */
@@ -86,16 +88,12 @@ export const chat: ChatKind = {
 
   generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;
-    const { steps } = cost;
-    // The cast is safe: `cost` has made the request.
-    const first = steps?.first as ChatRequest | undefined;
-    const twoSteps = first && steps && new TwoStepMeter(call, first, steps.firstCost.inputTokens);
-    const meter = twoSteps ?? new ChatMeter(call, request, cost.inputTokens);
-    const estimate = (one: ChatRequest): number => estimateInputTokens(one, call.countTokens);
+    const twoSteps = cost.steps && endpoint.inTwoSteps?.(call, request, cost.steps);
+    const meter = twoSteps?.meter ?? new ChatMeter(call, request, cost.inputTokens);
     const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
     return {
       meter,
-      ...(twoSteps && { ask: (backend) => answeredInTwoSteps(backend, request, first, twoSteps, estimate) }),
+      ...(twoSteps && { ask: twoSteps.ask }),
       ...(stopSequences.length > 0 && { shape: (events) => endAtStopSequences(events, stopSequences, stop) }),
       ...(call.isRecorded && { onEvent: noteConversions(call, endpoint) }),
     };
