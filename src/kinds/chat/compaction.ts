@@ -112,7 +112,7 @@ export function inTwoSteps(
   call: MeteredCall,
   request: ChatRequest,
   { first, firstCost }: NonNullable<Cost["steps"]>,
-): { readonly meter: TwoStepMeter; ask(backend: BackendSteps<Asked>): AsyncIterable<Asked> } {
+): { readonly meter: TwoStepMeter; readonly ask: (backend: BackendSteps<Asked>) => AsyncIterable<Asked> } {
   // The cast is safe: the cost of a chat request has made it.
   const asked = first as ChatRequest;
   const meter = new TwoStepMeter(call, asked, firstCost.inputTokens);
