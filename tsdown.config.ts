@@ -48,6 +48,7 @@ const entry = {
   node: "adapters/node.ts",
   openapi: "src/openapi/index.ts",
   admin: "src/admin/index.ts",
+  "admin/http": "src/admin/http/index.ts",
   cli: "src/admin/cli.ts",
   prices: "src/prices/index.ts",
   stores: "src/stores/open/index.ts",

@@ -1,6 +1,6 @@
 /** Mounts a gateway in `Bun.serve`. */
 
-import type { CoreGateway, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
+import type { Mountable, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
@@ -31,7 +31,7 @@ export interface BunMountOptions<Server extends BunServer, Context = unknown> ex
  * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
  */
 export function toBunHandler<Server extends BunServer = BunServer, Context = unknown>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
   assertMount("toBunHandler", gateway, options, FETCH_SHAPES);

@@ -1,6 +1,6 @@
 /** Mounts a gateway in `Deno.serve`. */
 
-import type { CoreGateway, MountOptions, SocketHandler } from "../src/index.ts";
+import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
@@ -24,7 +24,7 @@ export interface DenoMountOptions<Info, Context = unknown> extends MountOptions 
  * @example Deno.serve(toDenoHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }));
  */
 export function toDenoHandler<Info = unknown, Context = unknown>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: DenoMountOptions<Info, Context> = {},
 ): DenoHandler<Info> {
   assertMount("toDenoHandler", gateway, options, FETCH_SHAPES);

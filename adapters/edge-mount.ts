@@ -1,6 +1,6 @@
 /** Mounts a gateway in Cloudflare's Workers and similar runtimes. */
 
-import type { CoreGateway, MountOptions, SocketHandler } from "../src/index.ts";
+import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
 import { connect, FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
@@ -33,7 +33,7 @@ export interface EdgeMountOptions<Platform extends readonly unknown[], Context =
  * @example export default { fetch: toEdgeHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) };
  */
 export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[], Context = unknown>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: EdgeMountOptions<Platform, Context> = {},
 ): EdgeHandler<Platform> {
   assertMount("toEdgeHandler", gateway, options, FETCH_SHAPES);

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import process from "node:process";
-import type { CoreGateway } from "../src/index.ts";
+import type { Mountable } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import { NODE_SHAPES } from "./node-mount.ts";
@@ -20,7 +20,7 @@ export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (
  * @example app.use("/ai", toExpressHandler(gateway, { context: (req: Request) => ({ user: req.user }) }));
  */
 export const toExpressHandler = <Context = unknown, Req extends IncomingMessage = IncomingMessage>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): ExpressHandler => {
   assertMount("toExpressHandler", gateway, options, NODE_SHAPES);

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
-import type { CoreGateway, MountOptions } from "../src/index.ts";
+import type { Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import {
@@ -61,7 +61,7 @@ export interface KoaMiddlewareOptions<
  * @example app.use(toKoaMiddleware(gateway, { prefix: "/ai" })); // or app.use(mount("/ai", toKoaMiddleware(gateway)))
  */
 export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaDefaultContext>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: KoaMiddlewareOptions<Context, Ctx> = {},
 ): KoaMiddleware {
   assertMount("toKoaMiddleware", gateway, options, NODE_SHAPES);

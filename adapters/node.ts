@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
-import type { Answer, CoreGateway, MountOptions } from "../src/index.ts";
+import type { Answer, Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import { drain, dropIdle, endConnection, endKept, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
@@ -33,7 +33,7 @@ export interface NodeHandlerOptions<
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
 export function toNodeHandler<Context = unknown, Req extends IncomingMessage = IncomingMessage>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
   assertMount("toNodeHandler", gateway, options, NODE_SHAPES);

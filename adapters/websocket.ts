@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { NodeRequest } from "srvx/node";
 import { type WebSocket, WebSocketServer } from "ws";
-import type { Answer, CoreGateway, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
+import type { Answer, Mountable, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import { send } from "./node-mount.ts";
@@ -36,7 +36,7 @@ const HIGH_WATER_BYTES = 64 * 1024;
  * @example server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
  */
 export function toUpgradeHandler<Context = unknown>(
-  gateway: CoreGateway<Context>,
+  gateway: Mountable<Context>,
   options: UpgradeHandlerOptions<Context> = {},
 ): UpgradeHandler {
   assertMount("toUpgradeHandler", gateway, options, { prefix: "string?", context: "function?" });

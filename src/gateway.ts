@@ -161,10 +161,21 @@ export interface GatewayEndpoint {
   readonly path: string;
 }
 
-/** A gateway of `polygate/core`, ready to be mounted. */
-export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
+/** What an adapter mounts: a gateway, or the admin of `polygate/admin/http`. */
+export interface Mountable<Context = unknown> {
   /** The endpoints that the gateway serves, without WebSockets; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
+  /**
+   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
+   * path.
+   */
+  readonly at: (prefix: string) => CoreRoutes<Context>;
+  /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
+  readonly isClosing: () => boolean;
+}
+
+/** A gateway of `polygate/core`, ready to be mounted. */
+export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mountable<Context> {
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
   /**
@@ -172,11 +183,6 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
    * which then takes some milliseconds longer. Rejects when the code cannot be loaded, and may be called again.
    */
   readonly load: () => Promise<void>;
-  /**
-   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
-   * path.
-   */
-  readonly at: (prefix: string) => CoreRoutes<Context>;
   /**
    * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
    * flight. Rejects only for wrong options. Without a `context`, at most one query a second goes to the quota store.
@@ -190,8 +196,6 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
    * options, and closes nothing then.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
-  /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
-  readonly isClosing: () => boolean;
 }
 
 /** A gateway, ready to be mounted. */

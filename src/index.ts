@@ -6,7 +6,7 @@ assertNodeVersion();
 
 export { createGateway } from "./every-format.ts";
 export type { FormatOptions, WireFormat } from "./formats/all.ts";
-export type { CoreGateway, Gateway, GatewayEndpoint, GatewayOptions, MountOptions } from "./gateway.ts";
+export type { CoreGateway, Gateway, GatewayEndpoint, GatewayOptions, Mountable, MountOptions } from "./gateway.ts";
 export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";

@@ -7,6 +7,7 @@ import * as edge from "../adapters/edge.ts";
 import * as express from "../adapters/express.ts";
 import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
+import * as adminHttp from "../src/admin/http/index.ts";
 import * as admin from "../src/admin/index.ts";
 import * as core from "../src/core.ts";
 import * as chatCompletions from "../src/formats/chat-completions/module.ts";
@@ -127,6 +128,10 @@ it("polygate/stores/redis", () => {
 
 it("polygate/admin", () => {
   expect(names(admin)).toEqual(["keyAdmin", "newApiKey"]);
+});
+
+it("polygate/admin/http", () => {
+  expect(names(adminHttp)).toEqual(["adminHandler", "memoryAuditLog"]);
 });
 
 it("polygate/testing", () => {

@@ -64,6 +64,19 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/open": ["stores", "stores/sql", "stores/redis", "ports", "options", "node-version"],
+  "admin/http": [
+    "index",
+    "admin",
+    "options",
+    "stores",
+    "http",
+    "model",
+    "pipeline",
+    "ports",
+    "routes",
+    "gateway",
+    "node-version",
+  ],
   admin: ["options", "stores", "stores/open", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
@@ -102,6 +115,8 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // Each runtime's own transport.
   "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes|node:(?:net|stream|zlib))$/,
   admin: /^(?:valibot|node:.*)$/,
+  // The one part of the admin that needs an optional peer, for its OpenAPI document.
+  "admin/http": /^(?:@valibot\/to-json-schema|h3|valibot|@noble\/hashes)$/,
   // The one part that opens the clients of databases, which are optional peers.
   "stores/open": /^(?:kysely|mysql2|pg|rate-limiter-flexible|redis|node:.*)$/,
   "stores/sql": /^(?:kysely|node:sqlite)$/,
@@ -120,7 +135,7 @@ function partOf(file: string): string | undefined {
   if (folder === "formats") return partOfFormats(rest);
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.
-  if (folder === "stores" && rest.length > 1) return `stores/${rest[0]}`;
+  if ((folder === "stores" || folder === "admin") && rest.length > 1) return `${folder}/${rest[0]}`;
   return folder;
 }
 

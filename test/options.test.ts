@@ -61,6 +61,8 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate unstorageImageStore": [storage],
   "polygate unstorageResponseStore": [storage],
   "polygate/admin keyAdmin": [quotas.keys],
+  "polygate/admin/http adminHandler": [quotas.keys, { authorize: () => undefined }],
+  "polygate/admin/http memoryAuditLog": [],
   "polygate/backends/ai-sdk aiSdk": [{ chat: () => undefined }],
   "polygate/backends/relay relay": [{ format: "messages", baseUrl: "https://example.com" }],
   "polygate/backends/route route": [{ routes: { other: backend } }],

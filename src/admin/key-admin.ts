@@ -2,6 +2,7 @@
 
 import { assertMethods, assertOptions, CLOCK, mapOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import {
   type DurableKeyOptions,
   type KeyDirectory,
@@ -57,8 +58,13 @@ export interface KeyAdminOptions {
 export interface KeyAdmin {
   /** Makes a key. Without `granted` it is unlimited. */
   create(key?: NewKeyOptions): Promise<IssuedKey>;
-  /** Changes a key, and returns its new report. Rejects for a revoked key. */
-  update(keyId: string, changes: KeyChanges): Promise<KeyReport>;
+  /**
+   * Changes a key, and returns its new report. Rejects for a revoked key.
+   *
+   * @param isExpected Is given the key as it is before the changes, in one step with them. When it returns false, nothing changes, and
+   * `update` rejects.
+   */
+  update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<KeyReport>;
   /** Gives a key a new secret. Its other secrets stay valid until the overlap is over. */
   rotate(keyId: string, rotation?: Rotation): Promise<IssuedKey>;
   /** Gives a key one more secret. Its other secrets stay as they are. */
@@ -113,8 +119,8 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
       const apiKey = newApiKey();
       return { id: await keys.add({ ...key, apiKey }), apiKey };
     },
-    async update(keyId, changes) {
-      await keys.update(keyId, changes);
+    async update(keyId, changes, isExpected) {
+      await keys.update(keyId, changes, isExpected);
       return usage(keyId);
     },
     async rotate(keyId, rotation = {}) {

@@ -82,8 +82,11 @@ export interface KeyDirectory {
   /**
    * Changes a key. Calls that already run keep the rights that they began with. Rejects when there is no such key, it is revoked, or a
    * value is wrong. If it rejects for any other reason, run it again: in Redis, only some of the key's secrets may have the new rights.
+   *
+   * @param isExpected Is given the key as it is before the changes, in one step with them. When it returns false, `update` rejects with a
+   * RangeError and changes nothing. It may be called more than once.
    */
-  update(keyId: string, changes: KeyChanges): Promise<void>;
+  update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<void>;
   /**
    * Adds units to a key's quota: an integer from 0 up. Rejects for an unlimited or revoked key, when there is no such key, and when the
    * sum would be beyond 2^53 - 1.
@@ -124,8 +127,11 @@ export interface BudgetDirectory {
   /**
    * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
    * Units that the budget then lacks for running calls become overdraft.
+   *
+   * @param isExpected Is given the amount as it is before the change, in one step with it. When it returns false, the method rejects with a
+   * RangeError and changes nothing. It may be called more than once.
    */
-  setBudgetAmount(id: string, amount: number): Promise<void>;
+  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): Promise<void>;
   /** Adds units to the current period of a budget. */
   topUpBudget(id: string, units: number): Promise<void>;
   /**

@@ -239,9 +239,9 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ ...scopeOf(keyId), secretsOf: keyId }, (ledger) => ledger.revoke(keyId));
   }
 
-  async update(keyId: string, changes: KeyChanges): Promise<void> {
+  async update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<void> {
     assertKeyChanges(changes);
-    await this.#change(scopeOf(keyId), (ledger) => ledger.update(keyId, changes));
+    await this.#change(scopeOf(keyId), (ledger) => ledger.update(keyId, changes, isExpected));
   }
 
   async grant(keyId: string, units: number): Promise<void> {
@@ -300,9 +300,9 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ keys: [], budgets: [id], usersOf: id }, (ledger) => ledger.removeBudget(id));
   }
 
-  async setBudgetAmount(id: string, amount: number): Promise<void> {
+  async setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): Promise<void> {
     assertInteger("amount", amount, 0);
-    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.setBudgetAmount(id, amount));
+    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.setBudgetAmount(id, amount, isExpected));
   }
 
   async topUpBudget(id: string, units: number): Promise<void> {

@@ -278,6 +278,8 @@ export const budgetInUse = (id: string, user: BudgetUser): RangeError =>
     `The budget ${id} cannot be removed: ${user === "calls" ? "running calls draw" : `the ${user.kind} ${user.id} draws`} on it.`,
   );
 export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
+/** The error for a change of something that is no longer as its editor has seen it. */
+export const changedMeanwhile = (what: string): RangeError => new RangeError(`${what} has been changed meanwhile.`);
 export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
 export const knownKey = (keyId: string): RangeError =>
   new RangeError(`An API key of the id ${keyId} is known already.`);

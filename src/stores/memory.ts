@@ -96,7 +96,7 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
    * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
    * Units that the budget then lacks for running calls become overdraft. Throws a RangeError when there is no such budget.
    */
-  setBudgetAmount(id: string, amount: number): void;
+  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void;
   /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
   topUpBudget(id: string, units: number): void;
   /**
@@ -236,9 +236,9 @@ class MemoryLedger extends Ledger {
     if (this.#onBudget) tellAll(this.#onBudget, this.budgets.get(budgetId)?.news(refused) ?? []);
   }
 
-  override setBudgetAmount(id: string, amount: number): void {
-    super.setBudgetAmount(id, amount);
-    this.tell(id);
+  override setBudgetAmount(...change: Parameters<Ledger["setBudgetAmount"]>): void {
+    super.setBudgetAmount(...change);
+    this.tell(change[0]);
   }
 
   /** Deletes a key and its secrets. Its live holds end without a charge. */
@@ -377,9 +377,9 @@ class MemoryStore implements MemoryQuotaStore {
     this.#ledger.advance().removeBudget(id);
   }
 
-  setBudgetAmount(id: string, amount: number): void {
+  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void {
     assertInteger("amount", amount, 0);
-    this.#ledger.advance().setBudgetAmount(id, amount);
+    this.#ledger.advance().setBudgetAmount(id, amount, isExpected);
   }
 
   topUpBudget(id: string, units: number): void {
@@ -404,9 +404,9 @@ class MemoryStore implements MemoryQuotaStore {
     },
     removeSecret: async (apiKey) => this.#ledger.removeSecret(hashOfSecret(apiKey)),
     revoke: async (keyId) => this.#ledger.advance().revoke(keyId),
-    update: async (keyId, changes) => {
+    update: async (keyId, changes, isExpected) => {
       assertKeyChanges(changes);
-      this.#ledger.update(keyId, changes);
+      this.#ledger.update(keyId, changes, isExpected);
     },
     grant: async (keyId, units) => {
       assertInteger("units", units, 0);

@@ -12,6 +12,7 @@ import {
   type BudgetUser,
   expireHold,
   foreignHold,
+  changedMeanwhile,
   type Hold,
   holdUnits,
   type KeyChanges,
@@ -249,8 +250,9 @@ export abstract class Ledger {
     for (const secret of this.secrets.values()) if (secret.keyId === keyId) this.secrets.delete(secret.hash);
   }
 
-  update(keyId: string, changes: KeyChanges): void {
+  update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): void {
     const account = this.#usable(keyId);
+    if (isExpected?.(account.key) === false) throw changedMeanwhile(`The API key ${keyId}`);
     account.key = changedDurableKeyOf(account.key, changes);
   }
 
@@ -285,8 +287,10 @@ export abstract class Ledger {
     budget.terms.chain = [];
   }
 
-  setBudgetAmount(id: string, amount: number): void {
-    this.#currentBudget(id).setAmount(amount);
+  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void {
+    const budget = this.#currentBudget(id);
+    if (isExpected?.(budget.terms.amount) === false) throw changedMeanwhile(`The budget ${id}`);
+    budget.setAmount(amount);
   }
 
   topUpBudget(id: string, units: number): void {

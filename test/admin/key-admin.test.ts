@@ -2,7 +2,13 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
-import { type BudgetOptions, memoryQuotaStore, type QuotaRecalls, type QuotaStore } from "../../src/index.ts";
+import {
+  type BudgetOptions,
+  type BudgetReport,
+  memoryQuotaStore,
+  type QuotaRecalls,
+  type QuotaStore,
+} from "../../src/index.ts";
 import type { Retention } from "../../src/stores/durable.ts";
 import { manualClock } from "../contracts/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
@@ -14,7 +20,8 @@ interface Opened {
   readonly keys: KeyDirectory & { prune?(retention: Retention): Promise<number> };
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
-    setBudgetAmount(id: string, amount: number): void | Promise<void>;
+    setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void | Promise<void>;
+    budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
     topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
   };
@@ -310,6 +317,31 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await store.recalled(most)).toEqual(["team"]);
       await budgets.setBudgetAmount("all", most);
       await keys.prune?.({ olderThanMs: most });
+    });
+
+    it("lets one of several editors of the same state change it", async () => {
+      const admin = keyAdmin(opened.keys);
+      await admin.create({ id: "team", name: "before" });
+      await opened.budgets.addBudget({ id: "all", amount: 5 });
+      const editors = ["a", "b", "c", "d"];
+      const named = await Promise.allSettled(
+        editors.map((name) => admin.update("team", { name }, (key) => key.name === "before")),
+      );
+      const amounts = await Promise.allSettled(
+        editors.map(async (_name, at) => opened.budgets.setBudgetAmount("all", 10 + at, (amount) => amount === 5)),
+      );
+      for (const ended of [named, amounts]) {
+        const late = ended
+          .filter(({ status }) => status === "rejected")
+          .map((one) => (one as PromiseRejectedResult).reason);
+        expect(late).toHaveLength(editors.length - 1);
+        for (const error of late)
+          expect(error).toMatchObject({ name: "RangeError", message: expect.stringContaining("changed meanwhile") });
+      }
+      const winner = editors[named.findIndex(({ status }) => status === "fulfilled")];
+      expect(await admin.usage("team")).toMatchObject({ name: winner });
+      const amount = 10 + amounts.findIndex(({ status }) => status === "fulfilled");
+      expect(await opened.budgets.budgetReport("all")).toMatchObject({ amount });
     });
 
     it("lets no two calls and a lowering take the same units", async () => {

@@ -1,0 +1,439 @@
+/** The admin's verbs over HTTP: the checks of a request, the log of changes, and the mount. */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
+import * as v from "valibot";
+import type { Mountable } from "../../gateway.ts";
+import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answer.ts";
+import { pathOf, queryOf } from "../../http/request.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
+import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
+import type { Mounted } from "../../pipeline/call.ts";
+import type { GatewayHealth } from "../../pipeline/health.ts";
+import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
+import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
+import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
+import { type CoreRoutes, plainPrefix } from "../../routes.ts";
+import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
+import { memoryAuditLog } from "../../stores/memory-audit.ts";
+import { memoryReplayStore } from "../../stores/memory-replays.ts";
+import { type Asked, type Desk, deskOf, type Operation, OPERATIONS, refused, type Told } from "./operations.ts";
+
+/** Somebody who may use the admin, as the host knows them. */
+export interface AdminUser {
+  /** Stands in the log of changes: 1 to 200 characters. */
+  readonly name: string;
+  /** True for a user who may look, and change nothing. Default: false. */
+  readonly readOnly?: boolean;
+}
+
+/** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
+export type Login = AdminUser | Response | undefined | null;
+
+/** Options of `adminHandler`. */
+export interface AdminHandlerOptions<Context = unknown> {
+  /**
+   * The host's own login, asked for every request: returns the user, or undefined for a stranger, who gets a 401. A response, such as a
+   * redirect to the login, is sent as it is. When the function throws, or takes longer than 10 seconds, the request is refused.
+   *
+   * @param context The host's own context of the request, as the option `context` of the mount makes it.
+   */
+  authorize(request: Request, context: Context | undefined): Login | Promise<Login>;
+  /** Keeps who changed what. Default: `memoryAuditLog()`, which ends with the process. */
+  readonly audit?: AuditLog;
+  /** The gateway whose health the admin shows. Default: none. */
+  readonly gateway?: { health(): Promise<GatewayHealth> };
+  /**
+   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Default: a store in memory, which other processes do
+   * not share.
+   */
+  readonly replayStore?: ReplayStore;
+  /** Hears of each failure whose cause the user is not told. Default: prints to standard error. */
+  readonly onFailure?: (error: unknown) => void;
+  /** Default: the machine's clock. */
+  readonly clock?: Clock;
+}
+
+/** The admin over HTTP. Every adapter of a gateway mounts it, such as `toExpressHandler`. It owns every path below its mount. */
+export interface AdminHandler<Context = unknown> extends Mountable<Context>, CoreRoutes<Context> {}
+
+/** The longest wait for `authorize`, and for the work of a request, in milliseconds. */
+const AUTHORIZE_MS = 10_000;
+const WORK_MS = 30_000;
+const MAX_BODY_BYTES = 64 * 1024;
+const LONGEST_NAME = 200;
+/** The time for which a running change holds its `Idempotency-Key`, and for which its answer is kept, in milliseconds. */
+const LEASE_MS = 60_000;
+const RETAIN_MS = 24 * 3_600_000;
+
+/** The headers of every answer. No other page may read or frame it. */
+const HEADERS = {
+  "cache-control": "no-store",
+  "cross-origin-resource-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+} as const;
+
+/**
+ * Makes the admin of a store of keys: keys, budgets, health and the log of changes as JSON, with an OpenAPI document at `/openapi.json`. Pages
+ * of other origins can neither read nor change anything.
+ *
+ * @param store A durable store, or the `keys` of a store in memory, which has no budgets.
+ * @throws TypeError without `authorize`, and for a wrong option.
+ * @example app.use("/admin/api", toExpressHandler(adminHandler(stores.ports.quotas, { authorize: (request) => userOf(request) })));
+ */
+export function adminHandler<Context = unknown>(
+  store: KeyDirectory & Partial<BudgetDirectory>,
+  options: AdminHandlerOptions<Context>,
+): AdminHandler<Context> {
+  const known = "a store over SQL or Redis, or the keys of a store in memory";
+  assertMethods("adminHandler", "the first argument", store, ["add", "rotateSecret", "report", "lower"], known);
+  assertOptions<AdminHandlerOptions<Context>>("adminHandler", options, {
+    authorize: "function",
+    audit: { optional: portOf(["begin", "end", "list"], "an AuditLog, such as memoryAuditLog()") },
+    gateway: { optional: portOf(["health"], "a gateway of createGateway") },
+    replayStore: { optional: portOf(["claim", "record", "release"], "a ReplayStore, such as memoryReplayStore()") },
+    onFailure: "function?",
+    clock: CLOCK,
+  });
+  const { gateway, audit = memoryAuditLog(), clock = systemClock } = options;
+  const health = gateway && ((): Promise<GatewayHealth> => gateway.health());
+  const admin = new Admin(deskOf(store, { audit, health }), {
+    clock,
+    replays: options.replayStore ?? memoryReplayStore({ clock }),
+    onFailure: options.onFailure ?? ((error) => console.error(error)),
+    authorize: (request, mounted) => options.authorize(request, mounted.context as Context | undefined),
+  });
+  return { ...admin.at(""), at: (prefix) => admin.at(prefix), isClosing: () => false, endpoints: [] };
+}
+
+interface Services {
+  readonly clock: Clock;
+  readonly replays: ReplayStore;
+  readonly onFailure: (error: unknown) => void;
+  readonly authorize: (request: Request, mounted: Mounted) => Login | Promise<Login>;
+}
+
+/** An answer that a repeated request gets again. */
+type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
+
+/** The user of a request, on the request's way through the app. */
+interface Context {
+  user?: AdminUser;
+}
+
+class Admin {
+  readonly #desk: Desk;
+  readonly #services: Services;
+  readonly #operations: readonly Operation[];
+
+  constructor(desk: Desk, services: Services) {
+    this.#desk = desk;
+    this.#services = services;
+    const has = { budgets: desk.store.addBudget !== undefined, health: desk.health !== undefined };
+    this.#operations = OPERATIONS.filter(({ needs }) => needs === undefined || has[needs]);
+  }
+
+  /** Returns the routes under a prefix. */
+  at(prefix: string): CoreRoutes {
+    const root = plainPrefix(prefix);
+    const app = this.#app(root);
+    const owns = (request: Request): boolean => `${pathOf(request.url)}/`.startsWith(`${root}/`);
+    const handle = (request: Request, mounted: Mounted = {}): Promise<Response> | undefined =>
+      owns(request) ? this.#answer(app, request, mounted) : undefined;
+    return {
+      handle,
+      fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
+      answer: (request, mounted) => handle(request, mounted)?.then(answerOf),
+      connect: () => undefined,
+      errorResponse: (request, error) => (owns(request) ? this.#failed(error) : undefined),
+    };
+  }
+
+  #app(root: string): H3 {
+    const app = new H3({ silent: true, allowMalformedURL: true, onError: (error) => this.#failed(error) });
+    app.use(bodyLimit(MAX_BODY_BYTES));
+    for (const [path, operations] of Map.groupBy(this.#operations, (one) => one.path)) {
+      for (const operation of operations)
+        app.on(operation.method, `${root}${path}`, (event) => this.#run(operation, event));
+      app.all(`${root}${path}`, ({ req }) => {
+        const allow = operations.map(({ method }) => method).join(", ");
+        throw new HTTPError({
+          status: 405,
+          message: `This route takes ${allow}, not ${req.method}.`,
+          headers: { allow },
+        });
+      });
+    }
+    app.get(`${root}/openapi.json`, async ({ req }) => {
+      const { openApiOf } = await import("./openapi.ts").catch(() => {
+        throw new HTTPError({ status: 501, message: "The host must install @valibot/to-json-schema." });
+      });
+      const server = pathOf(req.url).replace(/\/openapi\.json\/?$/, "") || "/";
+      return toResponse(jsonAnswer(200, openApiOf(this.#operations, server), HEADERS));
+    });
+    return app;
+  }
+
+  async #answer(app: H3, request: Request, mounted: Mounted): Promise<Response> {
+    try {
+      assertOwnPage(request);
+      const login = await this.#login(request, mounted);
+      if (login instanceof Response) return login;
+      return await app.fetch(Object.assign(request, { context: { user: login } satisfies Context }));
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  /** Asks the host who the user is. Throws for a stranger, and for anything that is no user. */
+  async #login(request: Request, mounted: Mounted): Promise<AdminUser | Response> {
+    const { authorize, clock } = this.#services;
+    const login = await within((async () => authorize(request, mounted))(), AUTHORIZE_MS, clock);
+    if (login === LATE) throw new Error("authorize has not answered in time.");
+    if (login instanceof Response) return login;
+    if (login === undefined || login === null) throw new HTTPError({ status: 401, message: "You are not logged in." });
+    const { name } = login;
+    if (typeof name !== "string" || name === "" || name.length > LONGEST_NAME)
+      throw new TypeError("authorize must return { name }, a response, or undefined.");
+    return login;
+  }
+
+  async #run(operation: Operation, event: H3Event): Promise<Response> {
+    const { req, context } = event;
+    // The cast is safe: no request comes here without a login.
+    const user = (context as Context).user as AdminUser;
+    const { action } = operation;
+    if (action !== undefined && user.readOnly)
+      throw new HTTPError({ status: 403, message: "You may not change anything." });
+    const text = operation.method === "GET" ? "" : await req.text();
+    const asked: Asked = {
+      id: idOf(operation.path, req.url),
+      body: operation.body && parsed(operation.body, text),
+      query: operation.query && checked(operation.query, parametersOf(req.url)),
+      ifMatch: req.headers.get("if-match") ?? undefined,
+    };
+    const work = async (): Promise<Kept> => {
+      const told = await this.#bounded(
+        action === undefined ? this.#told(operation, asked) : this.#noted(operation, action, asked, user),
+      );
+      return {
+        status: operation.status ?? 200,
+        headers: told.tag ? { etag: told.tag } : {},
+        body: JSON.stringify(told.body),
+      };
+    };
+    const key = req.headers.get("idempotency-key");
+    const kept = action === undefined || key === null ? await work() : await this.#once(key, user, req, text, work);
+    return new Response(kept.body, {
+      status: kept.status,
+      headers: { "content-type": "application/json", ...HEADERS, ...kept.headers },
+    });
+  }
+
+  /** Ends a wait for a store that hangs. */
+  async #bounded(work: Promise<Told>): Promise<Told> {
+    const told = await within(work, WORK_MS, this.#services.clock);
+    if (told !== LATE) return told;
+    throw new HTTPError({
+      status: 503,
+      message: "The store has not answered in time. Look whether the change was made.",
+    });
+  }
+
+  /** Does the work, and gives the errors of the stores their status. */
+  async #told(operation: Operation, asked: Asked): Promise<Told> {
+    try {
+      return await operation.run(this.#desk, asked as Asked<never, never>);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw refused((await this.#isMissing(operation, asked)) ? 404 : 400, error.message);
+    }
+  }
+
+  async #isMissing({ path }: Operation, { id }: Asked): Promise<boolean> {
+    const { store } = this.#desk;
+    if (path.startsWith("/keys/:id")) return !(await store.report(id));
+    return path.startsWith("/budgets/:id") && !(await store.budgetReport?.(id));
+  }
+
+  /** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
+  async #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
+    const { audit } = this.#desk;
+    const id = crypto.randomUUID();
+    const target = asked.id || (asked.body as { id?: string } | undefined)?.id;
+    const { apiKey: _secret, ...changes } = (asked.body ?? {}) as Record<string, unknown>;
+    await audit.begin({
+      id,
+      at: this.#services.clock.now(),
+      user: user.name,
+      action,
+      ...(target !== undefined && { target }),
+      ...(Object.keys(changes).length > 0 && { changes }),
+    });
+    // The end of a change is not worth its failure: without it, the log says that the end is unknown.
+    const end = (outcome: AuditOutcome): Promise<void> =>
+      audit.end(id, outcome).catch((error: unknown) => this.#services.onFailure(error));
+    try {
+      const told = await this.#told(operation, asked);
+      await end({ state: "done", ...(told.made !== undefined && { target: told.made }) });
+      return told;
+    } catch (error) {
+      await end(HTTPError.isError(error) ? { state: "refused", reason: error.message } : { state: "failed" });
+      throw error;
+    }
+  }
+
+  /** Makes a change once for all requests with the same `Idempotency-Key`. */
+  async #once(key: string, user: AdminUser, req: Request, text: string, work: () => Promise<Kept>): Promise<Kept> {
+    if (!/^[\x21-\x7e]{1,255}$/.test(key))
+      throw refused(400, "The header Idempotency-Key must be 1 to 255 visible ASCII characters, without spaces.");
+    const { replays, onFailure } = this.#services;
+    const path = pathOf(req.url);
+    const holder: ReplayHolder = {
+      id: hashOf(["admin", user.name, req.method, path, key]),
+      keyId: "admin",
+      callId: crypto.randomUUID(),
+    };
+    const fingerprint = hashOf([text, req.headers.get("if-match")]);
+    const state = await replays.claim({ ...holder, fingerprint, leaseMs: LEASE_MS });
+    if (state.state !== "claimed" && state.fingerprint !== fingerprint)
+      throw refused(409, "Another request has used this Idempotency-Key.");
+    if (state.state === "running") throw refused(409, "The first request with this Idempotency-Key still runs.");
+    if (state.state === "answered") {
+      const { status, headers, body = "" } = state.answer;
+      return { status, headers: { ...headers, "idempotency-replayed": "true" }, body };
+    }
+    try {
+      const kept = await work();
+      const answer = {
+        requestId: holder.callId,
+        status: kept.status,
+        headers: kept.headers,
+        body: withoutSecret(kept.body),
+        stream: false,
+      };
+      await replays.record({ ...holder, fingerprint, answer, retainMs: RETAIN_MS }).catch(onFailure);
+      return kept;
+    } catch (error) {
+      await replays.release(holder).catch(onFailure);
+      throw error;
+    }
+  }
+
+  /** Answers with an error. Tells the user the cause of a refusal only. */
+  #failed(thrown: unknown): Response {
+    const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : undefined;
+    if (!error) {
+      try {
+        this.#services.onFailure(HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown);
+      } catch {}
+    }
+    const { status, message } = error ?? { status: 500, message: "The request has failed." };
+    const text = error?.status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
+    return toResponse(
+      jsonAnswer(
+        status,
+        { error: { code: CODES[status] ?? "refused", message: text } },
+        { ...HEADERS, ...Object.fromEntries(error?.headers ?? []) },
+      ),
+    );
+  }
+}
+
+/** The codes of errors, by status. */
+const CODES: Readonly<Record<number, string>> = {
+  400: "invalid_request",
+  401: "not_logged_in",
+  403: "forbidden",
+  404: "not_found",
+  405: "method_not_allowed",
+  409: "conflict",
+  412: "changed_meanwhile",
+  413: "body_too_large",
+  415: "unsupported_media_type",
+  500: "failed",
+  501: "not_installed",
+  503: "unavailable",
+};
+
+/**
+ * Throws for a change that another origin's page asks for. Browsers tell the origin of a page; and they ask first whether a page may send
+ * JSON, which is answered to no page.
+ */
+function assertOwnPage({ method, headers, url }: Request): void {
+  if (method === "GET" || method === "HEAD") return;
+  const site = headers.get("sec-fetch-site");
+  const origin = headers.get("origin");
+  const isForeign =
+    (site !== null && site !== "same-origin" && site !== "none") ||
+    (origin !== null && URL.parse(origin)?.host !== (headers.get("host") ?? URL.parse(url)?.host));
+  if (isForeign) throw new HTTPError({ status: 403, message: "A page of another origin may not change anything." });
+  const type = headers.get("content-type") ?? "";
+  if (method !== "DELETE" && !/^application\/json\s*(?:;|$)/i.test(type))
+    throw new HTTPError({ status: 415, message: "The content-type must be application/json." });
+}
+
+/** Returns the id in a path as it was written, because an id may hold an encoded slash. */
+function idOf(pattern: string, url: string): string {
+  const names = pattern.split("/");
+  const at = names.indexOf(":id");
+  if (at < 0) return "";
+  const written =
+    pathOf(url)
+      .replace(/\/$/, "")
+      .split("/")
+      .at(at - names.length) ?? "";
+  try {
+    return decodeURIComponent(written);
+  } catch {
+    throw refused(400, "The id in the path is not percent-encoded.");
+  }
+}
+
+/** Returns the parameters of an address. One that stands there several times has a list. */
+function parametersOf(url: string): Record<string, string | string[]> {
+  const query = queryOf(url);
+  return Object.fromEntries(
+    [...new Set(query.keys())].map((name) => {
+      const values = query.getAll(name);
+      return [name, values.length > 1 ? values : (values[0] ?? "")];
+    }),
+  );
+}
+
+function parsed(schema: v.GenericSchema, text: string): unknown {
+  let body: unknown;
+  try {
+    body = text === "" ? {} : parseJson(text);
+  } catch {
+    throw refused(400, "The body is not JSON.");
+  }
+  return checked(schema, body);
+}
+
+function checked(schema: v.GenericSchema, value: unknown): unknown {
+  const result = v.safeParse(schema, value, { abortEarly: true });
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  if (issue.type === "strict_object" && issue.path && issue.expected === "never") {
+    const { entries } = schema as unknown as { readonly entries: object };
+    throw refused(400, `${unknownName(String(issue.path.at(-1)?.key), Object.keys(entries))}.`);
+  }
+  const path = v.getDotPath(issue);
+  throw refused(400, `${path === null ? "The body" : path}: ${issue.message}.`);
+}
+
+const hashOf = (parts: readonly unknown[]): string => bytesToHex(sha256(utf8ToBytes(JSON.stringify(parts))));
+
+/** Removes the secret of a new key from an answer, which shows it once. */
+function withoutSecret(body: string): string {
+  const told = parseJson(body);
+  return isJsonObject(told) && "apiKey" in told ? JSON.stringify({ ...told, apiKey: null }) : body;
+}
+
+const answerOf = async (response: Response): Promise<Answer> => ({
+  status: response.status,
+  headers: Object.fromEntries(response.headers),
+  body: response.body === null ? null : new Uint8Array(await response.arrayBuffer()),
+});

@@ -1,0 +1,95 @@
+/** The OpenAPI document of the admin. Loaded with the first request for it, because it needs an optional peer. */
+
+import { toJsonSchema } from "@valibot/to-json-schema";
+import type { GenericSchema } from "valibot";
+import type { Operation } from "./operations.ts";
+
+/** Returns the OpenAPI 3.1 document of operations under a path, as plain JSON. */
+export function openApiOf(operations: readonly Operation[], server: string): object {
+  const paths = Map.groupBy(operations, ({ path }) => path.replace(":id", "{id}"));
+  return {
+    openapi: "3.1.0",
+    info: { title: "polygate admin", version: "1", description: "Keys, budgets, health and the log of changes." },
+    servers: [{ url: server }],
+    paths: Object.fromEntries(
+      Array.from(paths, ([path, ones]) => [
+        path,
+        Object.fromEntries(ones.map((one) => [one.method.toLowerCase(), described(one)])),
+      ]),
+    ),
+    components: {
+      schemas: {
+        Error: {
+          type: "object",
+          required: ["error"],
+          properties: {
+            error: {
+              type: "object",
+              required: ["code", "message"],
+              properties: { code: { type: "string" }, message: { type: "string" } },
+            },
+          },
+        },
+      },
+    },
+  };
+}
+
+function described(operation: Operation): object {
+  const { method, path, about, action, body, query, answer, tagged, status = 200 } = operation;
+  const changes = action !== undefined;
+  return {
+    operationId: operationIdOf(method, path),
+    summary: about,
+    parameters: [
+      ...(path.includes(":id") ? [{ name: "id", in: "path", required: true, schema: { type: "string" } }] : []),
+      ...parametersOf(query),
+      ...(changes ? [header("idempotency-key", "A repeated request with the same key changes nothing more.")] : []),
+      ...(method === "PATCH" ? [header("if-match", "The etag of the answer that the user has seen.")] : []),
+    ],
+    ...(body && { requestBody: { required: true, content: json(body, "input") } }),
+    responses: {
+      [status]: {
+        description: "The answer.",
+        content: json(answer, "output"),
+        ...(tagged && { headers: { etag: { schema: { type: "string" } } } }),
+      },
+      default: {
+        description: "A refusal, or a failure.",
+        content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+      },
+    },
+  };
+}
+
+const header = (name: string, description: string): object => ({
+  name,
+  in: "header",
+  description,
+  schema: { type: "string" },
+});
+
+/** Names an operation by its method and path: `postKeysIdGrant`. */
+const operationIdOf = (method: string, path: string): string =>
+  method.toLowerCase() + path.replaceAll(/[/:-]+(\w)/g, (_separator, letter: string) => letter.toUpperCase());
+
+const json = (schema: GenericSchema, typeMode: "input" | "output"): object => ({
+  "application/json": { schema: schemaOf(schema, typeMode) },
+});
+
+function parametersOf(query: GenericSchema | undefined): readonly object[] {
+  if (!query) return [];
+  const { properties = {}, required = [] } = schemaOf(query, "input");
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: "query",
+    required: required.includes(name),
+    schema,
+  }));
+}
+
+/** Returns a schema as JSON Schema, without the rules that it cannot tell, such as a change of the type. */
+const schemaOf = (schema: GenericSchema, typeMode: "input" | "output"): ReturnType<typeof toJsonSchema> => {
+  const { $schema: _dialect, ...rest } = toJsonSchema(schema, { typeMode, errorMode: "ignore" });
+  return rest;
+};

@@ -1,0 +1,438 @@
+/** The operations of the admin's HTTP interface: their routes, their schemas, and their work. */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { HTTPError } from "h3";
+import * as v from "valibot";
+import type { GatewayHealth } from "../../pipeline/health.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
+import type { ApiKey } from "../../ports/quota-store.ts";
+import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
+import { noSuchBudget } from "../../stores/ledger.ts";
+import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+
+/** The parts of the host that the operations work on. */
+export interface Desk {
+  readonly keys: KeyAdmin;
+  readonly store: KeyDirectory & Partial<BudgetDirectory>;
+  readonly audit: AuditLog;
+  readonly health: (() => Promise<GatewayHealth>) | undefined;
+}
+
+/** A request after its checks. */
+export interface Asked<Body = unknown, Query = unknown> {
+  /** The id in the path, decoded. Empty for a path without one. */
+  readonly id: string;
+  readonly body: Body;
+  readonly query: Query;
+  /** The `If-Match` of the request: the tag of the resource that the user has seen. */
+  readonly ifMatch: string | undefined;
+}
+
+/** An answer before it is written. */
+export interface Told {
+  readonly body: unknown;
+  /** The tag of the resource, for the next `If-Match`. */
+  readonly tag?: string;
+  /** The id of what was made. */
+  readonly made?: string;
+}
+
+/** One operation. */
+export interface Operation {
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** The path below the mount; `:id` is an id. */
+  readonly path: string;
+  /** A sentence for the OpenAPI document. */
+  readonly about: string;
+  /** The name in the audit log. Absent for an operation that changes nothing. */
+  readonly action?: string;
+  readonly body?: v.GenericSchema;
+  readonly query?: v.GenericSchema;
+  /** The schema of the answer, for the OpenAPI document. */
+  readonly answer: v.GenericSchema;
+  /** The status of an answer that is no error. Default: 200. */
+  readonly status?: 201;
+  /** True when the answer has a tag. */
+  readonly tagged?: boolean;
+  /** The part of the host that the operation needs. */
+  readonly needs?: "budgets" | "health";
+  run(desk: Desk, asked: Asked<never, never>): Promise<Told>;
+}
+
+/** Gives the schemas' types to the work of an operation. */
+const operation = <Body extends v.GenericSchema = v.GenericSchema, Query extends v.GenericSchema = v.GenericSchema>(
+  it: Omit<Operation, "body" | "query" | "run"> & {
+    readonly body?: Body;
+    readonly query?: Query;
+    run(desk: Desk, asked: Asked<v.InferOutput<Body>, v.InferOutput<Query>>): Promise<Told>;
+  },
+): Operation => it;
+
+const TEXT = v.string();
+const UNITS = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const SECONDS = v.pipe(v.number(), v.safeInteger());
+const ID = v.pipe(v.string(), v.minLength(1));
+
+const NEW_KEY = v.strictObject({
+  id: v.exactOptional(ID),
+  name: v.exactOptional(TEXT),
+  granted: v.exactOptional(UNITS),
+  models: v.exactOptional(v.array(TEXT)),
+  expiresAt: v.exactOptional(SECONDS),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  budget: v.exactOptional(ID),
+});
+
+const KEY_CHANGES = v.strictObject({
+  name: v.exactOptional(TEXT),
+  models: v.exactOptional(v.nullable(v.array(TEXT))),
+  expiresAt: v.exactOptional(SECONDS),
+  metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
+});
+
+const KEY = v.object({
+  id: TEXT,
+  name: TEXT,
+  unlimited: v.boolean(),
+  modelLimits: v.record(TEXT, v.boolean()),
+  modelLimitsEnabled: v.boolean(),
+  expiresAt: SECONDS,
+  budget: v.exactOptional(TEXT),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  granted: UNITS,
+  used: UNITS,
+  available: UNITS,
+  held: UNITS,
+  overdraft: UNITS,
+  estimated: UNITS,
+  secrets: UNITS,
+  revoked: v.boolean(),
+  spoilt: v.exactOptional(v.array(TEXT)),
+});
+
+/** A secret, which is shown once. */
+const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
+
+const PERIOD = v.picklist(["day", "week", "month"]);
+
+const NEW_BUDGET = v.strictObject({
+  id: ID,
+  name: v.exactOptional(TEXT),
+  amount: UNITS,
+  period: v.exactOptional(PERIOD),
+  timeZone: v.exactOptional(TEXT),
+  rollover: v.exactOptional(v.boolean()),
+  parent: v.exactOptional(ID),
+});
+
+const BUDGET = v.object({
+  id: TEXT,
+  name: TEXT,
+  amount: UNITS,
+  period: v.exactOptional(PERIOD),
+  timeZone: v.exactOptional(TEXT),
+  rollover: v.exactOptional(v.boolean()),
+  parent: v.exactOptional(TEXT),
+  startsAt: v.exactOptional(UNITS),
+  endsAt: v.exactOptional(UNITS),
+  granted: UNITS,
+  used: UNITS,
+  available: UNITS,
+  held: UNITS,
+  overdraft: UNITS,
+});
+
+const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,4}$/), v.transform(Number));
+const LIMIT = v.optional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED)), "100");
+const PAGE = { after: v.exactOptional(TEXT), limit: LIMIT };
+
+/** A page, and the value of `after` for the next one: null on the last page. */
+const pageOf = (item: v.GenericSchema): v.GenericSchema => v.object({ data: v.array(item), next: v.nullable(TEXT) });
+
+/** Reads a filter by metadata: `team=a`, or several of them. */
+const METADATA = v.pipe(
+  v.union([v.string(), v.array(v.string())]),
+  v.transform((written) => [written].flat()),
+  v.check((entries) => entries.every((entry) => entry.includes("=")), "must be written as name=text"),
+  v.transform((entries) => Object.fromEntries(entries.map(entryOf))),
+);
+
+const entryOf = (written: string): [name: string, text: string] => {
+  const at = written.indexOf("=");
+  return [written.slice(0, at), written.slice(at + 1)];
+};
+
+export const OPERATIONS: readonly Operation[] = [
+  operation({
+    method: "GET",
+    path: "/keys",
+    about: "Lists keys in the order of their ids.",
+    query: v.strictObject({
+      ...PAGE,
+      state: v.exactOptional(v.picklist(["active", "expired", "revoked"])),
+      budget: v.exactOptional(ID),
+      metadata: v.exactOptional(METADATA),
+    }),
+    answer: pageOf(KEY),
+    run: async ({ keys }, { query }) => paged(await keys.list(query), query.limit),
+  }),
+  operation({
+    method: "POST",
+    path: "/keys",
+    about: "Makes a key. Its secret is in the answer, and is never shown again.",
+    action: "keys.create",
+    body: NEW_KEY,
+    status: 201,
+    answer: ISSUED,
+    async run({ keys, store }, { body }) {
+      if (body.id !== undefined && (await store.report(body.id))) throw refused(409, "This id is taken.");
+      const issued = await keys.create(body);
+      return { body: issued, made: issued.id };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/keys/:id",
+    about: "Returns a key and its units.",
+    answer: KEY,
+    tagged: true,
+    run: async ({ keys }, { id }) => keyTold(await keys.usage(id)),
+  }),
+  operation({
+    method: "PATCH",
+    path: "/keys/:id",
+    about: "Changes a key. What is not named stays.",
+    action: "keys.update",
+    body: KEY_CHANGES,
+    answer: KEY,
+    tagged: true,
+    async run({ keys }, { id, body, ifMatch }) {
+      const expected = expects(ifMatch, tagOfKey);
+      return expected.in(async () => keyTold(await keys.update(id, body, expected.holds)));
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/rotate",
+    about: "Gives a key a new secret. The older ones end after `overlapMs` milliseconds: a day by default.",
+    action: "keys.rotate",
+    body: v.strictObject({ overlapMs: v.exactOptional(UNITS) }),
+    answer: ISSUED,
+    run: async ({ keys }, { id, body }) => ({ body: await keys.rotate(id, body) }),
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/secrets",
+    about: "Gives a key one more secret. The others stay.",
+    action: "keys.add-secret",
+    body: v.strictObject({ expiresAt: v.exactOptional(SECONDS) }),
+    status: 201,
+    answer: ISSUED,
+    run: async ({ keys }, { id, body }) => ({ body: await keys.addSecret(id, body) }),
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/revoke",
+    about: "Deletes all secrets of a key for good. Running calls are still charged.",
+    action: "keys.revoke",
+    answer: KEY,
+    tagged: true,
+    async run({ keys }, { id }) {
+      await keys.revoke(id);
+      return keyTold(await keys.usage(id));
+    },
+  }),
+  ...(["grant", "lower"] as const).map((verb) =>
+    operation({
+      method: "POST",
+      path: `/keys/:id/${verb}`,
+      about: verb === "grant" ? "Adds units to a key's quota." : "Takes available units back from a key's quota.",
+      action: `keys.${verb}`,
+      body: v.strictObject({ units: UNITS }),
+      answer: KEY,
+      tagged: true,
+      run: async ({ keys }, { id, body }) => keyTold(await keys[verb](id, body.units)),
+    }),
+  ),
+  operation({
+    method: "PUT",
+    path: "/keys/:id/budget",
+    about: "Lets a key draw on a budget, or on none.",
+    action: "keys.assign-budget",
+    needs: "budgets",
+    body: v.strictObject({ budget: v.nullable(ID) }),
+    answer: KEY,
+    tagged: true,
+    async run({ keys, store }, { id, body }) {
+      await store.assignBudget?.(id, body.budget ?? undefined);
+      return keyTold(await keys.usage(id));
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/secrets/remove",
+    about: "Deletes one secret. Its key stays. An unknown secret changes nothing.",
+    action: "secrets.remove",
+    body: v.strictObject({ apiKey: ID }),
+    answer: v.object({ removed: v.boolean() }),
+    async run({ keys }, { body }) {
+      await keys.removeSecret(body.apiKey);
+      return { body: { removed: true } };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/budgets",
+    about: "Lists budgets in the order of their ids.",
+    needs: "budgets",
+    query: v.strictObject(PAGE),
+    answer: pageOf(BUDGET),
+    run: async ({ store }, { query }) => paged((await store.listBudgets?.(query)) ?? [], query.limit),
+  }),
+  operation({
+    method: "POST",
+    path: "/budgets",
+    about: "Makes a budget, which several keys share.",
+    action: "budgets.create",
+    needs: "budgets",
+    body: NEW_BUDGET,
+    status: 201,
+    answer: BUDGET,
+    tagged: true,
+    async run(desk, { body }) {
+      if (await desk.store.budgetReport?.(body.id)) throw refused(409, "This id is taken.");
+      await desk.store.addBudget?.(body);
+      return { ...(await budgetTold(desk, body.id)), made: body.id };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/budgets/:id",
+    about: "Returns a budget and the units of its current period.",
+    needs: "budgets",
+    answer: BUDGET,
+    tagged: true,
+    run: (desk, { id }) => budgetTold(desk, id),
+  }),
+  operation({
+    method: "PATCH",
+    path: "/budgets/:id",
+    about: "Changes the amount of a budget, also below what is used.",
+    action: "budgets.update",
+    needs: "budgets",
+    body: v.strictObject({ amount: UNITS }),
+    answer: BUDGET,
+    tagged: true,
+    async run(desk, { id, body, ifMatch }) {
+      const expected = expects(ifMatch, tagOfAmount);
+      return expected.in(async () => {
+        await desk.store.setBudgetAmount?.(id, body.amount, expected.holds);
+        return budgetTold(desk, id);
+      });
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/budgets/:id/top-up",
+    about: "Adds units to the current period of a budget.",
+    action: "budgets.top-up",
+    needs: "budgets",
+    body: v.strictObject({ units: UNITS }),
+    answer: BUDGET,
+    tagged: true,
+    async run(desk, { id, body }) {
+      await desk.store.topUpBudget?.(id, body.units);
+      return budgetTold(desk, id);
+    },
+  }),
+  operation({
+    method: "DELETE",
+    path: "/budgets/:id",
+    about: "Removes a budget that no key and no other budget draws on.",
+    action: "budgets.remove",
+    needs: "budgets",
+    answer: v.object({ id: TEXT, removed: v.boolean() }),
+    async run({ store }, { id }) {
+      await store.removeBudget?.(id);
+      return { body: { id, removed: true } };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/health",
+    about: "Returns the gateway's health, with the state of its stores and upstreams.",
+    needs: "health",
+    answer: v.looseObject({ ready: v.boolean() }),
+    run: async ({ health }) => ({ body: await health?.() }),
+  }),
+  operation({
+    method: "GET",
+    path: "/audit",
+    about: "Lists the changes, the newest first.",
+    query: v.strictObject({ before: v.exactOptional(ID), limit: LIMIT }),
+    answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
+    run: async ({ audit }, { query }) => paged(await audit.list(query), query.limit),
+  }),
+];
+
+/** Makes the parts that the operations work on. */
+export const deskOf = (store: Desk["store"], parts: Pick<Desk, "audit" | "health">): Desk => ({
+  ...parts,
+  store,
+  keys: keyAdmin(store),
+});
+
+/** An error with the reason that the user gets. */
+export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPError =>
+  new HTTPError({ status, message });
+
+const paged = (data: readonly { readonly id: string }[], limit: number): Told => ({
+  body: { data, next: data.length < limit ? null : (data.at(-1)?.id ?? null) },
+});
+
+const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
+
+async function budgetTold({ store }: Desk, id: string): Promise<Told> {
+  const report = await store.budgetReport?.(id);
+  if (!report) throw noSuchBudget(id);
+  return { body: report, tag: tagOfAmount(report.amount) };
+}
+
+/** Returns the tag of what an editor can change: the units that calls use do not count. */
+function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, metadata = {} }: ApiKey): string {
+  const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
+  return tagOf([
+    name,
+    models,
+    expiresAt,
+    Object.keys(metadata)
+      .toSorted()
+      .map((entry) => [entry, metadata[entry]]),
+  ]);
+}
+
+const tagOfAmount = (amount: number): string => tagOf([amount]);
+
+const tagOf = (fields: unknown): string => `"${bytesToHex(sha256(utf8ToBytes(JSON.stringify(fields)))).slice(0, 32)}"`;
+
+/** Holds a change to the state that its user has seen. */
+function expects<Seen>(
+  ifMatch: string | undefined,
+  tagOfSeen: (seen: Seen) => string,
+): { readonly holds: (seen: Seen) => boolean; readonly in: (change: () => Promise<Told>) => Promise<Told> } {
+  let isStale = false;
+  return {
+    holds: (seen) => {
+      isStale = ifMatch !== undefined && ifMatch !== "*" && !ifMatch.split(/, */).includes(tagOfSeen(seen));
+      return !isStale;
+    },
+    in: async (change) => {
+      try {
+        return await change();
+      } catch (error) {
+        throw isStale ? refused(412, (error as Error).message) : error;
+      }
+    },
+  };
+}

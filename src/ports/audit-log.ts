@@ -1,0 +1,42 @@
+/** The port for the log of changes: who changed what, and how it ended. */
+
+/** One change that somebody asked for. Contains no secret. */
+export interface AuditEntry {
+  /** Random, and unique. */
+  readonly id: string;
+  /** The time of the request, in milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** The name of the user, as `authorize` returned it. */
+  readonly user: string;
+  /** The operation, such as `keys.update`. */
+  readonly action: string;
+  /** The id of the key or the budget. Absent for a new key with a random id, and for a secret. */
+  readonly target?: string;
+  /** The body of the request, without secrets. */
+  readonly changes?: Readonly<Record<string, unknown>>;
+}
+
+/** The end of a change. */
+export interface AuditOutcome {
+  readonly state: "done" | "refused" | "failed";
+  /** The id of the key or the budget that was made. */
+  readonly target?: string;
+  /** The reason for a refusal, as the user got it. */
+  readonly reason?: string;
+}
+
+/** A change with its end. Without a state, its process has died before the end, and nobody knows whether it was made. */
+export type AuditRecord = AuditEntry & Partial<AuditOutcome>;
+
+/** A page of the log: at most `limit` records that are older than the record of the id `before`, the newest first. */
+export interface AuditPage {
+  readonly before?: string;
+  readonly limit: number;
+}
+
+/** Keeps the log of changes. A change is made only after `begin` has resolved. */
+export interface AuditLog {
+  begin(entry: AuditEntry): Promise<void>;
+  end(id: string, outcome: AuditOutcome): Promise<void>;
+  list(page: AuditPage): Promise<readonly AuditRecord[]>;
+}

@@ -1,0 +1,35 @@
+/** A log of changes in the memory of one process. */
+
+import { assertOptions, integer } from "../options.ts";
+import type { AuditLog, AuditPage, AuditRecord } from "../ports/audit-log.ts";
+
+/** Options of `memoryAuditLog`. */
+export interface MemoryAuditOptions {
+  /** The most records. The oldest one goes first. Default: 10,000. */
+  readonly maxRecords?: number;
+}
+
+/** Keeps the log in the memory of this process. It ends with the process. */
+export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
+  assertOptions<MemoryAuditOptions>("memoryAuditLog", options, { maxRecords: { optional: integer(1, 1_000_000) } });
+  const { maxRecords = 10_000 } = options;
+  const records = new Map<string, AuditRecord>();
+  return {
+    async begin(entry) {
+      records.set(entry.id, entry);
+      const [oldest] = records.keys();
+      if (records.size > maxRecords && oldest !== undefined) records.delete(oldest);
+    },
+    async end(id, outcome) {
+      const entry = records.get(id);
+      if (entry) records.set(id, { ...entry, ...outcome });
+    },
+    async list(page) {
+      assertOptions<AuditPage>("list", page, { before: "string?", limit: "positive" });
+      const { before, limit } = page;
+      const newest = [...records.values()].toReversed();
+      const from = before === undefined ? 0 : newest.findIndex(({ id }) => id === before) + 1;
+      return before !== undefined && from === 0 ? [] : newest.slice(from, from + limit);
+    },
+  };
+}

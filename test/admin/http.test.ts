@@ -1,0 +1,445 @@
+/** The admin over HTTP: its verbs, the login of the host, pages of other origins, the log of changes, and repeated requests. */
+
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import express from "express";
+import Koa from "koa";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { toExpressHandler } from "../../adapters/express.ts";
+import { toKoaMiddleware } from "../../adapters/koa.ts";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
+import { memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
+import { manualClock } from "../contracts/index.ts";
+
+let stores: OpenedStores;
+beforeEach(async () => {
+  stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+});
+afterEach(() => stores.close());
+
+/** The login of the host: by a header. */
+const authorize = (request: Request): { name: string; readOnly: boolean } | undefined => {
+  const name = request.headers.get("x-user");
+  return name ? { name, readOnly: name === "reader" } : undefined;
+};
+
+interface Answered {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Readonly<Record<string, unknown>> & { readonly error?: { code: string; message: string } };
+}
+
+type Ask = (method: string, path: string, body?: object, headers?: Record<string, string>) => Promise<Answered>;
+
+function asking(options: Partial<AdminHandlerOptions> = {}): Ask {
+  const admin = adminHandler(stores.ports.quotas, { authorize, ...options }).at("/admin");
+  return async (method, path, body, headers = {}) => {
+    const response = await admin.fetch(
+      new Request(`http://host/admin${path}`, {
+        method,
+        headers: { "x-user": "ann", "content-type": "application/json", ...headers },
+        ...(method !== "GET" && { body: JSON.stringify(body ?? {}) }),
+      }),
+    );
+    return { status: response.status, headers: response.headers, body: (await response.json()) as Answered["body"] };
+  };
+}
+
+describe("adminHandler", () => {
+  it("makes, lists, changes, rotates, grants, lowers, assigns and revokes keys", async () => {
+    const ask = asking();
+    const key = { id: "team/a b%", name: "Team A", granted: 100, models: ["m"], metadata: { plan: "gold" } };
+    const made = await ask("POST", "/keys", key);
+    expect(made).toMatchObject({ status: 201, body: { id: key.id, apiKey: expect.stringMatching(/^sk-/) } });
+    const at = `/keys/${encodeURIComponent(key.id)}`;
+    const secret = String(made.body["apiKey"]).slice(3);
+    expect((await stores.ports.quotas.find(secret))?.id).toBe(key.id);
+    expect((await ask("POST", "/keys", key)).body.error).toEqual({ code: "conflict", message: "This id is taken." });
+    await ask("POST", "/keys", { id: "other" });
+    expect((await ask("GET", "/keys?limit=1")).body).toMatchObject({ data: [{ id: "other" }], next: "other" });
+    expect((await ask("GET", "/keys?limit=1&after=other")).body).toMatchObject({ data: [{ id: key.id }] });
+    expect((await ask("GET", "/keys?metadata=plan%3Dgold&state=active")).body).toMatchObject({
+      data: [{ id: key.id }],
+      next: null,
+    });
+    expect((await ask("PATCH", at, { models: null, metadata: { plan: null } })).body).toMatchObject({
+      name: "Team A",
+      modelLimitsEnabled: false,
+    });
+    expect((await ask("POST", `${at}/grant`, { units: 50 })).body).toMatchObject({ granted: 150 });
+    expect((await ask("POST", `${at}/lower`, { units: 140 })).body).toMatchObject({ granted: 10 });
+    expect(await ask("POST", `${at}/lower`, { units: 140 })).toMatchObject({
+      status: 400,
+      body: { error: { code: "invalid_request", message: expect.stringContaining("too few available units: 10") } },
+    });
+    const rotated = await ask("POST", `${at}/rotate`, { overlapMs: 0 });
+    expect(await stores.ports.quotas.find(secret)).toBeUndefined();
+    const added = await ask("POST", `${at}/secrets`);
+    expect(added.status).toBe(201);
+    await ask("POST", "/secrets/remove", { apiKey: added.body["apiKey"] });
+    expect((await ask("GET", at)).body).toMatchObject({ secrets: 1 });
+    await ask("POST", "/budgets", { id: "company", amount: 1_000, period: "month", timeZone: "Europe/Berlin" });
+    expect((await ask("PUT", `${at}/budget`, { budget: "company" })).body).toMatchObject({ budget: "company" });
+    expect((await ask("PUT", `${at}/budget`, { budget: null })).body).not.toHaveProperty("budget");
+    expect((await ask("POST", `${at}/revoke`)).body).toMatchObject({ revoked: true, secrets: 0 });
+    expect(await stores.ports.quotas.find(String(rotated.body["apiKey"]).slice(3))).toBeUndefined();
+    expect((await ask("GET", "/keys/nobody")).body.error?.code).toBe("not_found");
+    expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
+  });
+
+  it("makes, changes, tops up, lists and removes budgets", async () => {
+    const ask = asking();
+    expect(await ask("POST", "/budgets", { id: "team", amount: 10 })).toMatchObject({
+      status: 201,
+      body: { amount: 10 },
+    });
+    expect((await ask("POST", "/budgets", { id: "team", amount: 10 })).status).toBe(409);
+    expect((await ask("POST", "/budgets/team/top-up", { units: 5 })).body).toMatchObject({ available: 15 });
+    expect((await ask("PATCH", "/budgets/team", { amount: 20 })).body).toMatchObject({ amount: 20, available: 25 });
+    expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [{ id: "team" }], next: null });
+    expect((await ask("GET", "/budgets/none")).status).toBe(404);
+    expect((await ask("PATCH", "/budgets/none", { amount: 1 })).status).toBe(404);
+    await ask("POST", "/keys", { id: "user", budget: "team" });
+    expect((await ask("DELETE", "/budgets/team")).body.error?.message).toContain("user");
+    await ask("POST", "/keys/user/revoke");
+    expect((await ask("DELETE", "/budgets/team")).body).toEqual({ id: "team", removed: true });
+  });
+
+  it("refuses a change of something that has been changed meanwhile", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 10 });
+    await ask("POST", "/budgets", { id: "all", amount: 10 });
+    for (const [at, one, other] of [
+      ["/keys/team", { name: "One" }, { name: "Two" }],
+      ["/budgets/all", { amount: 1 }, { amount: 2 }],
+    ] as const) {
+      const seen = (await ask("GET", at)).headers.get("etag") ?? "";
+      // Two editors save what they have seen at the same moment.
+      const both = await Promise.all([one, other].map((body) => ask("PATCH", at, body, { "if-match": seen })));
+      expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 412]));
+      const late = both.find(({ status }) => status === 412);
+      expect(late?.body.error).toMatchObject({
+        code: "changed_meanwhile",
+        message: expect.stringContaining("meanwhile"),
+      });
+      const now = (await ask("GET", at)).headers.get("etag") ?? "";
+      expect(now).not.toBe(seen);
+      expect((await ask("PATCH", at, other, { "if-match": `"x", ${now}` })).status).toBe(200);
+      expect((await ask("PATCH", at, one, { "if-match": "*" })).status).toBe(200);
+    }
+    // The units that calls use are no change of an editor.
+    const before = (await ask("GET", "/keys/team")).headers.get("etag");
+    await ask("POST", "/keys/team/grant", { units: 1 });
+    expect((await ask("GET", "/keys/team")).headers.get("etag")).toBe(before);
+  });
+
+  it.each([
+    ["POST", "/keys", { grantd: 1 }, "grantd does not exist; did you mean granted?"],
+    ["POST", "/keys", { granted: -1 }, "granted: "],
+    ["POST", "/keys", { metadata: { a: 1 } }, "metadata.a: "],
+    ["POST", "/keys", { metadata: { "a b": "x" } }, '"a b" is no name of metadata'],
+    ["POST", "/keys", { budget: "none" }, "There is no budget of the id none."],
+    ["POST", "/keys/team/grant", {}, "units: "],
+    ["POST", "/budgets", { id: "b", amount: 1, period: "year" }, "period: "],
+    ["POST", "/budgets", { id: "b", amount: 1, period: "day", timeZone: "Mars" }, "Mars"],
+    ["GET", "/keys?limit=0", undefined, "limit: "],
+    ["GET", "/keys?limit=1001", undefined, "limit: "],
+    ["GET", "/keys?state=old", undefined, "state: "],
+    ["GET", "/keys?metadata=plan", undefined, "metadata: "],
+    ["GET", "/keys?page=2", undefined, "page does not exist"],
+    ["GET", "/keys/%ff", undefined, "not percent-encoded"],
+  ])("refuses %s %s %j by name, and changes nothing", async (method, path, body, message) => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 10 });
+    const answer = await ask(method, path, body);
+    expect([answer.status, answer.body.error?.code]).toEqual([400, "invalid_request"]);
+    expect(answer.body.error?.message).toContain(message);
+    expect((await ask("GET", "/keys")).body).toMatchObject({ data: [{ id: "team", granted: 10 }], next: null });
+    expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [] });
+  });
+
+  it("answers other routes, methods and bodies with their errors", async () => {
+    const ask = asking();
+    expect((await ask("GET", "/nothing")).body.error).toEqual({
+      code: "not_found",
+      message: "There is no such route.",
+    });
+    const wrong = await ask("PUT", "/keys");
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, POST"]);
+    expect((await ask("POST", "/keys", { name: "x".repeat(70_000) })).status).toBe(413);
+    const admin = adminHandler(stores.ports.quotas, { authorize });
+    const broken = { method: "POST", headers: { "x-user": "a", "content-type": "application/json" }, body: "{" };
+    expect(await (await admin.fetch(new Request("http://host/keys", broken))).json()).toMatchObject({
+      error: { message: "The body is not JSON." },
+    });
+    expect(admin.at("/admin").handle(new Request("http://host/administer"))).toBeUndefined();
+    expect((await admin.at("/admin").fetch(new Request("http://host/keys"))).status).toBe(404);
+  });
+
+  it("has no budgets over the keys of a store in memory", async () => {
+    const admin = adminHandler(memoryQuotaStore([{ apiKey: "sk-1", id: "one" }]).keys, { authorize });
+    const get = (path: string): Promise<Response> =>
+      admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann" } }));
+    expect(await (await get("/keys")).json()).toMatchObject({ data: [{ id: "one" }] });
+    expect((await get("/budgets")).status).toBe(404);
+  });
+
+  it("shows the health of a gateway", async () => {
+    const health = { ready: true, upstreams: [{ name: "a", state: "open" }] };
+    expect((await asking({ gateway: { health: async () => health as never } })("GET", "/health")).body).toEqual(health);
+    expect((await asking()("GET", "/health")).status).toBe(404);
+  });
+
+  it("describes itself in OpenAPI, and the document holds for its answers", async () => {
+    const { body } = await asking()("GET", "/openapi.json");
+    expect(await new Validator().validate({ ...body })).toEqual({ valid: true });
+    expect(body).toMatchObject({ servers: [{ url: "/admin" }] });
+    expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");
+  });
+});
+
+describe("the login of the host", () => {
+  it("is required", () => {
+    expect(() => adminHandler(stores.ports.quotas, {} as AdminHandlerOptions)).toThrow(
+      "adminHandler: authorize is missing; it must be a function.",
+    );
+    expect(() => adminHandler({} as never, { authorize })).toThrow(
+      "the first argument must be a store over SQL or Redis",
+    );
+  });
+
+  it("decides who may look, and who may change", async () => {
+    const ask = asking();
+    expect(await ask("GET", "/keys", undefined, { "x-user": "" })).toMatchObject({
+      status: 401,
+      body: { error: { code: "not_logged_in" } },
+    });
+    expect((await ask("GET", "/keys", undefined, { "x-user": "reader" })).status).toBe(200);
+    const refusal = await ask("POST", "/keys", { id: "team" }, { "x-user": "reader" });
+    expect([refusal.status, refusal.body.error?.code]).toEqual([403, "forbidden"]);
+    expect((await ask("GET", "/keys")).body).toMatchObject({ data: [] });
+    expect((await ask("GET", "/audit")).body).toMatchObject({ data: [] });
+  });
+
+  it("may answer by itself", async () => {
+    const response = await adminHandler(stores.ports.quotas, {
+      authorize: () => Response.redirect("http://host/login", 303),
+    }).fetch(new Request("http://host/keys"));
+    expect([response.status, response.headers.get("location")]).toEqual([303, "http://host/login"]);
+  });
+
+  it.each<[string, () => unknown]>([
+    [
+      "throws",
+      () => {
+        throw new Error("secret of the host");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("secret of the host"))],
+    ["returns true", () => true],
+    ["returns a user without a name", () => ({ name: "" })],
+    ["returns a long name", () => ({ name: "x".repeat(201) })],
+  ])("that %s lets nobody in, and tells the host alone", async (_what, wrong) => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const ask = asking({ authorize: wrong as never, onFailure });
+    const { status, body } = await ask("GET", "/keys");
+    expect([status, body]).toEqual([500, { error: { code: "failed", message: "The request has failed." } }]);
+    expect(onFailure).toHaveBeenCalledOnce();
+  });
+
+  it("that hangs lets nobody in", async () => {
+    const clock = manualClock(0);
+    const ask = asking({ authorize: () => new Promise(() => {}), clock, onFailure: () => {} });
+    const asked = ask("GET", "/keys");
+    await clock.advance(10_000);
+    expect((await asked).status).toBe(500);
+  });
+
+  it("gets the context of the mount", async () => {
+    const admin = adminHandler<{ user: string }>(stores.ports.quotas, {
+      authorize: (_request, context) => (context ? { name: context.user } : undefined),
+    });
+    const answered = await admin.handle(new Request("http://host/keys"), { context: { user: "ann" } });
+    expect(answered?.status).toBe(200);
+    expect((await admin.fetch(new Request("http://host/keys"))).status).toBe(401);
+  });
+});
+
+describe("a page of another origin", () => {
+  it.each<[string, Record<string, string>, number]>([
+    ["of another site", { "sec-fetch-site": "cross-site" }, 403],
+    ["of another host of the site", { "sec-fetch-site": "same-site" }, 403],
+    ["of another origin", { origin: "https://evil.example" }, 403],
+    ["without an origin", { origin: "null" }, 403],
+    ["that sends a form", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ["that sends a text", { "content-type": "text/plain" }, 415],
+  ])("%s changes nothing", async (_what, headers, status) => {
+    const ask = asking();
+    expect((await ask("POST", "/keys", { id: "team" }, headers)).status).toBe(status);
+    expect((await ask("GET", "/keys")).body).toMatchObject({ data: [] });
+  });
+
+  it("is told by no header that it may read", async () => {
+    const { headers, status } = await asking()("GET", "/keys", undefined, { origin: "https://evil.example" });
+    expect(status).toBe(200);
+    expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+  });
+
+  it("of the own origin changes what it wants", async () => {
+    const own = { origin: "http://host", "sec-fetch-site": "same-origin", host: "host" };
+    expect((await asking()("POST", "/keys", { id: "team" }, own)).status).toBe(201);
+  });
+});
+
+describe("the log of changes", () => {
+  it("has who changed what and how it ended, the newest first, and no secret", async () => {
+    const audit = memoryAuditLog();
+    const ask = asking({ audit, clock: manualClock(1_000) });
+    const { body } = await ask("POST", "/keys", { granted: 5, metadata: { team: "a" } });
+    await ask("POST", "/keys/none/grant", { units: 1 }, { "x-user": "bob" });
+    await ask("POST", "/secrets/remove", { apiKey: body["apiKey"] });
+    const log = (await ask("GET", "/audit")).body;
+    expect(log).toMatchObject({
+      data: [
+        { action: "secrets.remove", user: "ann", state: "done" },
+        {
+          action: "keys.grant",
+          user: "bob",
+          target: "none",
+          state: "refused",
+          reason: "There is no API key of the id none.",
+        },
+        {
+          action: "keys.create",
+          at: 1_000,
+          target: body["id"],
+          changes: { granted: 5, metadata: { team: "a" } },
+          state: "done",
+        },
+      ],
+      next: null,
+    });
+    expect(JSON.stringify(log)).not.toContain("sk-");
+    const [newest] = log["data"] as { id: string }[];
+    expect((await ask("GET", `/audit?limit=1&before=${newest?.id}`)).body).toMatchObject({ data: [{ user: "bob" }] });
+    expect((await ask("GET", "/audit?before=unknown")).body).toMatchObject({ data: [] });
+  });
+
+  it("comes first: a change that cannot be noted is not made", async () => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const down: AuditLog = { ...memoryAuditLog(), begin: () => Promise.reject(new Error("The log is down.")) };
+    const ask = asking({ audit: down, onFailure });
+    expect((await ask("POST", "/keys", { id: "team" })).status).toBe(500);
+    expect(onFailure).toHaveBeenCalledOnce();
+    expect((await ask("GET", "/keys")).body).toMatchObject({ data: [] });
+  });
+
+  it("keeps a change without its end when the end cannot be noted", async () => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const audit: AuditLog = { ...memoryAuditLog(), end: () => Promise.reject(new Error("The log is down.")) };
+    const ask = asking({ audit, onFailure });
+    expect((await ask("POST", "/keys", { id: "team" })).status).toBe(201);
+    const [entry] = await audit.list({ limit: 9 });
+    expect(entry).toMatchObject({ target: "team" });
+    expect(entry).not.toHaveProperty("state");
+    expect(onFailure).toHaveBeenCalledOnce();
+  });
+
+  it("in memory forgets the oldest", async () => {
+    const audit = memoryAuditLog({ maxRecords: 2 });
+    for (const id of ["1", "2", "3"]) await audit.begin({ id, at: 0, user: "ann", action: "keys.create" });
+    await audit.end("1", { state: "done" });
+    expect((await audit.list({ limit: 9 })).map(({ id }) => id)).toEqual(["3", "2"]);
+    expect(() => memoryAuditLog({ maxRecords: 0 })).toThrow(RangeError);
+  });
+});
+
+describe("a repeated request", () => {
+  const key = { "idempotency-key": "once" };
+
+  it("changes nothing more, and gets the first answer without its secret", async () => {
+    const replayStore = memoryReplayStore();
+    const ask = asking({ replayStore });
+    const first = await ask("POST", "/keys", { id: "team", granted: 1 }, key);
+    const again = await asking({ replayStore })("POST", "/keys", { id: "team", granted: 1 }, key);
+    expect([again.status, again.headers.get("idempotency-replayed"), again.body]).toEqual([
+      201,
+      "true",
+      { id: "team", apiKey: null },
+    ]);
+    expect(first.body["apiKey"]).toMatch(/^sk-/);
+    await ask("POST", "/keys/team/grant", { units: 5 }, key);
+    const granted = await ask("POST", "/keys/team/grant", { units: 5 }, key);
+    expect(granted.body).toMatchObject({ granted: 6 });
+    expect(granted.headers.get("etag")).not.toBeNull();
+    // Another user's key is another one.
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, { ...key, "x-user": "bob" })).body).toMatchObject({
+      granted: 11,
+    });
+    const other = await ask("POST", "/keys/team/grant", { units: 6 }, key);
+    expect(other).toMatchObject({
+      status: 409,
+      body: { error: { message: "Another request has used this Idempotency-Key." } },
+    });
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, { "idempotency-key": "a b" })).status).toBe(400);
+  });
+
+  it("at the same time is made once", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    const all = await Promise.all(Array.from({ length: 5 }, () => ask("POST", "/keys/team/grant", { units: 5 }, key)));
+    expect(all.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
+    expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it("is made again after a refusal", async () => {
+    const ask = asking();
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(404);
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).body).toMatchObject({ granted: 5 });
+  });
+});
+
+describe("every mount", () => {
+  const mounts: readonly [name: string, listener: () => RequestListener][] = [
+    ["Node", () => toNodeHandler(adminHandler(stores.ports.quotas, { authorize }), { prefix: "/admin" })],
+    [
+      "Express",
+      () =>
+        express().use("/admin", toExpressHandler(adminHandler(stores.ports.quotas, { authorize }))) as RequestListener,
+    ],
+    [
+      "Koa",
+      () =>
+        new Koa()
+          .use(toKoaMiddleware(adminHandler(stores.ports.quotas, { authorize }), { prefix: "/admin" }))
+          .callback(),
+    ],
+  ];
+
+  it.each(mounts)("%s serves it over a socket", async (_name, listener) => {
+    const server = createServer(listener()).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    try {
+      const root = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin`;
+      const headers = { "x-user": "ann", "content-type": "application/json" };
+      const made = await fetch(`${root}/keys`, { method: "POST", headers, body: '{"id":"a/b","granted":3}' });
+      expect(made.status).toBe(201);
+      const read = await fetch(`${root}/keys/a%2Fb`, { headers });
+      expect([read.headers.get("etag") !== null, await read.json()]).toEqual([
+        true,
+        expect.objectContaining({ granted: 3 }),
+      ]);
+      expect((await fetch(`${root}/keys`)).status).toBe(401);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+});
