@@ -144,7 +144,7 @@ const methodsIn = (type: TypeScript.Type): TypeScript.Symbol[] =>
 /** True for an object that a host implements, such as a store: it has methods, and may have further fields. */
 const isPort = (type: TypeScript.Type): boolean =>
   OPEN.has(type.symbol?.name ?? "") ||
-  (methodsIn(type).length > 0 && !/Options$/.test(type.symbol?.name ?? "")) ||
+  (methodsIn(type).length > 0 && !type.symbol?.name.endsWith("Options")) ||
   type.getProperties().every((one) => alternatives(checker.getTypeOfSymbol(one)).some(isCallable));
 
 function sampleOf(type: TypeScript.Type): unknown {
