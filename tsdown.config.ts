@@ -49,6 +49,7 @@ const entry = {
   openapi: "src/openapi/index.ts",
   admin: "src/admin/index.ts",
   "admin/http": "src/admin/http/index.ts",
+  "admin/page": "src/admin/page/index.ts",
   cli: "src/admin/cli.ts",
   prices: "src/prices/index.ts",
   stores: "src/stores/open/index.ts",
@@ -63,6 +64,20 @@ const entry = {
 const nodeEntry = { "backends/relay.node": "src/upstreams/relay/index.ts" };
 
 const edge = { edge: "adapters/edge.ts" };
+
+/** Builds the admin's page for browsers: one module that contains everything it uses, with its styles beside it. */
+export const adminPageBundle = (outDir: string): UserConfig => ({
+  ...shared,
+  entry: { app: "src/admin/page/app/main.ts" },
+  outDir,
+  platform: "browser",
+  dts: false,
+  minify: true,
+  publint: false,
+  deps: { alwaysBundle: [/./], onlyBundle: false },
+  copy: ["index.html", "style.css"].map((name) => ({ from: `src/admin/page/app/${name}`, to: outDir })),
+  plugins: [licenses("app.licenses.txt")],
+});
 
 // Every imported package must be a declared dependency: no code of it is copied into the package.
 // `node:` modules are allowed in entries for Node and for tests. test/package.test.ts holds that the index imports none.
@@ -143,6 +158,9 @@ const atOnce: Rolldown.Plugin = {
 
 const index = `${root}src/index.ts`;
 
+/** The page reads the files beside it, which stand there once. */
+const { "admin/page": _page, ...serverEntry } = entry;
+
 /** Returns the modules that a module needs at its start: those that it imports, and those that they import. */
 function importedBy(id: string, context: Rolldown.ChunkingContext): ReadonlySet<string> {
   const found = new Set([id]);
@@ -171,7 +189,7 @@ const config: UserConfig[] = defineConfig([
   { ...shared, entry: nodeEntry, deps, dts: false, plugins: [atOnce] },
   {
     ...shared,
-    entry,
+    entry: serverEntry,
     outDir: "dist/server",
     deps,
     dts: false,
@@ -181,6 +199,7 @@ const config: UserConfig[] = defineConfig([
   },
   { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),
+  adminPageBundle(`${root}dist/admin/page`),
 ]);
 
 export default config;

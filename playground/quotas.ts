@@ -1,13 +1,15 @@
 /** Where the playground's quota lives: in memory, or in the store that POLYGATE_STORE names, where it outlives the process. */
 
 import process from "node:process";
-import type { DurableQuotaStore } from "../src/admin/index.ts";
+import type { BudgetDirectory, DurableQuotaStore, KeyDirectory } from "../src/admin/index.ts";
 import { memoryQuotaStore, type QuotaStore } from "../src/index.ts";
 import { fail } from "./address.ts";
 import { demoKeys } from "./keys.ts";
 
 export interface PlaygroundQuotas {
   readonly quotas: QuotaStore;
+  /** The keys of the store, and its budgets where it has some, for the admin. */
+  readonly directory: KeyDirectory & Partial<BudgetDirectory>;
   /** True when the store has the keys that everybody knows. */
   readonly hasDemoKeys: boolean;
   /** Lets go of the store's connections, when no call needs it any more. */
@@ -24,7 +26,10 @@ const START_MS = 10_000;
 export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Promise<PlaygroundQuotas> {
   // What is set to nothing is not set.
   const address = env["POLYGATE_STORE"] || undefined;
-  if (address === undefined) return { quotas: memoryQuotaStore(demoKeys), hasDemoKeys: true, close: async () => {} };
+  if (address === undefined) {
+    const quotas = memoryQuotaStore(demoKeys);
+    return { quotas, directory: quotas.keys, hasDemoKeys: true, close: async () => {} };
+  }
   // The databases' clients are loaded where they are needed alone.
   const { openStore } = await import("../src/admin/open-store.ts");
   const { describeProblem } = await import("../src/stores/open/connection.ts");
@@ -33,7 +38,7 @@ export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Pr
     const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });
     await opened.migrate?.();
     const hasDemoKeys = await addDemoKeys(opened.store);
-    return { quotas: opened.store, hasDemoKeys, close: () => opened.close() };
+    return { quotas: opened.store, directory: opened.store, hasDemoKeys, close: () => opened.close() };
   } catch (error) {
     return refuse(describeProblem(error));
   } finally {

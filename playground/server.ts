@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../adapters/node.ts";
 import { toUpgradeHandler } from "../adapters/websocket.ts";
 import { fail, hostname, port, urlOf } from "./address.ts";
+import { answerAdmin } from "./admin.ts";
 import { codeRunner, gateway, store } from "./gateway.ts";
 import { answerMetrics } from "./metrics.ts";
 import { DEMO_KEYS } from "./page/app/demo-keys.ts";
@@ -15,7 +16,7 @@ const answerPage = pageHandler(gateway);
 const server = createServer((req, res) =>
   answer(req, res, (error) => {
     if (error) res.writeHead(500).end();
-    else if (!answerMetrics(req, res)) answerPage(req, res);
+    else if (!answerMetrics(req, res) && !answerAdmin(req, res)) answerPage(req, res);
   }),
 );
 
@@ -23,7 +24,9 @@ server.on("upgrade", toUpgradeHandler(gateway));
 server.on("error", ({ message }) => fail(`The playground cannot listen on ${hostname}:${port}: ${message}`));
 server.listen(port, hostname, () => {
   const url = urlOf((server.address() as AddressInfo).port);
-  console.log(`polygate playground, its metrics at /metrics: ${url}${store.hasDemoKeys ? firstSteps(url) : ""}`);
+  console.log(
+    `polygate playground, its metrics at /metrics, its admin at /admin: ${url}${store.hasDemoKeys ? firstSteps(url) : ""}`,
+  );
 });
 
 /** The keys, and a command to copy. */

@@ -9,6 +9,7 @@ import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
 import * as adminHttp from "../src/admin/http/index.ts";
 import * as admin from "../src/admin/index.ts";
+import * as adminPage from "../src/admin/page/index.ts";
 import * as core from "../src/core.ts";
 import * as chatCompletions from "../src/formats/chat-completions/module.ts";
 import * as embeddings from "../src/formats/embeddings/module.ts";
@@ -132,6 +133,10 @@ it("polygate/admin", () => {
 
 it("polygate/admin/http", () => {
   expect(names(adminHttp)).toEqual(["adminHandler", "memoryAuditLog"]);
+});
+
+it("polygate/admin/page", () => {
+  expect(names(adminPage)).toEqual(["adminPage"]);
 });
 
 it("polygate/testing", () => {

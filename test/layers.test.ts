@@ -77,6 +77,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "gateway",
     "node-version",
   ],
+  "admin/page": ["admin/http", "options", "node-version", "stores", "ports", "pipeline"],
   admin: ["options", "stores", "stores/open", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
@@ -99,6 +100,10 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "stores/redis",
     "stores/open",
     "admin",
+    "admin/http",
+    "admin/page",
+    // Builds the admin's page, which the package has ready.
+    "build",
   ],
 };
 /** A layer's further imports: a format brings the rules of its kinds, and images fall back on the store in memory. */
@@ -116,6 +121,8 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes|node:(?:net|stream|zlib))$/,
   admin: /^(?:valibot|node:.*)$/,
   // The one part of the admin that needs an optional peer, for its OpenAPI document.
+  // The page itself is built ahead, with all that it imports.
+  "admin/page": /^(?:@preact\/signals|htm|preact|node:fs\/promises)$/,
   "admin/http": /^(?:@valibot\/to-json-schema|h3|valibot|@noble\/hashes)$/,
   // The one part that opens the clients of databases, which are optional peers.
   "stores/open": /^(?:kysely|mysql2|pg|rate-limiter-flexible|redis|node:.*)$/,
@@ -131,6 +138,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
 function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
+  if (top === "tsdown.config") return "build";
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;

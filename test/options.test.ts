@@ -63,6 +63,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/admin keyAdmin": [quotas.keys],
   "polygate/admin/http adminHandler": [quotas.keys, { authorize: () => undefined }],
   "polygate/admin/http memoryAuditLog": [],
+  "polygate/admin/page adminPage": [],
   "polygate/backends/ai-sdk aiSdk": [{ chat: () => undefined }],
   "polygate/backends/relay relay": [{ format: "messages", baseUrl: "https://example.com" }],
   "polygate/backends/route route": [{ routes: { other: backend } }],

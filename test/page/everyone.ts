@@ -1,24 +1,10 @@
 /** The page for everyone: by keyboard, by ear, in the dark, on a phone, without motion. */
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import type { AxeResults } from "axe-core";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
+import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { panelOf, say, send, tab, untilState } from "./hands.ts";
 import type { Stage } from "./stage.ts";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** What axe finds that keeps somebody out. */
-async function barriers(page: Page): Promise<string[]> {
-  // Through the debugger: the page's own policy lets no script in.
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
 
 const LOOKS: readonly (readonly [string, BrowserContextOptions])[] = [
   ["in the light", { colorScheme: "light" }],
@@ -26,9 +12,6 @@ const LOOKS: readonly (readonly [string, BrowserContextOptions])[] = [
   ["on a narrow screen", { viewport: { width: 360, height: 740 } }],
   ["on a wide screen", { viewport: { width: 1920, height: 1080 } }],
 ];
-
-const isWiderThanScreen = (page: Page): Promise<boolean> =>
-  page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
 
 /** Goes through all that can have focus, and hands back what does not show it. */
 async function unseenStops(page: Page): Promise<string[]> {

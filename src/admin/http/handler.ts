@@ -18,15 +18,17 @@ import { type CoreRoutes, plainPrefix } from "../../routes.ts";
 import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
-import { type Asked, type Desk, deskOf, type Operation, OPERATIONS, refused, type Told } from "./operations.ts";
-
-/** Somebody who may use the admin, as the host knows them. */
-export interface AdminUser {
-  /** Stands in the log of changes: 1 to 200 characters. */
-  readonly name: string;
-  /** True for a user who may look, and change nothing. Default: false. */
-  readonly readOnly?: boolean;
-}
+import {
+  type AdminUser,
+  type Asked,
+  type Desk,
+  deskOf,
+  type Operation,
+  OPERATIONS,
+  refused,
+  type Told,
+} from "./operations.ts";
+import { type AdminPage, PAGE_HEADERS } from "./page.ts";
 
 /** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
 export type Login = AdminUser | Response | undefined | null;
@@ -49,6 +51,8 @@ export interface AdminHandlerOptions<Context = unknown> {
    * not share.
    */
   readonly replayStore?: ReplayStore;
+  /** A page for browsers at the root of the mount, such as `adminPage()` of `polygate/admin/page`. Default: none. */
+  readonly page?: AdminPage;
   /** Hears of each failure whose cause the user is not told. Default: prints to standard error. */
   readonly onFailure?: (error: unknown) => void;
   /** Default: the machine's clock. */
@@ -93,6 +97,7 @@ export function adminHandler<Context = unknown>(
     audit: { optional: portOf(["begin", "end", "list"], "an AuditLog, such as memoryAuditLog()") },
     gateway: { optional: portOf(["health"], "a gateway of createGateway") },
     replayStore: { optional: portOf(["claim", "record", "release"], "a ReplayStore, such as memoryReplayStore()") },
+    page: { optional: portOf(["file"], "a page, such as adminPage()") },
     onFailure: "function?",
     clock: CLOCK,
   });
@@ -101,6 +106,7 @@ export function adminHandler<Context = unknown>(
   const admin = new Admin(deskOf(store, { audit, health }), {
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
+    page: options.page,
     onFailure: options.onFailure ?? ((error) => console.error(error)),
     authorize: (request, mounted) => options.authorize(request, mounted.context as Context | undefined),
   });
@@ -110,6 +116,7 @@ export function adminHandler<Context = unknown>(
 interface Services {
   readonly clock: Clock;
   readonly replays: ReplayStore;
+  readonly page: AdminPage | undefined;
   readonly onFailure: (error: unknown) => void;
   readonly authorize: (request: Request, mounted: Mounted) => Login | Promise<Login>;
 }
@@ -117,9 +124,11 @@ interface Services {
 /** An answer that a repeated request gets again. */
 type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
 
-/** The user of a request, on the request's way through the app. */
+/** The facts of a request, on its way through the app. */
 interface Context {
   user?: AdminUser;
+  /** The path of the mount as the client sees it, with a slash at its end. */
+  base?: string;
 }
 
 class Admin {
@@ -140,7 +149,7 @@ class Admin {
     const app = this.#app(root);
     const owns = (request: Request): boolean => `${pathOf(request.url)}/`.startsWith(`${root}/`);
     const handle = (request: Request, mounted: Mounted = {}): Promise<Response> | undefined =>
-      owns(request) ? this.#answer(app, request, mounted) : undefined;
+      owns(request) ? this.#answer(app, root, request, mounted) : undefined;
     return {
       handle,
       fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
@@ -165,22 +174,29 @@ class Admin {
         });
       });
     }
-    app.get(`${root}/openapi.json`, async ({ req }) => {
+    app.get(`${root}/openapi.json`, async ({ context }) => {
       const { openApiOf } = await import("./openapi.ts").catch(() => {
         throw new HTTPError({ status: 501, message: "The host must install @valibot/to-json-schema." });
       });
-      const server = pathOf(req.url).replace(/\/openapi\.json\/?$/, "") || "/";
-      return toResponse(jsonAnswer(200, openApiOf(this.#operations, server), HEADERS));
+      return toResponse(
+        jsonAnswer(200, openApiOf(this.#operations, baseOf(context).replace(/(?<=.)\/$/, "")), HEADERS),
+      );
     });
+    const { page } = this.#services;
+    if (page) {
+      app.get(root || "/", ({ context }) => fileOf(page, "", baseOf(context)));
+      app.get(`${root}/:file`, ({ context }) => fileOf(page, context.params?.["file"] ?? "", baseOf(context)));
+    }
     return app;
   }
 
-  async #answer(app: H3, request: Request, mounted: Mounted): Promise<Response> {
+  async #answer(app: H3, root: string, request: Request, mounted: Mounted): Promise<Response> {
     try {
       assertOwnPage(request);
       const login = await this.#login(request, mounted);
       if (login instanceof Response) return login;
-      return await app.fetch(Object.assign(request, { context: { user: login } satisfies Context }));
+      const base = `${mounted.path ?? ""}${root}/`;
+      return await app.fetch(Object.assign(request, { context: { user: login, base } satisfies Context }));
     } catch (error) {
       return this.#failed(error);
     }
@@ -208,6 +224,7 @@ class Admin {
       throw new HTTPError({ status: 403, message: "You may not change anything." });
     const text = operation.method === "GET" ? "" : await req.text();
     const asked: Asked = {
+      user,
       id: idOf(operation.path, req.url),
       body: operation.body && parsed(operation.body, text),
       query: operation.query && checked(operation.query, parametersOf(req.url)),
@@ -339,6 +356,14 @@ class Admin {
       ),
     );
   }
+}
+
+const baseOf = (context: unknown): string => (context as Context).base ?? "/";
+
+async function fileOf(page: AdminPage, name: string, base: string): Promise<Response> {
+  const file = await page.file(name, base);
+  if (!file) throw new HTTPError({ status: 404, message: "There is no such route." });
+  return new Response(file.text, { headers: { "content-type": file.type, ...HEADERS, ...PAGE_HEADERS } });
 }
 
 /** The codes of errors, by status. */

@@ -6,4 +6,6 @@ assertNodeVersion();
 
 export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
 export { memoryAuditLog, type MemoryAuditOptions } from "../../stores/memory-audit.ts";
-export { type AdminHandler, adminHandler, type AdminHandlerOptions, type AdminUser, type Login } from "./handler.ts";
+export { type AdminHandler, adminHandler, type AdminHandlerOptions, type Login } from "./handler.ts";
+export type { AdminUser } from "./operations.ts";
+export type { AdminPage, AdminPageFile } from "./page.ts";

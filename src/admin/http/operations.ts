@@ -19,8 +19,17 @@ export interface Desk {
   readonly health: (() => Promise<GatewayHealth>) | undefined;
 }
 
+/** Somebody who may use the admin, as the host knows them. */
+export interface AdminUser {
+  /** Stands in the log of changes: 1 to 200 characters. */
+  readonly name: string;
+  /** True for a user who may look, and change nothing. Default: false. */
+  readonly readOnly?: boolean;
+}
+
 /** A request after its checks. */
 export interface Asked<Body = unknown, Query = unknown> {
+  readonly user: AdminUser;
   /** The id in the path, decoded. Empty for a path without one. */
   readonly id: string;
   readonly body: Body;
@@ -164,6 +173,15 @@ const entryOf = (written: string): [name: string, text: string] => {
 };
 
 export const OPERATIONS: readonly Operation[] = [
+  operation({
+    method: "GET",
+    path: "/me",
+    about: "Returns the user, and the parts of the admin that this host has.",
+    answer: v.object({ name: TEXT, readOnly: v.boolean(), budgets: v.boolean(), health: v.boolean() }),
+    run: async ({ store, health }, { user: { name, readOnly = false } }) => ({
+      body: { name, readOnly, budgets: store.addBudget !== undefined, health: health !== undefined },
+    }),
+  }),
   operation({
     method: "GET",
     path: "/keys",

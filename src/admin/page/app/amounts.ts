@@ -1,0 +1,30 @@
+/** The page's way to show and to read units, as money where the host says so. */
+
+const CURRENCY = document.documentElement.dataset["currency"] ?? "";
+/** A unit is a millionth of the currency. */
+const UNITS_OF_ONE = 1_000_000;
+
+const plain = new Intl.NumberFormat();
+const money = CURRENCY === "" ? undefined : new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY });
+
+/** The name of an amount in labels. */
+export const AMOUNT: string = CURRENCY === "" ? "units" : CURRENCY;
+
+export const shownAmount = (units: number): string =>
+  money ? money.format(units / UNITS_OF_ONE) : plain.format(units);
+
+/** Returns the units that a user has written. Throws for a text that is no amount. */
+export function readAmount(written: string): number {
+  const units = Math.round(Number(written.trim().replaceAll(/[_\s]/g, "")) * (money ? UNITS_OF_ONE : 1));
+  if (written.trim() === "" || !Number.isSafeInteger(units) || units < 0)
+    throw new Error(`${JSON.stringify(written)} is no amount. Write a number, such as ${money ? "12.50" : "1000000"}.`);
+  return units;
+}
+
+/** Returns an amount as a user writes it. */
+export const writtenAmount = (units: number): string => String(money ? units / UNITS_OF_ONE : units);
+
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** @param ms Milliseconds since the Unix epoch. */
+export const shownTime = (ms: number): string => moment.format(ms);

@@ -1,0 +1,57 @@
+/** The page's requests to the admin it belongs to. */
+
+import { type Signal, signal } from "@preact/signals";
+
+/** The last thing that happened, for the line below the header and for screen readers. */
+export const notice: Signal<{ readonly text: string; readonly isError: boolean } | undefined> = signal(undefined);
+
+/** An answer with the tag of what it shows. */
+export interface Answered<Body> {
+  readonly body: Body;
+  readonly tag: string | undefined;
+}
+
+/** A page of a list. */
+export interface Listed<Row> {
+  readonly data: readonly Row[];
+  readonly next: string | null;
+}
+
+/** Reads. Rejects with the reason of a refusal. */
+export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
+
+/**
+ * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal.
+ *
+ * @param tag The tag of what the user has seen. The change is refused when it has been changed meanwhile.
+ */
+export const write = <Body>(method: string, path: string, body: object, tag?: string): Promise<Answered<Body>> =>
+  ask(method, path, body, { "idempotency-key": crypto.randomUUID(), ...(tag !== undefined && { "if-match": tag }) });
+
+async function ask<Body>(
+  method: string,
+  path: string,
+  body?: object,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answered<Body>> {
+  const response = await fetch(path, {
+    method,
+    headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const told = (await response.json().catch(() => ({}))) as Body & { readonly error?: { readonly message: string } };
+  if (!response.ok) throw new Error(told.error?.message ?? `The server has answered with ${response.status}.`);
+  return { body: told, tag: response.headers.get("etag") ?? undefined };
+}
+
+/** Does what a user asks for, and shows how it ended. Resolves with true for a success. */
+export async function attempt(work: () => Promise<string | void>): Promise<boolean> {
+  try {
+    const text = await work();
+    notice.value = text ? { text, isError: false } : undefined;
+    return true;
+  } catch (error) {
+    notice.value = { text: error instanceof Error ? error.message : String(error), isError: true };
+    return false;
+  }
+}

@@ -1,0 +1,170 @@
+/** The view of budgets: lists them, makes new ones, and changes them. */
+
+import { signal } from "@preact/signals";
+import type { BudgetReport } from "../../../stores/budgets.ts";
+import { AMOUNT, readAmount, shownAmount, shownTime, writtenAmount } from "./amounts.ts";
+import { attempt, type Listed, read, write } from "./api.ts";
+import { html, type View } from "./html.ts";
+import { askUser, Bar, type Column, RowButton, Table } from "./parts.ts";
+
+const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
+
+export async function loadBudgets(): Promise<void> {
+  await attempt(async () => {
+    const all: BudgetReport[] = [];
+    for (let after: string | null = ""; after !== null;) {
+      const { body }: { body: Listed<BudgetReport> } = await read(
+        `budgets?${new URLSearchParams({ limit: "1000", after })}`,
+      );
+      all.push(...body.data);
+      after = body.next;
+    }
+    budgets.value = all;
+  });
+}
+
+const at = (id: string): string => `budgets/${encodeURIComponent(id)}`;
+
+const create = (): void =>
+  askUser({
+    title: "New budget",
+    action: "Create",
+    fields: [
+      { name: "id", label: "Id", isRequired: true, hint: "It stays for good." },
+      { name: "name", label: "Name" },
+      { name: "amount", label: `Amount in ${AMOUNT}`, isRequired: true },
+      {
+        name: "period",
+        label: "Begins anew",
+        value: "month",
+        choices: [
+          ["day", "each day"],
+          ["week", "each Monday"],
+          ["month", "on the first of each month"],
+          ["", "never"],
+        ],
+      },
+      {
+        name: "timeZone",
+        label: "Time zone",
+        value: Intl.DateTimeFormat().resolvedOptions().timeZone,
+        hint: "A period begins at midnight of this zone.",
+      },
+      {
+        name: "rollover",
+        label: "Unused units",
+        choices: [
+          ["", "end with the period"],
+          ["yes", "go into the next period"],
+        ],
+      },
+      { name: "parent", label: "Parent", hint: "The id of the budget that it draws on, or empty." },
+    ],
+    run: async ({ id = "", name, amount = "", period, timeZone, rollover, parent }) => {
+      await write("POST", "budgets", {
+        id,
+        amount: readAmount(amount),
+        ...(name && { name }),
+        ...(period && { period, ...(timeZone && { timeZone }), ...(rollover && { rollover: true }) }),
+        ...(parent && { parent }),
+      });
+      await loadBudgets();
+      return `${id} is made.`;
+    },
+  });
+
+const edit = (id: string): Promise<boolean> =>
+  attempt(async () => {
+    const { body, tag } = await read<BudgetReport>(at(id));
+    askUser({
+      title: `Change ${id}`,
+      action: "Save",
+      fields: [{ name: "amount", label: `Amount in ${AMOUNT}`, value: writtenAmount(body.amount), isRequired: true }],
+      run: async ({ amount = "" }) => {
+        await write("PATCH", at(id), { amount: readAmount(amount) }, tag);
+        await loadBudgets();
+        return `${id} is changed.`;
+      },
+    });
+  });
+
+const topUp = (id: string): void =>
+  askUser({
+    title: `Top ${id} up`,
+    action: "Top up",
+    text: "Adds to the current period alone.",
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, isRequired: true }],
+    run: async ({ units = "" }) => {
+      await write("POST", `${at(id)}/top-up`, { units: readAmount(units) });
+      await loadBudgets();
+      return `${id} is topped up.`;
+    },
+  });
+
+const remove = (id: string): void =>
+  askUser({
+    title: `Remove ${id}`,
+    action: "Remove",
+    isDangerous: true,
+    text: "Its id cannot be used again. Its books stay for audits.",
+    run: async () => {
+      await write("DELETE", at(id), {});
+      await loadBudgets();
+      return `${id} is removed.`;
+    },
+  });
+
+const PERIODS = { day: "each day", week: "each week", month: "each month" } as const;
+
+const COLUMNS: readonly Column<BudgetReport>[] = [
+  {
+    name: "Budget",
+    cell: ({ id, name }) =>
+      html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+  },
+  {
+    name: "Used",
+    isNumber: true,
+    cell: ({ used, granted }) =>
+      html`${shownAmount(used)}<span class="quiet">of ${shownAmount(granted)}</span
+        ><${Bar} used=${used} of=${granted} />`,
+  },
+  { name: "Overdrawn", isNumber: true, cell: ({ overdraft }) => (overdraft > 0 ? shownAmount(overdraft) : "–") },
+  {
+    name: "Amount",
+    isNumber: true,
+    cell: ({ amount, period }) =>
+      html`${shownAmount(amount)}<span class="quiet">${period ? PERIODS[period] : "once"}</span>`,
+  },
+  {
+    name: "Begins anew",
+    cell: ({ endsAt, timeZone }) =>
+      endsAt === undefined ? "never" : html`${shownTime(endsAt)}<span class="quiet">${timeZone}</span>`,
+  },
+  { name: "Parent", cell: ({ parent }) => parent ?? "–" },
+  {
+    name: "Change",
+    cell: ({ id }) =>
+      html`<div class="row-buttons">
+        <${RowButton} name="Amount" row=${id} onClick=${() => edit(id)} />
+        <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
+        <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
+      </div>`,
+  },
+];
+
+export function Budgets(): View {
+  return html`<section aria-labelledby="budgets-title">
+    <header class="tools">
+      <h2 id="budgets-title">Budgets</h2>
+      <button type="button" class="main" onClick=${create}>New budget</button>
+    </header>
+    <${Table}
+      caption="Budgets"
+      columns=${COLUMNS}
+      rows=${budgets.value}
+      keyOf=${({ id }: BudgetReport) => id}
+      empty="There is no budget yet."
+    />
+  </section>`;
+}

@@ -1,0 +1,105 @@
+/** The view of the log of changes, and the view of the gateway's health. */
+
+import { signal } from "@preact/signals";
+import type { GatewayHealth } from "../../../pipeline/health.ts";
+import type { AuditRecord } from "../../../ports/audit-log.ts";
+import type { UpstreamStatus } from "../../../ports/observer.ts";
+import { shownTime } from "./amounts.ts";
+import { attempt, type Listed, read } from "./api.ts";
+import { html, type View } from "./html.ts";
+import { type Column, Table } from "./parts.ts";
+
+const changes = signal<readonly AuditRecord[] | undefined>(undefined);
+const older = signal<string | null>(null);
+
+export async function loadChanges(before?: string): Promise<void> {
+  await attempt(async () => {
+    const query = new URLSearchParams({ limit: "100", ...(before !== undefined && { before }) });
+    const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
+    changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
+    older.value = body.next;
+  });
+}
+
+const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
+  { name: "Time", cell: ({ at }) => shownTime(at) },
+  { name: "User", cell: ({ user }) => user },
+  { name: "Change", cell: ({ action }) => action },
+  { name: "Of", cell: ({ target }) => target ?? "–" },
+  { name: "Fields", cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>` },
+  {
+    name: "End",
+    cell: ({ state, reason }) =>
+      html`<span class=${`state ${state ?? "unknown"}`}>${state ?? "unknown"}</span
+        >${reason && html`<span class="quiet">${reason}</span>`}`,
+  },
+];
+
+export function Changes(): View {
+  return html`<section aria-labelledby="changes-title">
+    <header class="tools"><h2 id="changes-title">Changes</h2></header>
+    <${Table}
+      caption="Changes"
+      columns=${CHANGE_COLUMNS}
+      rows=${changes.value}
+      keyOf=${({ id }: AuditRecord) => id}
+      empty="Nobody has changed anything yet."
+    />
+    ${older.value !== null && html`<button type="button" onClick=${() => loadChanges(older.value ?? "")}>Older changes</button>`}
+  </section>`;
+}
+
+const health = signal<GatewayHealth | undefined>(undefined);
+
+export async function loadHealth(): Promise<void> {
+  await attempt(async () => {
+    health.value = (await read<GatewayHealth>("health")).body;
+  });
+}
+
+const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
+  { name: "Upstream", cell: ({ upstream }) => upstream },
+  { name: "Circuit breaker", cell: ({ state }) => html`<span class=${`state ${state}`}>${state}</span>` },
+  { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
+  {
+    name: "Last failure",
+    cell: ({ lastFailure }) =>
+      lastFailure ? html`${lastFailure.code}<span class="quiet">${shownTime(lastFailure.at)}</span>` : "–",
+  },
+];
+
+export function Health(): View {
+  const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health.value ?? {};
+  return html`<section aria-labelledby="health-title">
+    <header class="tools">
+      <h2 id="health-title">Health</h2>
+      <button type="button" onClick=${loadHealth}>Look again</button>
+    </header>
+    ${
+      !health.value
+        ? html`<p class="quiet">Loading…</p>`
+        : html`<dl class="facts">
+              <dt>Gateway</dt>
+              <dd>${closing ? "closing" : ready ? "ready" : "not ready"}</dd>
+              <dt>Calls in flight</dt>
+              <dd>${calls}</dd>
+              <dt>Settlements that wait</dt>
+              <dd>${waitingSettlements}</dd>
+              ${Object.entries(stores).map(
+                ([store, state]) =>
+                  html`<dt>${store}</dt>
+                    <dd>
+                      ${state}${reasons[store as keyof typeof reasons] && html` <span class="quiet">${reasons[store as keyof typeof reasons]}</span>`}
+                    </dd>`,
+              )}
+            </dl>
+            <${Table}
+              caption="Upstreams"
+              columns=${UPSTREAM_COLUMNS}
+              rows=${upstreams}
+              keyOf=${({ upstream }: UpstreamStatus) => upstream}
+              empty="The backend has no upstreams."
+            />`
+    }
+  </section>`;
+}

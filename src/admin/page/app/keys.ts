@@ -1,0 +1,248 @@
+/** The view of keys: lists them, makes new ones, and changes them. */
+
+import { signal } from "@preact/signals";
+import type { KeyReport } from "../../../stores/durable.ts";
+import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
+import { attempt, type Listed, read, write } from "./api.ts";
+import { html, type View } from "./html.ts";
+import { askUser, Bar, type Column, type Field, RowButton, showSecret, Table } from "./parts.ts";
+
+const keys = signal<readonly KeyReport[] | undefined>(undefined);
+const next = signal<string | null>(null);
+const state = signal("");
+
+/** Lists the keys from the beginning, or goes on behind the last one. */
+export async function loadKeys(after?: string): Promise<void> {
+  const query = new URLSearchParams({ limit: "100" });
+  if (state.value !== "") query.set("state", state.value);
+  if (after !== undefined) query.set("after", after);
+  await attempt(async () => {
+    const { body } = await read<Listed<KeyReport>>(`keys?${query}`);
+    keys.value = after === undefined ? body.data : [...(keys.value ?? []), ...body.data];
+    next.value = body.next;
+  });
+}
+
+const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
+
+/** Makes a change, and lists the keys again. */
+async function changed(path: string, body: object, words: string): Promise<string> {
+  await write("POST", path, body);
+  await loadKeys();
+  return words;
+}
+
+/** Makes a change that has a new secret as its answer. */
+async function issued(path: string, body: object): Promise<void> {
+  const { body: secret } = await write<{ id: string; apiKey: string }>("POST", path, body);
+  await loadKeys();
+  showSecret(secret);
+}
+
+const RIGHTS: readonly Field[] = [
+  { name: "models", label: "Models", type: "lines", hint: "One name a line. Empty: every model." },
+  { name: "expires", label: "Ends on", type: "date", hint: "Empty: never." },
+  { name: "metadata", label: "Notes", type: "lines", hint: "One name=text a line, such as team=a." },
+];
+
+const linesIn = (text: string): string[] =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+
+/** Reads the notes that a user has written. Throws for a line without a sign between name and text. */
+function notesIn(text: string): Record<string, string> {
+  return Object.fromEntries(
+    linesIn(text).map((line) => {
+      const sign = line.indexOf("=");
+      if (sign < 1) throw new Error(`${JSON.stringify(line)} is no note. Write name=text.`);
+      return [line.slice(0, sign), line.slice(sign + 1)];
+    }),
+  );
+}
+
+/** The end of a day, in seconds of Unix time; 0 for no end. */
+const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse(`${date}T23:59:59`) / 1_000));
+
+const create = (): void =>
+  askUser({
+    title: "New key",
+    action: "Create",
+    fields: [
+      { name: "id", label: "Id", hint: "Empty: a random one. It stays for good." },
+      { name: "name", label: "Name" },
+      { name: "granted", label: `Quota in ${AMOUNT}`, hint: "Empty: unlimited, or limited by the budget alone." },
+      { name: "budget", label: "Budget", hint: "The id of a budget, or empty." },
+      ...RIGHTS,
+    ],
+    run: (values) => {
+      const models = linesIn(values["models"] ?? "");
+      const metadata = notesIn(values["metadata"] ?? "");
+      const expiresAt = endOf(values["expires"] ?? "");
+      return issued("keys", {
+        ...(values["id"] && { id: values["id"] }),
+        ...(values["name"] && { name: values["name"] }),
+        ...(values["granted"] && { granted: readAmount(values["granted"]) }),
+        ...(values["budget"] && { budget: values["budget"] }),
+        ...(models.length > 0 && { models }),
+        ...(expiresAt > 0 && { expiresAt }),
+        ...(Object.keys(metadata).length > 0 && { metadata }),
+      });
+    },
+  });
+
+/** Edits what the server says now, and not what the list has shown for a while. */
+const edit = (id: string): Promise<boolean> =>
+  attempt(async () => {
+    const { body: key, tag } = await read<KeyReport>(at(id));
+    const before = key.metadata ?? {};
+    const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
+    const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
+    const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
+    const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
+    askUser({
+      title: `Change ${id}`,
+      action: "Save",
+      fields: [
+        { name: "name", label: "Name", value: key.name, isRequired: true },
+        { name: "budget", label: "Budget", value: key.budget ?? "", hint: "The id of a budget, or empty." },
+        ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
+      ],
+      run: async (written) => {
+        const metadata = notesIn(written["metadata"] ?? "");
+        const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
+        const named = linesIn(written["models"] ?? "");
+        const changes = {
+          name: written["name"],
+          models: named.length > 0 ? named : null,
+          ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
+          metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
+        };
+        await write("PATCH", at(id), changes, tag);
+        if (written["budget"] !== (key.budget ?? ""))
+          await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });
+        await loadKeys();
+        return `${id} is changed.`;
+      },
+    });
+  });
+
+const amount = (id: string, verb: "grant" | "lower"): void =>
+  askUser({
+    title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
+    action: verb === "grant" ? "Add" : "Take",
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, isRequired: true }],
+    run: async ({ units = "" }) =>
+      changed(`${at(id)}/${verb}`, { units: readAmount(units) }, `The quota of ${id} is changed.`),
+  });
+
+const rotate = (id: string): void =>
+  askUser({
+    title: `New secret for ${id}`,
+    action: "Make it",
+    text: "The older secrets go on for some time, so that nobody stops working.",
+    fields: [
+      {
+        name: "overlap",
+        label: "The older secrets end",
+        value: "86400000",
+        choices: [
+          ["0", "at once"],
+          ["3600000", "in an hour"],
+          ["86400000", "in a day"],
+          ["604800000", "in a week"],
+        ],
+      },
+    ],
+    run: ({ overlap }) => issued(`${at(id)}/rotate`, { overlapMs: Number(overlap) }),
+  });
+
+const revoke = (id: string): void =>
+  askUser({
+    title: `Revoke ${id}`,
+    action: "Revoke",
+    isDangerous: true,
+    text: "All its secrets end at once and for good. Calls that run are still charged.",
+    run: () => changed(`${at(id)}/revoke`, {}, `${id} is revoked.`),
+  });
+
+const stateOf = ({ revoked, expiresAt }: KeyReport): string =>
+  revoked ? "revoked" : expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
+
+const COLUMNS: readonly Column<KeyReport>[] = [
+  {
+    name: "Key",
+    cell: ({ id, name }) =>
+      html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+  },
+  { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
+  {
+    name: "Used",
+    isNumber: true,
+    cell: ({ used, granted, unlimited, budget }) =>
+      html`${shownAmount(used)}
+      ${
+        unlimited || (budget !== undefined && granted === used)
+          ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
+          : html`<span class="quiet">of ${shownAmount(granted)}</span><${Bar} used=${used} of=${granted} />`
+      }`,
+  },
+  { name: "Budget", cell: ({ budget }) => budget ?? "–" },
+  {
+    name: "Models",
+    cell: ({ modelLimits, modelLimitsEnabled }) =>
+      modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
+  },
+  { name: "Ends", cell: ({ expiresAt }) => (expiresAt > 0 ? shownTime(expiresAt * 1_000) : "never") },
+  {
+    name: "Notes",
+    cell: ({ metadata = {} }) =>
+      Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
+  },
+  {
+    name: "Change",
+    cell: ({ id, revoked, unlimited }) =>
+      revoked
+        ? null
+        : html`<div class="row-buttons">
+            <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
+            ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => amount(id, "grant")} />`}
+            ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => amount(id, "lower")} />`}
+            <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
+            <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
+          </div>`,
+  },
+];
+
+export function Keys(): View {
+  return html`<section aria-labelledby="keys-title">
+    <header class="tools">
+      <h2 id="keys-title">Keys</h2>
+      <label>
+        State
+        <select
+          value=${state.value}
+          onChange=${(event: Event) => {
+            state.value = (event.target as HTMLSelectElement).value;
+            void loadKeys();
+          }}
+        >
+          <option value="">all</option>
+          <option>active</option>
+          <option>expired</option>
+          <option>revoked</option>
+        </select>
+      </label>
+      <button type="button" class="main" onClick=${create}>New key</button>
+    </header>
+    <${Table}
+      caption="Keys"
+      columns=${COLUMNS}
+      rows=${keys.value}
+      keyOf=${({ id }: KeyReport) => id}
+      empty="There is no key yet."
+    />
+    ${next.value !== null && html`<button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>`}
+  </section>`;
+}

@@ -1,0 +1,74 @@
+/** Starts the page: asks who the user is, and shows the view that the address names. */
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { attempt, notice, read } from "./api.ts";
+import { Budgets, loadBudgets } from "./budgets.ts";
+import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
+import { html, type View } from "./html.ts";
+import { Keys, loadKeys } from "./keys.ts";
+import { Dialogs } from "./parts.ts";
+
+interface Me {
+  readonly name: string;
+  readonly readOnly: boolean;
+  readonly budgets: boolean;
+  readonly health: boolean;
+}
+
+interface Part {
+  readonly name: string;
+  readonly view: () => View;
+  readonly load: () => Promise<unknown>;
+  /** The part of the host that it needs. */
+  readonly needs?: "budgets" | "health";
+}
+
+const PARTS: Readonly<Record<string, Part>> = {
+  keys: { name: "Keys", view: Keys, load: () => loadKeys() },
+  budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
+  health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
+  changes: { name: "Changes", view: Changes, load: () => loadChanges() },
+};
+
+const me = signal<Me | undefined>(undefined);
+const shown = signal("keys");
+
+function follow(): void {
+  const wanted = location.hash.slice(1);
+  shown.value = Object.hasOwn(PARTS, wanted) ? wanted : "keys";
+  notice.value = undefined;
+  void PARTS[shown.value]?.load();
+}
+
+function App({ title }: { title: string }): View {
+  const { name, readOnly, ...has } = me.value ?? { name: "", readOnly: true, budgets: false, health: false };
+  const part = PARTS[shown.value];
+  return html`
+    <header class="top">
+      <h1>${title}</h1>
+      <nav aria-label="Parts">
+        ${Object.entries(PARTS)
+          .filter(([, { needs }]) => !needs || has[needs])
+          .map(
+            ([id, one]) =>
+              html`<a href=${`${location.pathname}#${id}`} aria-current=${id === shown.value ? "page" : undefined}
+                >${one.name}</a
+              >`,
+          )}
+      </nav>
+      <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
+    </header>
+    <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
+    <main class=${readOnly ? "read-only" : ""}>${part && html`<${part.view} />`}</main>
+    <${Dialogs} />
+  `;
+}
+
+const root = document.getElementById("app");
+if (root) render(html`<${App} title=${root.dataset["title"]} />`, root);
+addEventListener("hashchange", follow);
+await attempt(async () => {
+  me.value = (await read<Me>("me")).body;
+});
+follow();

@@ -1,0 +1,168 @@
+/** The parts of which the views are made: tables, dialogs with a form, and bars. */
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { attempt } from "./api.ts";
+import { type Children, html, type View } from "./html.ts";
+
+/** A column of a table. */
+export interface Column<Row> {
+  readonly name: string;
+  readonly cell: (row: Row) => Children;
+  /** True for numbers, which are aligned at their ends. */
+  readonly isNumber?: boolean;
+}
+
+interface TableProps<Row> {
+  readonly caption: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[] | undefined;
+  readonly keyOf: (row: Row) => string;
+  readonly empty: string;
+}
+
+export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>): View {
+  if (!rows) return html`<p class="quiet">Loading…</p>`;
+  if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
+  const [first, ...others] = columns;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+    <table>
+      <caption class="unseen">
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${columns.map(({ name, isNumber }) => html`<th scope="col" class=${isNumber ? "number" : ""}>${name}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) =>
+            html`<tr key=${keyOf(row)}>
+              <th scope="row">${first?.cell(row)}</th>
+              ${others.map(({ cell, isNumber }) => html`<td class=${isNumber ? "number" : ""}>${cell(row)}</td>`)}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** A field of a form. */
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  readonly hint?: string;
+  readonly value?: string;
+  readonly isRequired?: boolean;
+  /** The values to choose from, each with its label. */
+  readonly choices?: readonly (readonly [value: string, label: string])[];
+  readonly type?: "text" | "date" | "lines";
+}
+
+/** A dialog that asks for some fields, or only for a yes. */
+export interface Question {
+  readonly title: string;
+  readonly text?: string;
+  readonly fields?: readonly Field[];
+  /** The words on the button, such as `Revoke`. */
+  readonly action: string;
+  readonly isDangerous?: boolean;
+  /** Does the work, and resolves with the words for its success. */
+  readonly run: (values: Readonly<Record<string, string>>) => Promise<string | void>;
+}
+
+const question = signal<Question | undefined>(undefined);
+/** A secret that is shown once. */
+const shownSecret = signal<{ readonly id: string; readonly apiKey: string } | undefined>(undefined);
+
+export const askUser = (asked: Question): void => void (question.value = asked);
+export const showSecret = (secret: { readonly id: string; readonly apiKey: string }): void =>
+  void (shownSecret.value = secret);
+
+const closeQuestion = (): void => void (question.value = undefined);
+const closeSecret = (): void => void (shownSecret.value = undefined);
+
+/** The dialogs of the page, of which at most one is open. */
+export function Dialogs(): View {
+  if (shownSecret.value) return html`<${SecretDialog} ...${shownSecret.value} />`;
+  return question.value ? html`<${QuestionDialog} key=${question.value.title} ...${question.value} />` : null;
+}
+
+function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children?: Children }): View {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
+    <h2 id="dialog-title">${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: Question): View {
+  const failure = useRef<HTMLParagraphElement>(null);
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    // Every value is a text: no form has a field for files.
+    const data = new FormData(event.target as HTMLFormElement);
+    const values = Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
+    try {
+      const done = await run(values);
+      closeQuestion();
+      await attempt(async () => done);
+    } catch (error) {
+      // The dialog stays open, with what the user has written.
+      if (failure.current) failure.current.textContent = error instanceof Error ? error.message : String(error);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${closeQuestion}>
+    <form onSubmit=${submit}>
+      ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
+      <p class="failure" role="alert" ref=${failure}></p>
+      <div class="buttons">
+        <button type="button" onClick=${closeQuestion}>Cancel</button>
+        <button class=${isDangerous ? "danger" : "main"}>${action}</button>
+      </div>
+    </form>
+  <//>`;
+}
+
+function FormField({ name, label, hint, value = "", isRequired, choices, type = "text" }: Field): View {
+  const described = hint ? `${name}-hint` : undefined;
+  const common = { id: name, name, required: isRequired, "aria-describedby": described };
+  const input = choices
+    ? html`<select ...${common} value=${value}>
+        ${choices.map(([one, words]) => html`<option value=${one} selected=${one === value}>${words}</option>`)}
+      </select>`
+    : type === "lines"
+      ? html`<textarea ...${common} rows="3" defaultValue=${value}></textarea>`
+      : html`<input ...${common} type=${type} defaultValue=${value} autocomplete="off" />`;
+  return html`<div class="field">
+    <label for=${name}>${label}</label>
+    ${input} ${hint && html`<p class="hint" id=${described}>${hint}</p>`}
+  </div>`;
+}
+
+function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
+  const copied = useRef<HTMLSpanElement>(null);
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(apiKey);
+    if (copied.current) copied.current.textContent = "Copied.";
+  };
+  return html`<${Dialog} title=${`The secret of ${id}`} onClose=${closeSecret}>
+    <p>Keep it now: it cannot be shown again.</p>
+    <p><code class="secret">${apiKey}</code></p>
+    <div class="buttons">
+      <span role="status" ref=${copied}></span>
+      <button type="button" onClick=${copy}>Copy</button>
+      <button type="button" class="main" onClick=${closeSecret}>I have it</button>
+    </div>
+  <//>`;
+}
+
+/** Shows the used part of something. */
+export const Bar = ({ used, of }: { used: number; of: number }): View =>
+  html`<meter min="0" max=${Math.max(1, of)} value=${used} high=${of * 0.8} aria-hidden="true"></meter>`;
+
+/** A button for one row of a table. Screen readers hear the row's name with it. */
+export const RowButton = ({ name, row, onClick }: { name: string; row: string; onClick: () => void }): View =>
+  html`<button type="button" class="small" onClick=${onClick}>${name}<span class="unseen"> ${row}</span></button>`;

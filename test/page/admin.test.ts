@@ -1,0 +1,261 @@
+/** The admin's page in a browser: makes, changes and revokes keys, makes budgets, and keeps what users write apart from its own code. */
+
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
+import { build } from "tsdown";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
+import { pageIn } from "../../src/admin/page/files.ts";
+import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
+import { adminPageBundle } from "../../tsdown.config.ts";
+import { barriers, isWiderThanScreen } from "./barriers.ts";
+import { hasBrowser, launchBrowser } from "./stage.ts";
+
+const EVIL = `<img src=x onerror="document.title='taken'">`;
+
+const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
+
+describe.skipIf(!hasBrowser)("the admin's page", () => {
+  let folder: string;
+  let browser: Browser;
+  let stores: OpenedStores;
+  let server: Server;
+  let url: string;
+  let user: AdminUser | undefined;
+  let problems: string[];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "admin-page-"));
+    await build({ ...adminPageBundle(folder), config: false, logLevel: "error" });
+    browser = await launchBrowser();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await rm(folder, { recursive: true });
+  });
+  beforeEach(async () => {
+    user = { name: "ann" };
+    problems = [];
+    stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+    const health = {
+      ready: true,
+      closing: false,
+      calls: 3,
+      waitingSettlements: 0,
+      stores: { "quota-store": "resting" },
+      reasons: { "quota-store": "The store has hung several times in a row." },
+      restingUpstreams: 1,
+      upstreams: [{ route: "*", upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined }],
+    };
+    const admin = adminHandler(stores.ports.quotas, {
+      authorize: () => user,
+      page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
+      gateway: { health: async () => health as never },
+    });
+    server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin`;
+  });
+  afterEach(async () => {
+    server.close();
+    server.closeAllConnections();
+    await stores.close();
+    if (problems.length > 0) throw new Error(problems.join("\n"));
+  });
+
+  async function open(part = "", options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await browser.newPage({ reducedMotion: "reduce", ...options });
+    page.on("pageerror", ({ message }) => problems.push(`threw: ${message}`));
+    page.on("console", (message) => {
+      if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
+    });
+    page.on("request", (request) => {
+      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/admin\b)/.test(request.url()))
+        problems.push(`went to ${request.url()}`);
+    });
+    await page.goto(url + part);
+    await page.getByRole("heading", { level: 2 }).waitFor();
+    return page;
+  }
+
+  it("makes a key whose secret it shows once", async () => {
+    const page = await open();
+    expect(await page.title()).toBe(`<Models> & "more"`);
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("team-a");
+    await page.getByLabel("Quota in USD").fill("2.50");
+    await page.getByLabel("Models").fill("small-1\nlarge-1\n");
+    await page.getByLabel("Notes").fill("plan=gold");
+    await page.keyboard.press("Tab");
+    await page.getByRole("button", { name: "Create" }).click();
+    const secret = (await page.locator(".secret").textContent()) ?? "";
+    expect((await stores.ports.quotas.find(secret.slice(3)))?.id).toBe("team-a");
+    await page.getByRole("button", { name: "I have it" }).click();
+    expect(await page.content()).not.toContain(secret);
+    expect(await rowOf(page, "team-a").textContent()).toMatch(
+      /active\$0\.00of \$2\.50.*small-1, large-1never.*plan=gold/s,
+    );
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({
+      granted: 2_500_000,
+      metadata: { plan: "gold" },
+    });
+    await page.close();
+  });
+
+  it("keeps what its user has written when the server refuses it", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("team-a");
+    await page.getByLabel("Quota").fill("much");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText('"much" is no amount.').waitFor();
+    await page.getByLabel("Quota").fill("1");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("This id is taken.").waitFor();
+    expect(await page.getByLabel("Id").inputValue()).toBe("team-a");
+    await page.keyboard.press("Escape");
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await page.close();
+  });
+
+  it("changes, grants, rotates and revokes a key, and lists who did it", async () => {
+    await stores.ports.quotas.add({
+      id: "a/b",
+      granted: 1_000_000,
+      apiKey: "old",
+      metadata: { plan: "gold", old: "x" },
+    });
+    await stores.ports.quotas.addBudget({ id: "company", amount: 9_000_000 });
+    const page = await open();
+    await page.getByRole("button", { name: "Edit a/b" }).click();
+    await page.getByLabel("Name").fill(EVIL);
+    await page.getByLabel("Budget").fill("company");
+    await page.getByLabel("Notes").fill("plan=free");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("a/b is changed.").waitFor();
+    expect(await stores.ports.quotas.report("a/b")).toMatchObject({
+      name: EVIL,
+      budget: "company",
+      metadata: { plan: "free" },
+    });
+    await rowOf(page, EVIL).waitFor();
+    await page.getByRole("button", { name: "Add a/b" }).click();
+    await page.getByLabel("Amount in USD").fill("0.5");
+    await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
+    await page.getByText("of $1.50").waitFor();
+    await page.getByRole("button", { name: "New secret a/b" }).click();
+    await page.getByLabel("The older secrets end").selectOption("at once");
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    expect(await stores.ports.quotas.find("old")).toBeUndefined();
+    await page.getByRole("button", { name: "Revoke a/b" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("a/b is revoked.").waitFor();
+    expect(await page.getByRole("button", { name: /a\/b/ }).count()).toBe(0);
+    await page.getByRole("link", { name: "Changes" }).click();
+    await rowOf(page, "keys.revoke").waitFor();
+    expect(await rowOf(page, "keys.update").textContent()).toContain("<img src=x");
+    expect(await page.title()).not.toBe("taken");
+    await page.close();
+  });
+
+  it("does not overwrite what another user has changed meanwhile", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await page.getByRole("button", { name: "Edit team-a" }).click();
+    await page.getByLabel("Name").fill("Mine");
+    await stores.ports.quotas.update("team-a", { name: "Theirs" });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("The API key team-a has been changed meanwhile.").waitFor();
+    expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Theirs");
+    await page.close();
+  });
+
+  it("makes, changes, tops up and removes a budget", async () => {
+    const page = await open("#budgets");
+    await page.getByRole("button", { name: "New budget" }).click();
+    await page.getByLabel("Id").fill("team-a");
+    await page.getByLabel("Amount in USD").fill("100");
+    await page.getByLabel("Time zone").fill("Europe/Berlin");
+    await page.getByRole("button", { name: "Create" }).click();
+    await rowOf(page, "team-a").waitFor();
+    expect(await stores.ports.quotas.budgetReport("team-a")).toMatchObject({
+      amount: 100_000_000,
+      period: "month",
+      timeZone: "Europe/Berlin",
+    });
+    await page.getByRole("button", { name: "Top up team-a" }).click();
+    await page.getByLabel("Amount in USD").fill("20");
+    await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
+    await page.getByText("of $120.00").waitFor();
+    await page.getByRole("button", { name: "Amount team-a" }).click();
+    expect(await page.getByLabel("Amount in USD").inputValue()).toBe("100");
+    await page.getByLabel("Amount in USD").fill("50");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("of $70.00").waitFor();
+    await page.getByRole("button", { name: "Remove team-a" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    await page.getByText("There is no budget yet.").waitFor();
+    await page.close();
+  });
+
+  it("shows the health of the gateway", async () => {
+    const page = await open("#health");
+    await rowOf(page, "primary").waitFor();
+    expect(await rowOf(page, "primary").textContent()).toMatch(/open12 s/);
+    expect(await page.getByRole("main").textContent()).toContain("The store has hung several times in a row.");
+    await page.close();
+  });
+
+  it("lets a user who may only look change nothing, and tells a stranger why", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    user = { name: "reader", readOnly: true };
+    const page = await open();
+    await rowOf(page, "team-a").waitFor();
+    expect(await page.getByRole("button").count()).toBe(0);
+    user = undefined;
+    await page.getByLabel("State").selectOption("active");
+    await page.getByText("You are not logged in.").waitFor();
+    await page.close();
+    const response = await fetch(url);
+    expect([response.status, await response.text()]).toEqual([401, expect.stringContaining("not_logged_in")]);
+  });
+
+  it("is served with a policy that lets no other code in, and nothing beside its files", async () => {
+    const { headers } = await fetch(url);
+    expect(headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; script-src 'self';.*frame-ancestors 'none'/,
+    );
+    expect((await fetch(`${url}/app.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    for (const name of ["index.html", "app.licenses.txt", "..%2Fapp.js", "toString"])
+      expect((await fetch(`${url}/${name}`)).status).toBe(404);
+  });
+
+  it.each<[string, BrowserContextOptions]>([
+    ["in the light", { colorScheme: "light" }],
+    ["in the dark", { colorScheme: "dark" }],
+    ["on a phone", { viewport: { width: 390, height: 844 } }],
+  ])("has no barriers %s", async (_look, options) => {
+    await stores.ports.quotas.addBudget({ id: "company", amount: 5_000_000, period: "day" });
+    await stores.ports.quotas.add({ id: "x".repeat(150), granted: 5_000_000, metadata: { plan: "y".repeat(200) } });
+    await stores.ports.quotas.add({ id: "old", expiresAt: 1_000 });
+    const page = await open("", options);
+    for (const part of ["Keys", "Budgets", "Health", "Changes"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      expect([part, await barriers(page), await isWiderThanScreen(page)]).toEqual([part, [], false]);
+    }
+    await page.getByRole("link", { name: "Keys" }).click();
+    await page.getByRole("button", { name: "New key" }).click();
+    expect(await barriers(page)).toEqual([]);
+    await page.close();
+  });
+});
