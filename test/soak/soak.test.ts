@@ -16,7 +16,7 @@ const CROWD: CrowdPlan = {
   idle: 200,
   unread: 25,
   uploads: 4,
-  uploadBytes: 2 ** 24,
+  uploadBytes: 2 ** 22,
   completions: 100,
   replaced: 20,
   warmUpRounds: 1,

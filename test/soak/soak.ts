@@ -2,7 +2,7 @@
 
 import { POLICIES, type Policy } from "./calls.ts";
 import { complete, type Connection, hangUp, type HangUps, type HungUp, type Moment, turn } from "./clients.ts";
-import { handlesIn, type Rest, type SoakHost, Subject } from "./subject.ts";
+import { handlesIn, type Rest, type SoakHost, Subject, TOLERANCE_BYTES } from "./subject.ts";
 
 export interface Plan {
   /** Calls before the first count, which load and compile all code and fill all caches. */
@@ -157,8 +157,6 @@ export interface Left {
 }
 
 const MIB = 2 ** 20;
-/** The difference of a heap between two collections that counts as no growth, in bytes. */
-const HEAP_TOLERANCE = 2 * MIB;
 
 export function leftOf({ falseAborts, units, before, after, closedAtOnce }: Soaked): Left {
   const { ended } = after.ledgers;
@@ -179,7 +177,7 @@ export function leftOf({ falseAborts, units, before, after, closedAtOnce }: Soak
 
 /** Returns the growth of memory in whole MiB, beyond the tolerance. */
 export const moreMib = (beforeBytes: number, afterBytes: number): number =>
-  Math.floor(more(beforeBytes + HEAP_TOLERANCE, afterBytes) / MIB);
+  Math.floor(more(beforeBytes + TOLERANCE_BYTES, afterBytes) / MIB);
 
 const more = (before = 0, after = 0): number => Math.max(0, after - before);
 
