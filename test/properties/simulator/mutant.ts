@@ -15,6 +15,8 @@ export interface Mutant {
   readonly store: StoreName;
   /** The laws that may notice the fault first. */
   readonly breaks: readonly Law[];
+  /** The world in which the search begins, because the worlds before it show nothing. Default: 1. */
+  readonly seed?: number;
   readonly keys?: (keys: readonly KeyPlan[]) => readonly KeyPlan[];
   readonly budgets?: (budgets: Plan["budgets"]) => Plan["budgets"];
   /** Replaces the memory store. `skewMs` returns how far the clock of the calling process is ahead of the store's. */

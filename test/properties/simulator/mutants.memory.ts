@@ -62,7 +62,13 @@ export const memoryMutants: readonly Mutant[] = [
     breaks: [LEASED, FITS, SHARED],
     verbs: withLeases((leaseMs, skewMs) => Math.max(1, leaseMs + skewMs)),
   },
-  { fault: "drops overdraft", store: "memory", breaks: [CHARGED_ONCE], audit: (audit) => ({ ...audit, overdraft: 0 }) },
+  {
+    fault: "drops overdraft",
+    store: "memory",
+    breaks: [CHARGED_ONCE],
+    seed: 4,
+    audit: (audit) => ({ ...audit, overdraft: 0 }),
+  },
   {
     fault: "forgets the budget of one key",
     store: "memory",
@@ -73,6 +79,7 @@ export const memoryMutants: readonly Mutant[] = [
     fault: "charges late calls to the present period",
     store: "memory",
     breaks: [SHARED],
+    seed: 14,
     verbs: withFault((store) => {
       const reserved = new Map<string, { readonly keyId: string; readonly startsAt: number | undefined }>();
       const settled = new Set<string>();

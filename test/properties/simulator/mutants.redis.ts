@@ -25,6 +25,7 @@ export const redisMutants: readonly Mutant[] = [
     fault: "drops overdraft",
     store: "redis",
     breaks: [CHARGED_ONCE],
+    seed: 6,
     script: replacing("'overdraft', overdraft + over", "'overdraft', overdraft"),
   },
   {

@@ -59,6 +59,7 @@ export const sqliteMutants: readonly Mutant[] = [
     fault: "drops overdraft",
     store: "sqlite",
     breaks: [CHARGED_ONCE],
+    seed: 17,
     statement: (statement) =>
       statement.startsWith('update "polygate_keys"')
         ? statement.replace('"overdraft" = ?', '"overdraft" = 0 * ?')
