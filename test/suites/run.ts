@@ -5,7 +5,7 @@ import type { Driver } from "../drivers/driver.ts";
 import { drivers } from "../drivers/index.ts";
 import { messages } from "../drivers/messages.ts";
 import type { TestHost } from "../hosts/host.ts";
-import { runtimes } from "../hosts/index.ts";
+import { hostsOnNode, runtimes } from "../hosts/index.ts";
 import type { Mount } from "../hosts/stage.ts";
 import { backPressureSuite } from "./back-pressure.ts";
 import { closingSuite } from "./closing.ts";
@@ -63,9 +63,24 @@ const OF_SOCKETS = "responses over WebSockets";
 /** What only one format has, and no host can change: the gateway answers it from the address and the headers, as any other request. */
 const OF_ONE_HOST: ReadonlySet<string> = new Set(["picture links", "a key in the url", "token usage"]);
 
+/**
+ * What the gateway decides from the headers, the bytes of the body and its clock. In a framework these come and go as in the suites `transport`
+ * and `uploads of images`, so these suites run on Node's own server and on the other runtimes.
+ */
+const OF_NO_FRAMEWORK: ReadonlySet<string> = new Set([
+  "credentials",
+  "permission",
+  "quota",
+  "a quiet backend",
+  "deadlines",
+  "forms of images",
+]);
+const isFramework = (host: TestHost): boolean => host.name !== "node" && hostsOnNode.includes(host);
+
 const isRunOn = (host: TestHost, format: string, suite: string): boolean =>
   host.name === "node" ||
   (!(format === OF_SOCKETS && host.name === "fetch") &&
+    !(isFramework(host) && (OF_NO_FRAMEWORK.has(suite) || OF_NO_FRAMEWORK.has(format))) &&
     !OF_ONE_HOST.has(format) &&
     (!OTHER_FORMATS.has(format) || (suite === "streams" && runtimes.includes(host))));
 
