@@ -101,6 +101,8 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
 /** The arguments before the options of a method, where the method has some. */
 const BEFORE: Readonly<Record<string, readonly unknown[]>> = { update: ["one"], rotate: ["one"], addSecret: ["one"] };
 
+const ENTRIES = entries();
+
 const make = (factory: Factory, ...args: unknown[]): unknown => factory(...(args as never[]));
 
 /** The message of the TypeError that a factory throws. */
@@ -130,7 +132,7 @@ function withObject(base: unknown, [step, ...rest]: readonly Step[], object: unk
 /** Calls a function of the package with an object of options, and returns the error. */
 async function refused({ factory, method, argument, steps, sample }: OptionsObject, object: unknown): Promise<Error> {
   const [entry = "", name = ""] = factory.split(" ");
-  const module = (await import(`${ROOT}${entries().get(entry)}`)) as Readonly<Record<string, Factory>>;
+  const module = (await import(`${ROOT}${ENTRIES.get(entry)}`)) as Readonly<Record<string, Factory>>;
   const base = ARGUMENTS[factory] ?? [];
   const called = (act: Factory | undefined, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve) =>

@@ -21,7 +21,7 @@ const expectNoPiece = (shown: string): void => {
   expect(PIECES.filter((piece) => lowered.includes(piece))).toEqual([]);
 };
 
-/** The forms in which an upstream writes the key. One format runs all, and the others the first: all hide the key by one function. */
+/** The forms in which an upstream writes the key. */
 const SPELLINGS: readonly [how: string, key: string][] = [
   ["as it is", KEY],
   ["without its prefix", BARE],
@@ -68,6 +68,18 @@ const PLACES: readonly [where: string, answer: (key: string) => Buffer | string]
   ],
   ["a frame that is no JSON", (key) => STREAM_HEAD + frame(`{${key}`)],
 ];
+
+/**
+ * The places that meet all forms, before one format: text that the HTTP client quotes, a body that is no error, an error in JSON, and one in
+ * mid-stream. All other places and formats meet the first form, because all hide the key by one function.
+ */
+const IN_ALL_SPELLINGS: ReadonlySet<string> = new Set([
+  "a malformed header",
+  "a page",
+  "a redirect",
+  "an error 400",
+  "an error in mid-stream",
+]);
 
 const BODIES: Readonly<Record<RelayFormat, { path: string; body: object }>> = {
   messages: { path: "/v1/messages", body: { model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] } },
@@ -123,9 +135,9 @@ async function expectSilence(backend: ModelBackend, format: RelayFormat, stream:
 }
 
 describe.each(Object.keys(BODIES) as RelayFormat[])("an upstream of %s that writes its key", (format) => {
-  it.each(PLACES)("into %s shows it to nobody", async (_where, answer) => {
+  it.each(PLACES)("into %s shows it to nobody", async (where, answer) => {
     let seen = 0;
-    for (const [, key] of format === "messages" ? SPELLINGS : SPELLINGS.slice(0, 1))
+    for (const [, key] of format === "messages" && IN_ALL_SPELLINGS.has(where) ? SPELLINGS : SPELLINGS.slice(0, 1))
       for (const showUpstreamMessages of [false, true]) {
         await using upstream = await rawUpstream((socket: Socket) => socket.end(answer(key)));
         const backend = relay({
