@@ -38,11 +38,7 @@ const LONG: readonly string[] = [
   "test/race/race.test.ts",
   "test/soak/soak.test.ts",
   "test/clients/sdks.test.ts",
-  "test/stores/sql/*.test.ts",
-  "test/admin/*.test.ts",
   "test/stores/outage.test.ts",
-  "test/stores/borrowing/laws.test.ts",
-  "test/stores/redis/*.test.ts",
   "test/upstreams/relay/hostile.test.ts",
   "test/attack/attack.test.ts",
   "test/media/png.test.ts",
@@ -51,7 +47,17 @@ const LONG: readonly string[] = [
   "test/pipeline/large-bodies.test.ts",
 ];
 
-const ORDER: readonly string[] = [...LONG, ...PLAYGROUND, ...CHECKS];
+/** The files that take long and share their processes: the others wait less for these. */
+const LONG_SHARED: readonly string[] = [
+  "test/stores/sql/*.test.ts",
+  "test/admin/*.test.ts",
+  "test/stores/borrowing/laws.test.ts",
+  "test/stores/redis/*.test.ts",
+  "test/properties/simulator.test.ts",
+  "test/agents/loops.test.ts",
+];
+
+const ORDER: readonly string[] = [...LONG, ...LONG_SHARED, ...PLAYGROUND, ...CHECKS];
 
 /** Runs the files of `ORDER` first. */
 class LongestFirst extends BaseSequencer {
