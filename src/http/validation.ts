@@ -147,39 +147,100 @@ const PRIMITIVES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
 /** A field, prepared so that most values pass without a run of its schema: schemas run for each frame of a stream. */
 interface Field {
   readonly key: string;
+  /** The place of the field in the schema: of several wrong fields, the first is told. */
+  readonly index: number;
   /** The schema of a value that is there. */
   readonly schema: v.GenericSchema;
-  readonly mayBeUndefined: boolean;
+  readonly mayBeAbsent: boolean;
   readonly mayBeNull: boolean;
   readonly primitive: string | undefined;
+  /** The only value, or undefined. */
+  readonly literal: unknown;
+  readonly isText: boolean;
 }
 
-function fieldOf([key, field]: [string, v.GenericSchema]): Field {
-  const mayBeUndefined = mayBeAbsent(field);
-  const schema = mayBeUndefined ? (shapeOf(field).wrapped ?? field) : field;
-  const primitive = "pipe" in schema ? undefined : PRIMITIVES.get(schema.reference);
-  return { key, schema, mayBeUndefined, mayBeNull: mayBeUndefined && field.reference === v.nullish, primitive };
+/** Returns a schema without the metadata that a pipe adds, which change nothing for a value. */
+function unmarked(schema: v.GenericSchema): v.GenericSchema {
+  const [inner, ...marks] = (schema as Piped).pipe ?? [];
+  return inner && marks.every((mark) => (mark as { kind: string }).kind === "metadata") ? unmarked(inner) : schema;
 }
+
+function fieldOf([key, given]: [string, v.GenericSchema], index: number): Field {
+  const field = unmarked(given);
+  const isWrapped = mayBeAbsent(field);
+  const schema = isWrapped ? unmarked(shapeOf(field).wrapped ?? field) : field;
+  return {
+    key,
+    index,
+    schema,
+    mayBeAbsent: isWrapped || isValid(field, undefined),
+    mayBeNull: isWrapped && field.reference === v.nullish,
+    primitive: "pipe" in schema ? undefined : PRIMITIVES.get(schema.reference),
+    literal: "pipe" in schema ? undefined : (schema as { readonly literal?: unknown }).literal,
+    isText: isAnyText(schema),
+  };
+}
+
+/** Tells whether a schema takes every text that is not empty, and nothing else. */
+function isAnyText(schema: v.GenericSchema): boolean {
+  const [inner, rule, ...others] = (schema as Piped).pipe ?? [];
+  const { reference, requirement } = (rule ?? {}) as { readonly reference?: unknown; readonly requirement?: unknown };
+  return inner?.reference === v.string && reference === v.minLength && requirement === 1 && others.length === 0;
+}
+
+/** The fields of an object that have a rule. */
+interface Fields {
+  readonly byKey: ReadonlyMap<string, Field>;
+  readonly required: readonly Field[];
+}
+
+function fieldsOf(entries: v.ObjectEntries): Fields {
+  const fields = Object.entries(entries)
+    .map(fieldOf)
+    .filter(({ schema, mayBeAbsent }) => !mayBeAbsent || schema.reference !== v.unknown);
+  const byKey = new Map(fields.map((field) => [field.key, field]));
+  return { byKey, required: fields.filter((field) => !field.mayBeAbsent) };
+}
+
+/** A field that breaks a rule. */
+interface Wrong {
+  readonly field: Field;
+  readonly issues: v.FailureDataset<v.BaseIssue<unknown>>["issues"];
+}
+
+/** Returns the wrong field that stands first in the schema. */
+const firstOf = (wrong: Wrong | undefined, field: Field, { issues }: ReturnType<Run>): Wrong | undefined =>
+  issues && !(wrong && wrong.field.index < field.index) ? { field, issues } : wrong;
 
 /** An object whose known fields hold. Other fields are left as they are. */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
   message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
-  const fields = Object.entries(entries)
-    .map(fieldOf)
-    .filter(({ schema, mayBeUndefined }) => !mayBeUndefined || schema.reference !== v.unknown);
+  // Made with the first value: a schema of a field may name one that is made later.
+  let prepared: Fields | undefined;
   const anyObject = v.custom<JsonObject>(isJsonObject, message);
   return running(v.looseObject(entries), (dataset, config) => {
     const input = dataset.value;
     if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
-    for (const { key, schema, mayBeUndefined, mayBeNull, primitive } of fields) {
+    const { byKey, required } = (prepared ??= fieldsOf(entries));
+    let missing = required.length;
+    let wrong: Wrong | undefined;
+    // Look at the keys that are there: most objects have few of the fields that they may have.
+    for (const key in input) {
+      const field = byKey.get(key);
+      if (!field) continue;
       const value = input[key];
-      if (typeof value === primitive || (value === undefined && mayBeUndefined) || (value === null && mayBeNull))
-        continue;
-      const { issues } = schema["~run"]({ value }, config);
-      if (issues) return breachAt(input, key, value, issues);
+      if (!field.mayBeAbsent && value !== undefined) missing--;
+      if (typeof value === field.primitive || (field.isText && typeof value === "string" && value !== "")) continue;
+      if (value === undefined || (value === null && field.mayBeNull) || value === field.literal) continue;
+      wrong = firstOf(wrong, field, field.schema["~run"]({ value }, config));
     }
+    if (missing > 0)
+      for (const field of required)
+        if (input[field.key] === undefined)
+          wrong = firstOf(wrong, field, field.schema["~run"]({ value: undefined }, config));
+    if (wrong) return breachAt(input, wrong.field.key, input[wrong.field.key], wrong.issues);
     return valid(dataset);
   });
 }

@@ -19,6 +19,20 @@ const Animal = variant([
   object({ type: v.literal("cat"), lives: v.number() }),
   object({ type: v.picklist(["dog", "wolf"]), name: v.nullish(v.string()) }),
 ]);
+const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+/** The fields in an order that no body below has. */
+const Ordered = object({
+  a: v.nullish(v.string()),
+  b: text,
+  c: v.nullish(text),
+  d: v.nullish(v.literal("d")),
+  e: v.pipe(v.nullish(v.string()), v.metadata({ mark: true })),
+  f: v.optional(v.string()),
+});
+const Present = v.pipe(
+  v.unknown(),
+  v.check((value) => value !== undefined, "must be there"),
+);
 const words = Array.from({ length: 20 }, (_, index) => `word ${index}`);
 
 describe("an error", () => {
@@ -35,6 +49,14 @@ describe("an error", () => {
       "a.1.b: must be a string, not 1",
     ],
     ["the body itself", object({}), [], "The body must be an object, not an array"],
+    ["the field that stands first in the schema", Ordered, { c: 1, b: 1, a: 1 }, "a: must be a string, not 1"],
+    ["a missing field in front of a wrong one", Ordered, { c: 1 }, "b: is required"],
+    ["a wrong field in front of a missing one", Ordered, { a: 1 }, "a: must be a string, not 1"],
+    ["an empty text", Ordered, { b: "" }, "b: must not be empty"],
+    ["another literal", Ordered, { b: "b", d: "e" }, 'd: must be "d", not "e"'],
+    ["a marked field", Ordered, { b: "b", e: 1 }, "e: must be a string, not 1"],
+    ["null for a field that may only be missing", Ordered, { b: "b", f: null }, "f: must be a string, not null"],
+    ["a field by its rule, where it is missing", object({ a: Present }), {}, "a: is required"],
     ["a choice", v.picklist(["a", "b", "c"]), "d", 'The body must be "a", "b" or "c", not "d"'],
     ["a choice of two", v.picklist(["a", "b"]), 1, 'The body must be "a" or "b", not 1'],
     ["a literal", v.literal("a"), true, 'The body must be "a", not true'],
@@ -45,6 +67,38 @@ describe("an error", () => {
     ["a field of the kind that was named", Animal, { type: "wolf", name: 1 }, "name: must be a string, not 1"],
   ])("names %s", (_what, schema, body, message) => {
     expect(messageOf(schema, body)).toBe(message);
+  });
+
+  it.each([
+    { b: "b" },
+    { b: "b", a: null, c: null, d: null, e: null },
+    { a: "", b: "b", c: "c", d: "d", e: "", f: "" },
+  ])("is none for %j", (body) => {
+    expect(messageOf(Ordered, body)).toBeUndefined();
+  });
+
+  it("is none for an object whose schema names one that is made later", () => {
+    const Tree = object({ inner: v.nullish(v.lazy(() => Leaf)) });
+    const Leaf = object({ name: text });
+    expect(messageOf(Tree, { inner: { name: "a" } })).toBeUndefined();
+    expect(messageOf(Tree, { inner: {} })).toBe("inner.name: is required");
+  });
+
+  it("takes no longer where each level of an object is wrong", () => {
+    let runs = 0;
+    const leaf = v.custom(() => (runs++, false), "must be right");
+    let schema: v.GenericSchema = object({ a: leaf });
+    let body: object = { a: 1 };
+    for (let depth = 0; depth < 12; depth++) {
+      schema = object({ b: v.string(), a: schema });
+      body = { a: body };
+    }
+    // The first value of a schema also tells which fields may be missing.
+    messageOf(schema, {});
+    messageOf(schema, body);
+    runs = 0;
+    expect(messageOf(schema, body)).toBe("b: is required");
+    expect(runs).toBe(1);
   });
 
   it("cuts a long list of choices", () => {
