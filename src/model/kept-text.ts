@@ -64,6 +64,7 @@ export function writeJson(object: JsonObject, from?: object): string {
 function spliced(object: JsonObject, from: JsonObject, kept: KeptText): string | undefined {
   const { text, marks, names } = kept;
   if (!(kept.isPlain ??= isPlain(from, names))) return undefined;
+  if (isSame(object, from)) return text.slice(marks[0], (marks.at(-1) ?? text.length) + 1);
   const members: string[] = [];
   for (let at = 0; at + 2 < marks.length; at += 2) {
     const [begin = 0, colon = 0, end = 0] = marks.slice(at, at + 3);
@@ -77,6 +78,13 @@ function spliced(object: JsonObject, from: JsonObject, kept: KeptText): string |
   for (const name of Object.keys(object))
     if (!Object.hasOwn(from, name)) addMember(members, JSON.stringify(name), object[name]);
   return `{${members.join(",")}}`;
+}
+
+/** Tells whether two objects have the same members, in any order. */
+function isSame(object: JsonObject, from: JsonObject): boolean {
+  const names = Object.keys(object);
+  if (names.length !== Object.keys(from).length) return false;
+  return names.every((name) => Object.hasOwn(from, name) && object[name] === from[name]);
 }
 
 function addMember(members: string[], quoted: string, value: unknown): void {

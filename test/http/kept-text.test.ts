@@ -25,6 +25,18 @@ describe("the text of a changed object", () => {
     expect(writeJson({ ...body, model: undefined } as unknown as JsonObject, body)).not.toContain("model");
   });
 
+  it("is the text itself where nothing has changed", () => {
+    const text = '{ "a" : [1.0, 1E2] ,"model":"a" , "z":{} }';
+    const body = parsed(` ${text}\n`);
+    expect(writeJson({ ...body, model: "a" }, body)).toBe(text);
+    expect(writeJson({ model: "a", z: body["z"] ?? null, a: body["a"] ?? null }, body)).toBe(text);
+    expect(writeJson({ ...body, z: {} }, body)).toBe('{ "a" : [1.0, 1E2] ,"model":"a" ,"z":{}}');
+    const { z: _z, ...shorter } = body;
+    expect(JSON.parse(writeJson({ ...shorter, y: 1 }, body))).toEqual({ a: [1, 100], model: "a", y: 1 });
+    const twice = parsed('{"model":"a","model":"a"}');
+    expect(writeJson({ ...twice }, twice)).toBe('{"model":"a"}');
+  });
+
   it.each([
     ["a name twice", '{"model":"a","model":"a"}'],
     ["a name twice, once escaped", '{"m":{"role":"a","r\\u006fle":"b"}}'],

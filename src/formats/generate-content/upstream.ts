@@ -74,10 +74,11 @@ function withOutputLimit(
   const held = native[configName];
   const config = isJsonObject(held) ? held : {};
   const limitName = spellingIn(config, "maxOutputTokens", "max_output_tokens");
+  if (config[limitName] === maxOutputTokens) return native;
   const limited = { ...native, [configName]: { ...config, [limitName]: maxOutputTokens } };
   const thinkingName = spellingIn(config, "thinkingConfig", "thinking_config");
   const thinking = config[thinkingName];
-  if (config[limitName] === maxOutputTokens || !isJsonObject(thinking)) return limited;
+  if (!isJsonObject(thinking)) return limited;
   const budgetName = spellingIn(thinking, "thinkingBudget", "thinking_budget");
   const budget = thinking[budgetName];
   if (typeof budget !== "number" || budget <= 0) return limited;
