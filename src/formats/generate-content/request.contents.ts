@@ -297,15 +297,18 @@ interface TurnCalls {
  * answers the first open call in the newest turn that calls its function. An invented id never equals an id of the caller.
  */
 class CallIds {
-  readonly #given: ReadonlySet<string>;
+  readonly #given: Set<string> = new Set();
   readonly #answered: Set<string> = new Set();
   /** The turns that call a function, by the name of the function. The newest turn is last. */
   readonly #calls: Map<string, TurnCalls[]> = new Map();
   #count = 0;
 
   constructor(contents: readonly (RequestContent | string)[]) {
-    const parts = contents.flatMap((content) => (typeof content === "string" ? [] : content.parts));
-    this.#given = new Set(parts.flatMap((part) => part.functionCall?.id || part.functionResponse?.id || []));
+    for (const content of contents)
+      for (const { functionCall, functionResponse } of typeof content === "string" ? [] : content.parts) {
+        const id = functionCall?.id || functionResponse?.id;
+        if (id) this.#given.add(id);
+      }
   }
 
   ofCall(name: string, id: string | null | undefined, turn: number): string {

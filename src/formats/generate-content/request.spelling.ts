@@ -48,7 +48,8 @@ function walkOfList(walk: SpellingWalk): SpellingWalk {
   return (value, path) => {
     if (!Array.isArray(value)) return value;
     let copy: unknown[] | undefined;
-    for (const [index, element] of value.entries()) {
+    for (let index = 0; index < value.length; index++) {
+      const element: unknown = value[index];
       path.push(index);
       const walked = walk(element, path);
       path.pop();
@@ -92,7 +93,9 @@ function walkOfObject(entries: Readonly<Record<string, v.GenericSchema>>): Spell
   return (value, path) => {
     if (!isJsonObject(value)) return value;
     let copy: [string, unknown][] | undefined;
-    for (const [index, key] of Object.keys(value).entries()) {
+    const keys = Object.keys(value);
+    for (let index = 0; index < keys.length; index++) {
+      const key = keys[index] as string;
       const given = value[key];
       const field = fields.get(key);
       if (!field) {

@@ -208,7 +208,7 @@ function* requestBreaches(request: GenerateContentRequest): Generator<RuleBreach
     for (const [turn, content] of contents.entries())
       if (typeof content !== "string")
         for (const [index, part] of content.parts.entries())
-          if (!isTextAlone(part)) yield* partBreaches(part, ["contents", turn, "parts", index]);
+          if (!isSimple(part)) yield* partBreaches(part, ["contents", turn, "parts", index]);
   if (systemInstruction != null && typeof systemInstruction !== "string")
     yield* instructionBreaches(systemInstruction.parts);
   yield* toolBreaches(request);
@@ -242,15 +242,21 @@ const PART_KINDS = [
   "codeExecutionResult",
   ...PROVIDER_KINDS,
 ] as const satisfies (keyof RequestPart)[];
+const KIND_NAMES: ReadonlySet<string> = new Set(PART_KINDS);
 
 /** Tells whether a part has none of the known kinds, and a field that is not known: a kind that only the vendor knows. */
 export const isOfUnknownKind = (part: RequestPart): boolean =>
   PART_KINDS.every((kind) => part[kind] == null) &&
   Object.entries(part).some(([key, value]) => value != null && !PART_FIELDS.has(key));
 
-/** Tells whether a part is only text. Nearly all parts are, and such a part needs no check. */
-const isTextAlone = (part: RequestPart): boolean =>
-  part.text != null && PART_KINDS.every((kind) => kind === "text" || part[kind] == null);
+/** Tells whether a part is of one kind and has no medium. Nearly all parts are, and such a part needs no check. */
+function isSimple(part: RequestPart): boolean {
+  const { inlineData, fileData, functionResponse } = part;
+  if (inlineData != null || fileData != null || functionResponse?.parts != null) return false;
+  let kinds = 0;
+  for (const key in part) if (KIND_NAMES.has(key) && part[key as keyof RequestPart] != null) kinds++;
+  return kinds === 1;
+}
 
 /** Checks that a part is of one kind, and the rules of its medium. */
 export function* partBreaches(part: RequestPart, path: FieldPath): Generator<RuleBreach> {

@@ -59,12 +59,14 @@ function withoutForeign(
   foreignReasoning: CodecOptions["foreignReasoning"],
   fields: ConvertedFields,
 ): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
+  const hasThoughts = ({ content }: Message): boolean => Array.isArray(content) && content.some(isThought);
+  if (!messages.some(hasThoughts)) return { messages: undefined, hasForeign: false };
   let [isChanged, hasForeign] = [false, false];
   const cleaned: Message[] = [];
   const start = toolLoopStart(messages);
   for (const [index, message] of messages.entries()) {
     const { content } = message;
-    if (!Array.isArray(content) || !content.some(isThought)) {
+    if (!Array.isArray(content) || !hasThoughts(message)) {
       cleaned.push(message);
       continue;
     }

@@ -341,9 +341,12 @@ const SENDER: Partial<Record<RequestBlock["type"], RequestMessage["role"]>> = {
 function* conversationBreaches(messages: readonly RequestMessage[]): Generator<RuleBreach> {
   // Create the set with the first tool call: many conversations have none.
   let calls: Set<string> | undefined;
-  for (const [turn, { role, content }] of messages.entries()) {
+  // Without `entries`: a conversation has hundreds of blocks, and each would cost an array.
+  for (let turn = 0; turn < messages.length; turn++) {
+    const { role, content } = messages[turn] as RequestMessage;
     if (!Array.isArray(content)) continue;
-    for (const [index, block] of content.entries()) {
+    for (let index = 0; index < content.length; index++) {
+      const block = content[index] as RequestBlock;
       const sender = SENDER[block.type];
       if (sender !== undefined && sender !== role)
         yield {

@@ -169,11 +169,11 @@ function decodeCode({ code, outputs }: Readonly<Record<string, unknown>>): Part[
 /** Decodes the content of a message or a result. An empty text gives no part. */
 function decodeContent(content: string | readonly Content[], isAssistant: boolean): Part[] {
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
-  return content.flatMap((part): Part[] => {
-    if (part.type === "refusal")
-      return [isAssistant ? { type: "refusal", text: part.refusal } : { type: "text", text: part.refusal }];
-    return "text" in part && part.text === "" ? [] : [decodePart(part)];
-  });
+  const parts: Part[] = [];
+  for (const part of content)
+    if (part.type === "refusal") parts.push({ type: isAssistant ? "refusal" : "text", text: part.refusal });
+    else if (!("text" in part) || part.text !== "") parts.push(decodePart(part));
+  return parts;
 }
 
 function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {

@@ -57,10 +57,12 @@ export function loopStart<Message extends { readonly role: string }>(
 ): number {
   let start = 0;
   let hasResults = false;
-  for (const [index, message] of messages.entries()) {
+  let index = 0;
+  for (const message of messages) {
+    index++;
     hasResults = message.role !== "assistant" && (hasResults || hasResult(message));
-    const next = messages[index + 1];
-    if (message.role !== "assistant" && (!next || next.role === "assistant") && !hasResults) start = index + 1;
+    const next = messages[index];
+    if (message.role !== "assistant" && (!next || next.role === "assistant") && !hasResults) start = index;
   }
   return start;
 }
