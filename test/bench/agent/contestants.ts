@@ -42,10 +42,14 @@ export function agentListener(name: AgentContestant, upstream: string, format: C
   }
 }
 
+/** The calls of one key at once: more than the most streams that are held open. */
+const MOST_CALLS = 32_768;
+
 /** The gateway as hosts run it: with a key, its quota and metering. */
 function served(answering: ModelBackend): RequestListener {
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted: Number.MAX_SAFE_INTEGER }]);
-  return toNodeHandler(createGateway({ backend: answering, quotas }));
+  const limits = { maxCallsInFlight: MOST_CALLS, maxCallsPerKey: MOST_CALLS };
+  return toNodeHandler(createGateway({ backend: answering, quotas, limits }));
 }
 
 /** What a request's model asks for: `bench-300-streamed`. */
