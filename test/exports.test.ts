@@ -101,6 +101,7 @@ it("polygate/core, as polygate/edge, and the code that other gateways and relays
       "embeddingKind",
       "imageKind",
       "withCors",
+      "withCredentials",
       "withHooks",
       "withReplays",
       "withSockets",
