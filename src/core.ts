@@ -35,6 +35,7 @@ export type {
   ImageVerbs,
   RelayTools,
   UpstreamFormat,
+  UpstreamResponse,
 } from "./formats/module.ts";
 export { chat as chatKind } from "./kinds/chat/index.ts";
 export { embedding as embeddingKind } from "./kinds/embedding/index.ts";
@@ -57,6 +58,13 @@ export { flexibleRateLimiter } from "./stores/rate-limits.ts";
 export { unstorageImageStore } from "./stores/unstorage-images.ts";
 export { unstorageResponseStore } from "./stores/unstorage-responses.ts";
 export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "./upstreams/relay/options.ts";
-export { type CoreRelayBackend, type CoreRelayOptions, relay } from "./upstreams/relay/relay.ts";
+export {
+  type CoreRelayBackend,
+  type CoreRelayOptions,
+  type CoreRelayParts,
+  relay,
+  type RelayFeature,
+  withCredentials,
+} from "./upstreams/relay/relay.ts";
 export { checkRelay } from "./upstreams/relay/check.ts";
 export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "./upstreams/route/index.ts";

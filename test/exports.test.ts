@@ -10,6 +10,9 @@ import * as node from "../adapters/node.ts";
 import * as adminHttp from "../src/admin/http/index.ts";
 import * as admin from "../src/admin/index.ts";
 import * as adminPage from "../src/admin/page/index.ts";
+import * as aws from "../src/clouds/aws.ts";
+import * as azure from "../src/clouds/azure.ts";
+import * as google from "../src/clouds/google.ts";
 import * as core from "../src/core.ts";
 import * as chatCompletions from "../src/formats/chat-completions/module.ts";
 import * as embeddings from "../src/formats/embeddings/module.ts";
@@ -60,6 +63,9 @@ it.each([
   ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
   ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
+  ["clouds/aws", aws, ["bedrockMessages", "signAws"]],
+  ["clouds/azure", azure, ["azureChatCompletions", "azureResponses", "azureToken"]],
+  ["clouds/google", google, ["googleToken", "vertexGenerateContent", "vertexMessages"]],
   ["bun", bun, ["toBunHandler", "toBunWebSocket"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
@@ -101,6 +107,7 @@ it("polygate/core, as polygate/edge, and the code that other gateways and relays
       "embeddingKind",
       "imageKind",
       "withCors",
+      "withCredentials",
       "withHooks",
       "withReplays",
       "withSockets",

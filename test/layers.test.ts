@@ -60,6 +60,19 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "formats/shared",
     "formats/all",
   ],
+  // Formats as clouds serve them, for the relay.
+  clouds: [
+    "ports",
+    "options",
+    "node-version",
+    "model",
+    "http",
+    "media",
+    "formats/shared",
+    "formats/*",
+    "upstreams",
+    "upstreams/relay",
+  ],
   stores: ["ports", "model", "media", "encryption", "errors", "options", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
@@ -119,6 +132,8 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   "upstreams/ai-sdk": /^$/,
   // Each runtime's own transport.
   "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes|node:(?:net|stream|zlib))$/,
+  // The one part that needs these optional peers.
+  clouds: /^(?:@smithy\/eventstream-codec|aws4fetch|google-auth-library)$/,
   admin: /^(?:valibot|node:.*)$/,
   // The one part of the admin that needs an optional peer, for its OpenAPI document.
   // The page itself is built ahead, with all that it imports.

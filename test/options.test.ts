@@ -40,6 +40,8 @@ const recalling = Object.fromEntries(
   ["find", "balance", "reserve", "renew", "settle", "recall", "recalled"].map((name) => [name, () => {}]),
 );
 
+const awsKeys = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "secret" };
+
 /** An object with the methods of a driver. */
 const ledgerDriver = Object.fromEntries(
   ["change", "read", "find", "ownerOf", "listKeys", "listBudgets", "keysWith", "recall", "recalled"].map((name) => [
@@ -68,6 +70,12 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/backends/relay relay": [{ format: "messages", baseUrl: "https://example.com" }],
   "polygate/backends/route route": [{ routes: { other: backend } }],
   "polygate/bun toBunHandler": [gateway],
+  "polygate/clouds/aws bedrockMessages": [{ region: "us-east-1", credentials: awsKeys }],
+  "polygate/clouds/aws signAws": [{ region: "us-east-1", service: "bedrock", credentials: awsKeys }],
+  "polygate/clouds/azure azureChatCompletions": [{ endpoint: "https://example.com", apiKey: "key" }],
+  "polygate/clouds/azure azureResponses": [{ endpoint: "https://example.com", apiKey: "key" }],
+  "polygate/clouds/google vertexGenerateContent": [{ project: "one", location: "global" }],
+  "polygate/clouds/google vertexMessages": [{ project: "one", location: "global" }],
   "polygate/core toEdgeHandler": [gateway],
   "polygate/core createGateway": [{ backend, quotas, formats: [messages()], features: [withCors, withHooks] }],
   "polygate/core relay": [{ format: messagesUpstream, baseUrl: "https://example.com" }],

@@ -24,6 +24,9 @@ const ENTRIES = [
   "backends/relay",
   "backends/route",
   "bun",
+  "clouds/aws",
+  "clouds/azure",
+  "clouds/google",
   "cli",
   "core",
   "deno",
@@ -72,13 +75,16 @@ beforeAll(async () => {
   );
   const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
   await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // The peers are those of `polygate/openapi` and `polygate/telemetry`.
+  // The peers are those of `polygate/openapi`, `polygate/telemetry` and `polygate/clouds/*`.
   await linkPackages(project, [
     ...Object.keys(manifest.dependencies),
     "@types/node",
     "@valibot/to-json-schema",
     "kysely",
     "@opentelemetry/api",
+    "@smithy/eventstream-codec",
+    "aws4fetch",
+    "google-auth-library",
   ]);
 }, 180_000);
 

@@ -53,8 +53,10 @@ export interface UpstreamFormat<Has extends Verbs = Verbs> {
   readonly address: AddressRules;
   /** Returns the headers that carry the key. It is never put into the address, because proxies log addresses. */
   readonly credential: (apiKey: string) => Readonly<Record<string, string>>;
-  /** The path of the list of models below the base address, for checks. */
-  readonly listPath: string;
+  /** The path of the list of models below the base address, for checks. Missing for upstreams that list none. */
+  readonly listPath?: string;
+  /** Reads the answers of upstreams that frame their streams in another way than the format. Default: answers stay as they are. */
+  readonly reframe?: (response: UpstreamResponse) => UpstreamResponse;
   /** The kinds of the upstream's models, unless the host declares others. Default: chat, and embeddings where the name says so. */
   readonly modelKinds?: readonly ModelKind[];
   /** Matches other words that hosts may write for the format, such as the name of a provider. */
@@ -207,6 +209,18 @@ export interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> 
   readonly joinsTexts?: boolean;
   /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
   readonly isFinish: (event: Decoded) => boolean;
+}
+
+/** The answer of an upstream. Its body is read piece by piece. */
+export interface UpstreamResponse {
+  readonly status: number;
+  /** Returns a header by its name in lower case. */
+  header(name: string): string | undefined;
+  headers(): Headers;
+  /** Resolves with the next piece of the body, decompressed, or with undefined at its end. Only one read at a time. */
+  read(): Promise<Uint8Array | undefined>;
+  /** Returns the bytes that have come and were not read, once, also after a cut. Missing where the runtime keeps them. */
+  arrived?(): Uint8Array;
 }
 
 /** The rules for the base address of an upstream. */

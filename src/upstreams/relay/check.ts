@@ -29,7 +29,8 @@ const MAX_LISTED = 10;
  */
 export function checkRelay(options: CoreRelayOptions, how?: CheckOptions): Promise<RelayCheck> {
   assertCoreOptions("checkRelay", options);
-  const { backend, upstream, asking } = openRelay(options.format, options);
+  const { format, features } = options;
+  const { backend, upstream, asking } = openRelay(format, options, [], undefined, features?.[0]?.authorize);
   return checkUpstream(upstream, asking, how).then(async (checked) => {
     await backend.close();
     return checked;
@@ -53,13 +54,16 @@ export async function checkUpstream(
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
   try {
     const path = upstream.listPath;
-    const codec = asking && (await wholeOf(asking.codec));
-    const headers = codec ? codec.encodeRequest(tokenRequest("check")).headers : {};
-    const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
-    if (problem !== undefined) return { ok: false, problem, models: undefined };
-    if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });
+    let noList = "The upstream lists no models";
+    if (path !== undefined) {
+      const codec = asking && (await wholeOf(asking.codec));
+      const headers = codec ? codec.encodeRequest(tokenRequest("check")).headers : {};
+      const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
+      if (problem !== undefined) return { ok: false, problem, models: undefined };
+      if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });
+      noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
+    }
     const model = upstream.models?.find(({ kinds }) => kinds?.includes(CHAT) ?? true)?.id;
-    const noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
     if (!asking || model === undefined)
       return wrong(`${noList}, and nothing else could be checked. Check the relay's baseUrl and format.`);
     return await withToken(upstream, asking.ask, model, noList, abort.signal);
@@ -109,6 +113,9 @@ async function listOf(
 /** Returns the words about an unexpected response, without secrets. */
 const wordsOf = ({ cause, message }: GatewayError): string => (cause instanceof Error ? cause.message : message);
 
+/** True for an error of the host's own functions for credentials. The error that is told is a copy, so its name tells. */
+const isOfCredential = ({ cause }: GatewayError): boolean => cause instanceof Error && cause.name === "CredentialError";
+
 /** Reads the names from a list of any format. */
 function namesIn(answer: JsonObject): NonNullable<Listing["ids"]> {
   const { data, models, has_more: hasMore, nextPageToken } = answer;
@@ -150,6 +157,7 @@ async function withToken(
     if (signal.aborted) throw error;
     const told = upstream.failures.told(error);
     const words = wordsOf(told);
+    if (isOfCredential(told)) return wrong(words);
     if (told.code === "backend_refused") return wrong(refusal(upstream, 401, words));
     if (told.code === "backend_unavailable") return wrong(unreached(upstream, told));
     return wrong(`${noList}, and it does not answer for the model ${JSON.stringify(model)}: ${words}`);
@@ -185,6 +193,7 @@ function refusal({ hasCredential }: Upstream, status: number, words: string): st
 
 function unreached({ address, port, failures }: Upstream, error: unknown): string {
   const told = failures.told(error);
+  if (isOfCredential(told)) return wordsOf(told);
   if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
   const { code } = (told.cause ?? {}) as { code?: unknown };
   const why = typeof code === "string" ? code : wordsOf(told);

@@ -12,11 +12,12 @@ import { spanAt } from "../../formats/shared/json-text.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { type Cancel, type Clock, EventLoopYielder } from "../../ports/clock.ts";
+import type { Authorization } from "./credentials.ts";
 import { type Pausable, QueuedResponse } from "./queued-response.ts";
 import { openSocket as openOnNode } from "./socket.node.ts";
 import { openSocket as openInRuntime } from "./socket.runtime.ts";
 import { type OpenSocket, type SocketListener, SocketRefused, type UpstreamSocket } from "./socket.ts";
-import type { Exchange, Phase, UpstreamResponse } from "./transport.ts";
+import type { Exchange, Phase, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 /** The age up to which a connection takes further turns, in milliseconds. The official service ends connections after an hour. */
 const LIFE_MS = 55 * 60_000;
@@ -34,13 +35,14 @@ export type OpenConversations = (
   origin: string,
   headers: Readonly<Record<string, string>>,
   rules: ConversationRules,
+  authorization?: Authorization,
 ) => Conversations;
 
 /** The builds for runtimes without Node's modules replace `socket.node.ts`. */
 const openSocket = "Bun" in globalThis || "Deno" in globalThis ? openInRuntime : openOnNode;
 
-export const openConversations: OpenConversations = (origin, headers, rules) =>
-  new Conversations(origin, headers, rules, openSocket);
+export const openConversations: OpenConversations = (origin, headers, rules, authorization) =>
+  new Conversations(origin, headers, rules, openSocket, authorization);
 
 /** The rules for the connections. */
 export interface ConversationRules {
@@ -58,13 +60,22 @@ export class Conversations {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #rules: ConversationRules;
   readonly #open: OpenSocket;
+  /** Undefined where the credential is one of the headers. */
+  readonly #authorization: Authorization | undefined;
   /** The least recently used is first. A connection takes its place before the handshake. */
   readonly #connections: Set<Connection> = new Set();
   #restsUntil = 0;
   #isClosing = false;
   readonly #closed = Promise.withResolvers<void>();
 
-  constructor(origin: string, headers: Readonly<Record<string, string>>, rules: ConversationRules, open: OpenSocket) {
+  constructor(
+    origin: string,
+    headers: Readonly<Record<string, string>>,
+    rules: ConversationRules,
+    open: OpenSocket,
+    authorization?: Authorization,
+  ) {
+    this.#authorization = authorization;
     this.#origin = origin;
     this.#headers = headers;
     this.#rules = rules;
@@ -135,7 +146,7 @@ export class Conversations {
     path: string,
     exchange: Exchange,
   ): Promise<Connection | undefined> {
-    const { maxSockets, connectMs, maxEventChars, clock } = this.#rules;
+    const { maxSockets, clock } = this.#rules;
     if (this.#connections.size >= maxSockets) {
       const [oldest] = [...this.#connections].filter(({ isUsed }) => !isUsed);
       if (!oldest) return undefined;
@@ -149,8 +160,7 @@ export class Conversations {
     const cut = Promise.withResolvers<never>();
     exchange.carrier = { cut: cut.reject };
     try {
-      const options = { headers: this.#headers, connectMs, maxMessageBytes: maxEventChars };
-      const opening = this.#open(this.#origin + path, options, connection).then((socket) => connection.opened(socket));
+      const opening = this.#opened(path, exchange, connection).then((socket) => connection.opened(socket));
       await Promise.race([opening, cut.promise]).catch((error: unknown) => {
         // A connection that opens behind the end of its call is not kept.
         opening.then(
@@ -163,11 +173,34 @@ export class Conversations {
     } catch (error) {
       this.#forget(connection);
       if (exchange.reason !== undefined) throw exchange.reason;
+      // Without a credential, the request cannot be sent over HTTP either.
+      if (error instanceof GatewayError) throw error;
       const hasNone = error instanceof SocketRefused && HAS_NONE.has(error.status);
       this.#restsUntil = clock.now() + (hasNone ? REST_MS.refused : REST_MS.failed);
       return undefined;
     } finally {
       exchange.carrier = undefined;
+    }
+  }
+
+  /** Opens a socket with the credential, and once more with another one when the upstream refuses it. */
+  async #opened(path: string, exchange: Exchange, connection: Connection): Promise<UpstreamSocket> {
+    const { connectMs, maxEventChars } = this.#rules;
+    const open = ({ path: asked, headers }: Pick<UpstreamRequest, "path" | "headers">): Promise<UpstreamSocket> =>
+      this.#open(this.#origin + asked, { headers, connectMs, maxMessageBytes: maxEventChars }, connection);
+    const request = { method: "GET", path, headers: this.#headers } as const;
+    const authorization = this.#authorization;
+    if (!authorization) return open(request);
+    const authorized = await authorization.authorized(request, exchange);
+    exchange.enter({ name: "connection", limitMs: connectMs });
+    try {
+      return await open(authorized.request);
+    } catch (error) {
+      const isRefused = error instanceof SocketRefused && error.status === 401;
+      const again = isRefused ? await authorization.reauthorized(request, authorized, exchange) : undefined;
+      if (!again) throw error;
+      exchange.enter({ name: "connection", limitMs: connectMs });
+      return await open(again.request);
     }
   }
 

@@ -5,14 +5,17 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { UPSTREAMS, type VerbsByName } from "../../formats/all.ts";
-import type { UpstreamFormat } from "../../formats/module.ts";
+import type { UpstreamFormat, Verbs } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
 import { openConversations } from "./conversations.ts";
+import { openAuthorization } from "./credentials.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
-import { openRelay } from "./relay.ts";
+import { FORMAT, openRelay } from "./relay.ts";
 
 export {
+  type ApiKeyAnswer,
+  type ApiKeySource,
   type CheckOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
@@ -22,8 +25,11 @@ export {
   type RelayLimits,
   type RelayModels,
   type RelayTimeouts,
+  type SignableRequest,
+  type SignedRequest,
+  type SignRequest,
 } from "./options.ts";
-export type { EmbeddingBatches } from "../../formats/module.ts";
+export type { EmbeddingBatches, UpstreamFormat } from "../../formats/module.ts";
 export type { Fetch } from "./transport.fetch.ts";
 
 const ALL: readonly UpstreamFormat[] = Object.values(UPSTREAMS);
@@ -33,12 +39,22 @@ const NAMES = Object.keys(UPSTREAMS);
 export type RelayFormat = keyof VerbsByName;
 
 /** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions<Format extends RelayFormat = RelayFormat> extends UpstreamOptions {
-  /** The wire format that the upstream speaks. */
+export interface RelayOptions<
+  Format extends RelayFormat | UpstreamFormat = RelayFormat | UpstreamFormat,
+> extends UpstreamOptions {
+  /** The wire format that the upstream speaks: its name, or its value, such as that of a cloud or of a format of your own. */
   readonly format: Format;
 }
 
+/** The functions of a relay to an upstream that speaks a format. */
+type VerbsOf<Format> = Format extends keyof VerbsByName
+  ? VerbsByName[Format]
+  : Format extends UpstreamFormat<infer Has extends Verbs>
+    ? Has
+    : never;
+
 const assertFormat: Check = (path, format) => {
+  if (typeof format === "object") return FORMAT(path, format);
   if (!NAMES.includes(format as string))
     throw new TypeError(
       `${path} must be one of ${NAMES.join(", ")}, not ${JSON.stringify(format)}.${formatHint(format)}`,
@@ -63,10 +79,13 @@ function formatHint(format: unknown): string {
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
  */
-export function relay<Format extends RelayFormat>(options: RelayOptions<Format>): RelayBackend & VerbsByName[Format] {
+export function relay<Format extends RelayFormat | UpstreamFormat>(
+  options: RelayOptions<Format>,
+): RelayBackend & VerbsOf<Format> {
   assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
-  const format: UpstreamFormat = UPSTREAMS[options.format];
-  const { backend, upstream, asking } = openRelay(format, options, ALL, openConversations);
+  const { format }: RelayOptions = options;
+  const value: UpstreamFormat = typeof format === "string" ? UPSTREAMS[format] : format;
+  const { backend, upstream, asking } = openRelay(value, options, ALL, openConversations, openAuthorization);
   const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
-  return whole as RelayBackend & VerbsByName[Format];
+  return whole as RelayBackend & VerbsOf<Format>;
 }

@@ -2,7 +2,17 @@
 
 import type { EmbeddingBatches, FormatUpstreamOptions } from "../../formats/module.ts";
 import type { ReasoningControl } from "../../model/chat-request.ts";
-import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
+import {
+  assertOptions,
+  assertText,
+  type Check,
+  CLOCK,
+  fieldsOf,
+  listOf,
+  mapOf,
+  quoted,
+  type Shapes,
+} from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { HANG_UP_BY_MODEL } from "../backend.ts";
@@ -18,8 +28,13 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
    * official clients of the format add it, and a whole address of a route is taken for the address above the route.
    */
   readonly baseUrl: string;
-  /** The upstream's secret. It is sent in a header, and never appears in an address, log, error or record. */
-  readonly apiKey?: string | undefined;
+  /**
+   * The upstream's secret, or a function that returns it, for secrets that expire. It is sent in a header, and never appears in an address,
+   * log, error or record.
+   */
+  readonly apiKey?: string | ApiKeySource | undefined;
+  /** Signs each request, for upstreams that check a signature over its bytes. */
+  readonly sign?: SignRequest | undefined;
   /**
    * The control that requests have over the reasoning of the upstream's models: one for all models, or a function of the upstream's name
    * of a model. Default, also for undefined: by the names of models that are known.
@@ -66,6 +81,44 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
   readonly clock?: Clock;
 }
 
+/**
+ * Returns the upstream's key. The relay keeps a key until its `expiresAt`, and one without until the upstream refuses it with 401. It asks for the
+ * next key up to five minutes before, and goes on with the old one meanwhile. Calls that need a key at the same time share one request for it.
+ * After a 401, the relay asks once for another key, and sends the request once more with it. A function that throws, or takes longer than
+ * `timeouts.credentialMs`, fails the calls that wait for it with `backend_unavailable`; a key that cannot be sent, with `backend_refused`.
+ */
+export type ApiKeySource = () => ApiKeyAnswer | Promise<ApiKeyAnswer>;
+
+/** A key, or a key with the time at which it expires: a `Date`, or milliseconds since the Unix epoch. */
+export type ApiKeyAnswer = string | { readonly apiKey: string; readonly expiresAt?: Date | number | undefined };
+
+/**
+ * Signs a request: returns headers to add to it. Called for each request, and once more when the upstream refuses the signature with 401 or 403.
+ * A function that throws, or takes longer than `timeouts.credentialMs`, fails the call with `backend_unavailable`; headers that cannot be sent,
+ * with `backend_refused`.
+ */
+export type SignRequest = (request: SignableRequest) => SignedRequest | undefined | Promise<SignedRequest | undefined>;
+
+/** A request as it will be sent, apart from headers of the connection such as `host` and `content-length`. */
+export interface SignableRequest {
+  readonly method: "GET" | "POST";
+  readonly url: string;
+  /** The headers, with names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The bytes of the body; empty for a request without one. */
+  readonly body: Uint8Array;
+  /** The headers of the same request as the upstream has refused it. Return undefined to let the refusal stand. */
+  readonly refused: Readonly<Record<string, string>> | undefined;
+}
+
+/** What is sent with a request, or in place of a part of it. */
+export interface SignedRequest {
+  /** Headers to add. They replace others of the same name. */
+  readonly headers: Headers | Readonly<Record<string, string>>;
+  /** The address to ask, with another path or query than the request's. It must have the same origin. Default: the request's own. */
+  readonly url?: string | undefined;
+}
+
 const assertPolicy: Check = (path, policy) => policy === "pass" || policy === "none" || listOf("string")(path, policy);
 
 const assertModel: Check = (path, model) => typeof model === "string" || assertOptions(path, model, MODEL_SHAPES);
@@ -76,12 +129,16 @@ const assertModels: Check = (path, models) =>
 /** The words of `reasoning`. */
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
+/** Checks a key, or a function that returns it. */
+export const API_KEY: Check = (path, apiKey) => typeof apiKey === "function" || assertText(path, apiKey);
+
 /** Returns the shapes of the options of a relay, with the check of its format. */
 export const relayShapes = (format: Check): Shapes<UpstreamOptions & { readonly format: unknown }> => ({
   name: "string?",
   format,
   baseUrl: "string",
-  apiKey: "string?",
+  apiKey: { optional: API_KEY },
+  sign: "function?",
   reasoning: { optional: assertReasoning },
   models: { optional: assertModels },
   headers: { optional: mapOf("string") },
@@ -112,6 +169,8 @@ export type NamePolicy = "pass" | "none" | readonly string[];
 
 /** The time limit of each phase of a call, in milliseconds. */
 export interface RelayTimeouts {
+  /** The wait for a key or a signature from a function of the host's. Beyond it, the call fails with `backend_unavailable`. */
+  readonly credentialMs: number;
   /** The wait for a connection. Beyond it, the call fails with `backend_unavailable`. */
   readonly connectMs: number;
   /**
@@ -133,6 +192,7 @@ export interface RelayTimeouts {
 
 /** The default timeouts. */
 export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
+  credentialMs: 10_000,
   connectMs: 10_000,
   headersMs: 60_000,
   firstEventMs: 120_000,

@@ -4,10 +4,11 @@ import type { ChatCodec } from "../../formats/format.ts";
 import type { RelayTools, UpstreamFormat, Verbs } from "../../formats/module.ts";
 import type { LazyCodec } from "../../formats/shared/lazy.ts";
 import { pictureFailed } from "../../formats/shared/upstream.ts";
-import { assertOptions, portOf } from "../../options.ts";
+import { assertOptions, type Check, listOf, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { chatRelay, reportConversions } from "./chat.ts";
 import type { OpenConversations } from "./conversations.ts";
+import { type OpenAuthorization, openAuthorization } from "./credentials.ts";
 import { brokenOff } from "./failures.ts";
 import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
 import { readBytes, relayed } from "./relayed.ts";
@@ -21,10 +22,23 @@ export interface Asking {
 }
 
 /** The upstream of a relay whose format is given as a value, and the rules for calling it. */
-export interface CoreRelayOptions<Has extends Verbs = Verbs> extends UpstreamOptions {
+export type CoreRelayOptions<Has extends Verbs = Verbs> = UpstreamOptions & CoreRelayParts<Has>;
+
+/** The parts of a relay of `polygate/core` that are given as values. */
+export interface CoreRelayParts<Has extends Verbs = Verbs> {
   /** The wire format that the upstream speaks, such as `messagesUpstream` of `polygate/formats/messages`. */
   readonly format: UpstreamFormat<Has>;
+  /** The code of options that most relays do not use: `withCredentials`. */
+  readonly features?: readonly RelayFeature[];
 }
+
+/** Code that a relay may do without: `withCredentials`. Its field is for the relay alone. */
+export interface RelayFeature {
+  readonly authorize: OpenAuthorization;
+}
+
+/** The code of keys that renew and of signatures: an `apiKey` that is a function, and `sign`. */
+export const withCredentials: RelayFeature = { authorize: openAuthorization };
 
 /** A relay of `polygate/core`. `checkRelay` checks its upstream. */
 export type CoreRelayBackend = Omit<RelayBackend, "check">;
@@ -39,32 +53,40 @@ export type CoreRelayBackend = Omit<RelayBackend, "check">;
  */
 export function relay<Has extends Verbs>(options: CoreRelayOptions<Has>): CoreRelayBackend & Has {
   assertCoreOptions("relay", options);
-  return openRelay(options.format, options).backend;
+  return openRelay(options.format, options, [], undefined, options.features?.[0]?.authorize).backend;
 }
 
-const FORMAT = portOf(["open"], "the format of an upstream, such as messagesUpstream of polygate/formats/messages");
+/** Checks the format of an upstream that is given as a value. */
+export const FORMAT: Check = portOf(
+  ["open"],
+  "the format of an upstream, such as messagesUpstream of polygate/formats/messages",
+);
+
+const FEATURES = listOf(portOf(["authorize"], "a feature, such as withCredentials of polygate/core"));
 
 /** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
 export const assertCoreOptions = (where: string, options: CoreRelayOptions): void =>
-  assertOptions<CoreRelayOptions>(where, options, relayShapes(FORMAT));
+  assertOptions<CoreRelayOptions>(where, options, { ...relayShapes(FORMAT), features: { optional: FEATURES } });
 
 /**
  * Opens a relay whose options have the right names and format.
  *
  * @param others Further formats, whose routes are refused as a base address.
  * @param open Opens WebSockets to the upstream. Default: `transport: "websocket"` is refused.
+ * @param authorize Opens credentials that renew, and signatures. Default: they are refused.
  */
 export function openRelay<Has extends Verbs>(
   format: UpstreamFormat<Has>,
   options: UpstreamOptions,
   others: readonly UpstreamFormat[] = [],
   open?: OpenConversations,
+  authorize?: OpenAuthorization,
 ): {
   readonly backend: CoreRelayBackend & Has;
   readonly upstream: Upstream;
   readonly asking: Asking | undefined;
 } {
-  const upstream = new Upstream(format, options, others, open);
+  const upstream = new Upstream(format, options, others, open, authorize);
   const { strict = false } = options;
   let codec: Asking["codec"] | undefined;
   const tools: RelayTools = {

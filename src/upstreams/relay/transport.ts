@@ -1,11 +1,22 @@
 /** An exchange of one request and its answer with an upstream: its time limits, and the interface of the transports. */
 
 import { type GatewayErrorCode, GatewayError } from "../../errors.ts";
+import type { UpstreamResponse } from "../../formats/module.ts";
 import type { Cancel, Clock } from "../../ports/clock.ts";
+
+export type { UpstreamResponse } from "../../formats/module.ts";
 
 /** A phase of an exchange, in which the relay waits for the upstream. */
 export interface Phase {
-  readonly name: "connection" | "headers" | "first event" | "next event" | "complete answer" | "picture" | "error";
+  readonly name:
+    | "credential"
+    | "connection"
+    | "headers"
+    | "first event"
+    | "next event"
+    | "complete answer"
+    | "picture"
+    | "error";
   /** The longest wait, in milliseconds. */
   readonly limitMs: number;
 }
@@ -112,7 +123,7 @@ export class Exchange {
 function timeoutError({ name, limitMs }: Phase): GatewayError {
   const cause = new PhaseTimeout(`The upstream's ${name} did not come within ${limitMs} ms.`);
   const [code, message]: [GatewayErrorCode, string] =
-    name === "connection"
+    name === "connection" || name === "credential"
       ? ["backend_unavailable", "The model backend cannot be reached."]
       : ["deadline_exceeded", "The model backend took too long."];
   return new GatewayError(code, message, { port: "model-backend", cause });
@@ -135,17 +146,6 @@ export interface UpstreamRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
-}
-
-export interface UpstreamResponse {
-  readonly status: number;
-  /** Returns a header by its name in lower case. */
-  header(name: string): string | undefined;
-  headers(): Headers;
-  /** Resolves with the next piece of the body, decompressed, or with undefined at its end. Only one read at a time. */
-  read(): Promise<Uint8Array | undefined>;
-  /** Returns the bytes that have come and were not read, once, also after a cut. Missing where the runtime keeps them. */
-  arrived?(): Uint8Array;
 }
 
 /** Opens a transport to an origin, such as `https://example.com:8443`. `connectMs` limits the time to connect, in milliseconds. */

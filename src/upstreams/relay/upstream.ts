@@ -11,7 +11,9 @@ import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import type { Conversations, OpenConversations } from "./conversations.ts";
+import type { Authorization, OpenAuthorization } from "./credentials.ts";
 import { connectionError, Failures } from "./failures.ts";
+import { assertKey, SECRET_HEADER, secretsIn, validHeaders } from "./headers.ts";
 import {
   type RelayBackend,
   type RelayLimits,
@@ -35,7 +37,7 @@ export class Upstream {
   readonly format: string;
   readonly telemetry: TelemetryNames;
   /** The path of the list of models below the base address. */
-  readonly listPath: string;
+  readonly listPath: string | undefined;
   readonly failures: Failures;
   readonly clock: Clock;
   readonly timeouts: RelayTimeouts;
@@ -59,6 +61,9 @@ export class Upstream {
   readonly #openTransport: (origin: string) => Transport;
   /** The headers of every request. They replace others of the same name. */
   readonly #headers: Readonly<Record<string, string>>;
+  /** Undefined where the credential of every request is the same. */
+  readonly #authorization: Authorization | undefined;
+  readonly #reframe: UpstreamFormat["reframe"];
   /** Undefined where every request goes over HTTP. */
   readonly #conversations: Conversations | undefined;
   readonly #hangUp: UpstreamOptions["hangUp"];
@@ -67,14 +72,18 @@ export class Upstream {
   readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
 
-  /** @param open Opens WebSockets; undefined for a relay without their code. */
+  /**
+   * @param open Opens WebSockets; undefined for a relay without their code.
+   * @param authorize Opens credentials that renew, and signatures; undefined for a relay without their code.
+   */
   constructor(
     format: UpstreamFormat,
     options: UpstreamOptions,
     others: readonly UpstreamFormat[],
     open: OpenConversations | undefined,
+    authorize: OpenAuthorization | undefined,
   ) {
-    const { apiKey, fetch, hangUp } = options;
+    const { apiKey, fetch, hangUp, sign } = options;
     this.format = format.name;
     this.telemetry = format.telemetry;
     this.listPath = format.listPath;
@@ -98,20 +107,23 @@ export class Upstream {
     if (this.compacts && !format.makesCompactions)
       throw new TypeError("relay: compaction: upstreams of this format make no compactions.");
     this.#load = format.load;
+    this.#reframe = format.reframe;
     this.#showModel = options.showUpstreamModel ?? false;
-    // The messages of the errors contain no value, because a secret must not get into the host's log.
-    if (apiKey !== undefined && /^(?:bearer|basic)\s/i.test(apiKey))
-      throw new TypeError("relay: apiKey must be the key alone; the relay adds what the header has before it.");
-    if (apiKey !== undefined && !/^[\u0021-\u007e]+$/.test(apiKey))
-      throw new TypeError("relay: apiKey must be visible ASCII characters.");
+    const key = typeof apiKey === "function" ? undefined : apiKey;
+    if (key !== undefined) assertKey("relay: apiKey", key);
     const hostHeaders = validHeaders(options.headers ?? {});
     this.#headers = {
       ...hostHeaders,
-      ...(apiKey === undefined ? {} : format.credential(apiKey)),
+      ...(key === undefined ? {} : format.credential(key)),
       // Ask for no compression, because it delays a stream. The transport can still read compressed answers.
       "accept-encoding": "identity",
     };
-    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
+    const secrets = [...(key === undefined ? [] : [key]), ...secretsIn(hostHeaders)];
+    if (typeof apiKey === "function" || sign) {
+      if (!authorize)
+        throw new TypeError("relay: an apiKey that is a function, and sign, need withCredentials in features.");
+      this.#authorization = authorize(format, options, this, secrets);
+    }
     this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
     this.#conversations =
       options.transport === "websocket" ? this.#openConversations(format, options, open) : undefined;
@@ -150,7 +162,7 @@ export class Upstream {
     const { clock, json, limits, timeouts } = this;
     const headers = { "user-agent": "polygate", ...this.#headers };
     const origin = this.origin.replace(/^http/, "ws");
-    return open(origin, headers, { clock, json, ...limits, ...timeouts });
+    return open(origin, headers, { clock, json, ...limits, ...timeouts }, this.#authorization);
   }
 
   /** True when turns of conversations may go over WebSockets. */
@@ -175,7 +187,7 @@ export class Upstream {
 
   /** True when requests carry a key or another secret of the host. */
   get hasCredential(): boolean {
-    return Object.keys(this.#headers).some((name) => SECRET_HEADER.test(name));
+    return this.#authorization !== undefined || Object.keys(this.#headers).some((name) => SECRET_HEADER.test(name));
   }
 
   /** Returns the failures of a call. Error messages name the model as the caller does, unless the host shows the upstream's name. */
@@ -191,15 +203,14 @@ export class Upstream {
 
   /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
   async send({ path, headers, body, stream, turn }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
-    const { connectMs, headersMs, completeMs } = this.timeouts;
+    const { headersMs, completeMs } = this.timeouts;
     const whole = this.pathOf(path);
     const answer: Phase = stream
       ? { name: "headers", limitMs: headersMs }
       : { name: "complete answer", limitMs: completeMs };
     const overSocket = turn && (await this.#conversations?.ask(turn, whole, exchange, answer));
     if (overSocket) return overSocket;
-    exchange.begin({ name: "connection", limitMs: connectMs }, answer);
-    return this.sendTo(this.origin, exchange, {
+    const request: UpstreamRequest = {
       method: "POST",
       path: whole,
       headers: {
@@ -210,19 +221,32 @@ export class Upstream {
         ...this.#headers,
       },
       body,
-    });
+    };
+    return this.#ask(request, answer, exchange);
   }
 
   /** Asks for something below the base address, with the upstream's credential. Resolves when the headers have come. */
   get(path: string, headers: Readonly<Record<string, string>>, exchange: Exchange): Promise<UpstreamResponse> {
-    const { connectMs, headersMs } = this.timeouts;
     const whole = this.pathOf(path);
-    exchange.begin({ name: "connection", limitMs: connectMs }, { name: "headers", limitMs: headersMs });
-    return this.sendTo(this.origin, exchange, {
+    const request: UpstreamRequest = {
       method: "GET",
       path: whole,
       headers: { accept: "application/json", "user-agent": "polygate", ...headers, ...this.#headers },
-    });
+    };
+    return this.#ask(request, { name: "headers", limitMs: this.timeouts.headersMs }, exchange);
+  }
+
+  /** @param answer The phase behind the connection. */
+  #ask(request: UpstreamRequest, answer: Phase, exchange: Exchange): Promise<UpstreamResponse> {
+    const response = this.#authorization
+      ? this.#authorization.send(request, exchange, (asked) => this.#begin(asked, answer, exchange))
+      : this.#begin(request, answer, exchange);
+    return this.#reframe ? response.then(this.#reframe) : response;
+  }
+
+  #begin(request: UpstreamRequest, answer: Phase, exchange: Exchange): Promise<UpstreamResponse> {
+    exchange.begin({ name: "connection", limitMs: this.timeouts.connectMs }, answer);
+    return this.sendTo(this.origin, exchange, request);
   }
 
   /** Sends a request to an origin as it is, without the upstream's credential and headers. */
@@ -270,41 +294,3 @@ function infosOf(models: RelayModels, kinds: readonly ModelKind[] | undefined): 
 
 // `Array.isArray` alone does not narrow the type to exclude a readonly array.
 const isList = (models: RelayModels): models is readonly (string | ModelInfo)[] => Array.isArray(models);
-
-/** Headers that a host may not set, because the transport sets them, or because they change how the body is read. */
-const RESERVED = new Set([
-  "accept-encoding",
-  "connection",
-  "content-length",
-  "content-type",
-  "expect",
-  "host",
-  "keep-alive",
-  "te",
-  "transfer-encoding",
-  "upgrade",
-]);
-
-/** Throws a TypeError for headers that cannot be sent. The message contains no value. */
-function validHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const valid: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    const lower = name.toLowerCase();
-    if (RESERVED.has(lower)) throw new TypeError(`relay: the header ${lower} is the relay's own.`);
-    if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(lower)) throw new TypeError("relay: headers has a name that is none.");
-    if (!/^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value))
-      throw new TypeError(`relay: the header ${lower} has no valid value.`);
-    valid[lower] = value;
-  }
-  return valid;
-}
-
-/** Matches the names of headers whose values are probably secrets of the host. */
-const SECRET_HEADER = /auth|cookie|credential|key|password|secret|signature|token/;
-
-/** Returns the secret values without a scheme such as `Bearer`. The longest value comes first, because a value may be a part of another. */
-const secretsIn = (headers: Readonly<Record<string, string>>): string[] =>
-  Object.entries(headers)
-    .filter(([name]) => SECRET_HEADER.test(name))
-    .map(([, value]) => value.replace(/^[A-Za-z]+ +(?=\S)/, ""))
-    .toSorted((a, b) => b.length - a.length);

@@ -27,6 +27,7 @@ it.each([
 
 it("an upstream has its documented time and room", () => {
   expect(DEFAULT_RELAY_TIMEOUTS).toEqual({
+    credentialMs: 10_000,
     connectMs: 10_000,
     headersMs: 60_000,
     firstEventMs: 120_000,

@@ -1,0 +1,119 @@
+/** The formats of upstreams in clouds: the same bodies and answers at other addresses. */
+
+import type { ChatCodec, EncodedRequest } from "../formats/format.ts";
+import type { RelayTools, UpstreamFormat, Verbs } from "../formats/module.ts";
+import { type LazyCodec, wholeOf } from "../formats/shared/lazy.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
+import type { UpstreamOptions } from "../upstreams/relay/options.ts";
+
+/** The options of a relay to an upstream in a cloud. Spread them into those of `relay`, and add `models` and others. */
+export interface CloudUpstream<Has extends Verbs> extends Pick<UpstreamOptions, "apiKey" | "sign" | "clock"> {
+  readonly format: UpstreamFormat<Has>;
+  readonly baseUrl: string;
+}
+
+/** What a cloud changes of a format. */
+export interface Cloud {
+  /** The name of the cloud's service by the conventions of OpenTelemetry. */
+  readonly provider: string;
+  /** Changes the codec of a chat format. */
+  readonly codec?: (codec: ChatCodec) => ChatCodec;
+  /** Changes the path of each request for a model. */
+  readonly path?: (path: string, model: string) => string;
+  readonly credential: UpstreamFormat["credential"];
+  readonly reframe?: UpstreamFormat["reframe"];
+}
+
+/** Returns a format as a cloud's service speaks it. Its base address is complete, and it lists no models that calls could name. */
+export function inCloud<Has extends Verbs>(
+  { listPath: _none, ...format }: UpstreamFormat<Has>,
+  { provider, codec, path, credential, reframe }: Cloud,
+): UpstreamFormat<Has> {
+  return {
+    ...format,
+    telemetry: { ...format.telemetry, provider },
+    address: { version: "", complete: /^/, route: /(?!)/ },
+    credential,
+    ...(reframe && { reframe }),
+    open: (relay, options) =>
+      format.open(
+        {
+          ...relay,
+          chat: (given) => relay.chat(changed(given, (whole) => atPath(codec?.(whole) ?? whole, path))),
+          ...(path && { relayed: relayedAt(relay, path) }),
+        },
+        options,
+      ),
+  };
+}
+
+/** A codec is cheap to change, and most are loaded with their first use. */
+const changed = (given: ChatCodec | LazyCodec, change: (codec: ChatCodec) => ChatCodec): LazyCodec => ({
+  whole() {
+    const codec = wholeOf(given);
+    return codec instanceof Promise ? codec.then(change) : change(codec);
+  },
+});
+
+type ChangePath = NonNullable<Cloud["path"]>;
+
+/** Changes the paths of a chat format's requests. */
+function atPath(codec: ChatCodec, path: ChangePath | undefined): ChatCodec {
+  if (!path) return codec;
+  const { count, compact } = codec;
+  return {
+    ...withRequests(codec, (encoded, { model }) => ({ path: path(encoded.path, model) })),
+    ...(count && { count: encodedAt(count, path) }),
+    ...(compact && { compact: encodedAt(compact, path) }),
+  };
+}
+
+const encodedAt = <Codec extends { encode(request: ChatRequest): { readonly path: string } }>(
+  codec: Codec,
+  path: ChangePath,
+): Codec => ({
+  ...codec,
+  encode(request: ChatRequest) {
+    const encoded = codec.encode(request);
+    return { ...encoded, path: path(encoded.path, request.model) };
+  },
+});
+
+/** Changes the paths of other requests than a chat format's. */
+const relayedAt = (relay: RelayTools, path: ChangePath): RelayTools["relayed"] => {
+  return (context, prepare) =>
+    relay.relayed(context, async () => {
+      const call = await prepare();
+      return { ...call, path: path(call.path, call.model) };
+    });
+};
+
+/** Changes the requests of a codec for answers. */
+export const withRequests = (
+  codec: ChatCodec,
+  change: (encoded: EncodedRequest, request: ChatRequest) => Partial<EncodedRequest>,
+): ChatCodec => ({
+  ...codec,
+  encodeRequest(request) {
+    const encoded = codec.encodeRequest(request);
+    return { ...encoded, ...change(encoded, request) };
+  },
+});
+
+/** Writes a name as one segment of a path. */
+export const segment = (name: string): string => encodeURIComponent(name).replaceAll("%40", "@");
+
+export const bearer: UpstreamFormat["credential"] = (apiKey) => ({ authorization: `Bearer ${apiKey}` });
+
+/** Returns an address without a slash at its end. Throws a TypeError for a text that is no http or https address. */
+export function endpointOf(where: string, endpoint: string): string {
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
+    throw new TypeError(`${where}: endpoint must be an http or https address without a query.`);
+  return endpoint.replace(/\/+$/, "");
+}
+
+/** Throws a TypeError for a name that cannot stand in an address. */
+export function assertName(where: string, option: string, name: string): void {
+  if (!/^[a-z0-9][\w.:-]*$/i.test(name)) throw new TypeError(`${where}: ${option} must be a name, such as us-east-1.`);
+}

@@ -1,0 +1,434 @@
+/** Claude on Amazon Bedrock, before a mock that checks the signatures and frames its streams as AWS does; and signatures for other services. */
+
+import Anthropic from "@anthropic-ai/sdk";
+import fc from "fast-check";
+import OpenAI from "openai";
+import { describe, expect, it } from "vitest";
+import { type AwsCredentials, bedrockMessages, type BedrockOptions, signAws } from "../../src/clouds/aws.ts";
+import { describeError } from "../../src/errors.ts";
+import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
+import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
+import { manualClock } from "../contracts/index.ts";
+import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
+import { awsFrame, type Bedrock, bedrock, chunk, exception, STREAM, wrongIn } from "./aws-mock.ts";
+import { cloud, front, json, MESSAGE_EVENTS, TEXT } from "./stage.ts";
+
+const KEYS: AwsCredentials = {
+  accessKeyId: "AKIDEXAMPLE",
+  secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+};
+const MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
+const clock = manualClock();
+
+const before = (
+  upstream: Bedrock,
+  options: Partial<BedrockOptions> = {},
+  more: Pick<RelayOptions, "models"> = {},
+): Omit<RelayBackend, keyof ChatVerbs> & ChatVerbs =>
+  relay({
+    ...bedrockMessages({ region: "us-east-1", endpoint: upstream.url, credentials: KEYS, clock, ...options }),
+    models: { sonnet: MODEL },
+    ...more,
+  });
+
+const anthropicFor = (url: string): Anthropic => new Anthropic({ apiKey: "sk-1", baseURL: url, maxRetries: 0 });
+const ask = { model: "sonnet", max_tokens: 100, messages: [{ role: "user" as const, content: "Hello" }] };
+
+describe("Claude on Bedrock", () => {
+  it("answers the official client, complete and streamed, with its counts", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    await using stage = await front(before(upstream));
+    const client = anthropicFor(stage.url);
+    const message = await client.messages.create(ask);
+    expect([message.content, message.usage.output_tokens]).toMatchObject([[{ type: "text", text: TEXT }], 5]);
+    const streamed = await client.messages.stream(ask).finalMessage();
+    expect([streamed.content, streamed.usage]).toMatchObject([
+      [{ type: "text", text: TEXT }],
+      { input_tokens: 12, output_tokens: 5 },
+    ]);
+    expect(stage.records.map(({ usage }) => usage)).toMatchObject([
+      { inputTokens: 12, outputTokens: 5 },
+      { inputTokens: 12, outputTokens: 5 },
+    ]);
+    expect(upstream.received.map(({ path }) => path)).toEqual([
+      `/model/${encodeURIComponent(MODEL)}/invoke`,
+      `/model/${encodeURIComponent(MODEL)}/invoke-with-response-stream`,
+    ]);
+    const [complete, stream] = upstream.received;
+    expect(complete?.body).toEqual({
+      max_tokens: 100,
+      messages: ask.messages,
+      anthropic_version: "bedrock-2023-05-31",
+    });
+    expect(stream?.body).toEqual(complete?.body);
+    expect(complete?.headers["anthropic-version"]).toBeUndefined();
+    expect(stream?.headers["accept"]).toBe("application/vnd.amazon.eventstream");
+    expect(stage.failures).toEqual([]);
+  });
+
+  it("answers clients of other formats", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    await using stage = await front(before(upstream));
+    const client = new OpenAI({ apiKey: "sk-1", baseURL: `${stage.url}/v1`, maxRetries: 0 });
+    const stream = await client.chat.completions.create({ model: "sonnet", messages: ask.messages, stream: true });
+    let text = "";
+    for await (const { choices } of stream) text += choices[0]?.delta.content ?? "";
+    expect(text).toBe(TEXT);
+    const whole = await client.chat.completions.create({ model: "sonnet", messages: ask.messages });
+    expect(whole.choices[0]?.message.content).toBe(TEXT);
+  });
+
+  it("gets beta features in the body, and keeps fields that are unknown", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    await using stage = await front(before(upstream));
+    await anthropicFor(stage.url).beta.messages.create({
+      ...ask,
+      betas: ["context-1m-2025-08-07", "b-2"],
+      ...({ future_field: 1.0 } as object),
+    });
+    const [received] = upstream.received;
+    expect(received?.body).toMatchObject({ anthropic_beta: ["context-1m-2025-08-07", "b-2"], future_field: 1 });
+    expect(received?.headers["anthropic-beta"]).toBeUndefined();
+  });
+
+  it("is asked by an API key in place of a signature", async () => {
+    await using upstream = await cloud(({ headers }, res) =>
+      headers["authorization"] === "Bearer bedrock-key"
+        ? json(res, 200, {
+            ...(MESSAGE_EVENTS[0]?.["message"] as object),
+            content: [{ type: "text", text: TEXT }],
+            stop_reason: "end_turn",
+          })
+        : json(res, 403, {}),
+    );
+    const options = { region: "us-east-1", endpoint: upstream.url, apiKey: () => "bedrock-key" };
+    await using stage = await front(relay(bedrockMessages(options)));
+    expect((await anthropicFor(stage.url).messages.create(ask)).content).toMatchObject([{ text: TEXT }]);
+  });
+
+  it("counts tokens of the whole request", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    const tokens = await before(upstream).countInputTokens(chatRequest({ model: "sonnet" }), callContext());
+    expect(tokens).toBe(42);
+    const [received] = upstream.received;
+    expect(received?.path).toBe(`/model/${encodeURIComponent(MODEL)}/count-tokens`);
+    const body = (received?.body["input"] as { invokeModel?: { body?: string } } | undefined)?.invokeModel?.body ?? "";
+    expect(JSON.parse(Buffer.from(body, "base64").toString())).toMatchObject({
+      anthropic_version: "bedrock-2023-05-31",
+      max_tokens: 100,
+      messages: [{ role: "user" }],
+    });
+  });
+
+  it("takes ARNs as models, and no name that leads elsewhere", async () => {
+    const arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-5";
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    const models = { sonnet: arn, up: "..", odd: "a b'(c)*!~+é" };
+    await using stage = await front(before(upstream, {}, { models }));
+    const client = anthropicFor(stage.url);
+    expect((await client.messages.create(ask)).content).toMatchObject([{ text: TEXT }]);
+    expect(upstream.received[0]?.path).toBe(`/model/${encodeURIComponent(arn)}/invoke`);
+    await expect(client.messages.create({ ...ask, model: "up" })).rejects.toMatchObject({ status: 400 });
+    expect(upstream.received).toHaveLength(1);
+    // The signature covers the path as it is sent.
+    expect((await client.messages.create({ ...ask, model: "odd" })).content).toMatchObject([{ text: TEXT }]);
+  });
+
+  it("says in a check what is wrong with its credentials", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    expect(await before(upstream).check()).toEqual({ ok: true, problem: undefined, models: undefined });
+    const wrong = { ...KEYS, secretAccessKey: "another" };
+    const { ok, problem } = await before(upstream, { credentials: wrong }).check();
+    expect([ok, problem]).toEqual([false, expect.stringContaining("The upstream refuses the relay's credential.")]);
+    expect(problem).toContain("The signature is not that of [redacted]");
+  });
+});
+
+const session = (name: string, expiration?: number): AwsCredentials => ({
+  accessKeyId: `ASIA${name}`,
+  secretAccessKey: `secret-of-${name}`,
+  sessionToken: `token-of-${name}-0123456789`,
+  ...(expiration !== undefined && { expiration: new Date(expiration) }),
+});
+
+describe("the session of a signature", () => {
+  it("is kept, renewed before it ends, and renewed when AWS has ended it early", async () => {
+    const clock = manualClock();
+    const sessions = [session("one", clock.now() + 3_600_000), session("two"), session("three")];
+    let asked = 0;
+    const credentials = (): Promise<AwsCredentials> => Promise.resolve(sessions[asked++] as AwsCredentials);
+    await using upstream = await bedrock(sessions.slice(0, 2), () => clock.now());
+    await using stage = await front(before(upstream, { credentials, clock }));
+    const client = anthropicFor(stage.url);
+    const answer = async (): Promise<unknown> => (await client.messages.create(ask)).content[0];
+    expect(await Promise.all([answer(), answer(), answer()])).toHaveLength(3);
+    expect(asked).toBe(1);
+    await clock.advance(3_600_000 - 299_000);
+    await answer();
+    expect(asked).toBe(2);
+    await clock.advance(0);
+    await answer();
+    const ids = upstream.received.map(({ headers }) => /Credential=(\w+)/.exec(headers["authorization"] ?? "")?.[1]);
+    expect(ids).toEqual(["ASIAone", "ASIAone", "ASIAone", "ASIAone", "ASIAtwo"]);
+    // AWS ends the second session.
+    upstream.known.splice(0, 2, sessions[2] as AwsCredentials);
+    expect(await Promise.all([answer(), answer()])).toMatchObject([{ text: TEXT }, { text: TEXT }]);
+    expect(asked).toBe(3);
+    expect(stage.failures).toEqual([]);
+  });
+
+  it("that a provider does not return fails the call", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    for (const [credentials, words] of [
+      [() => Promise.reject(new Error("No profile.")), "No profile."],
+      [() => Promise.resolve({ accessKeyId: "AKID" }), "must be credentials of AWS with secretAccessKey."],
+      [
+        () => Promise.resolve({ ...KEYS, expiration: new Date(0) }),
+        "The credentials had expired when they were returned.",
+      ],
+      [() => Promise.resolve({ ...KEYS, expiration: 7 }), "expiration must be a Date."],
+      [() => Promise.resolve({ ...KEYS, expiration: new Date(Number.NaN) }), "expiration must be a Date."],
+    ] as const) {
+      await using stage = await front(before(upstream, { credentials: credentials as never }));
+      await expect(anthropicFor(stage.url).messages.create(ask)).rejects.toMatchObject({ status: 503 });
+      expect(describeError(stage.failures[0]?.error)).toContain(words);
+    }
+    expect(upstream.received).toEqual([]);
+  });
+
+  it("is refused when the clock, the secret or the region is wrong, and told without it", async () => {
+    await using upstream = await bedrock([KEYS, session("one")], () => clock.now());
+    for (const options of [
+      { clock: manualClock(clock.now() + 600_000) },
+      { credentials: { ...KEYS, secretAccessKey: "another" } },
+      { region: "eu-west-1" },
+      { credentials: { ...session("one"), sessionToken: "token-of-another-0123456789" } },
+    ]) {
+      await using stage = await front(before(upstream, options));
+      await expect(anthropicFor(stage.url).messages.create(ask)).rejects.toMatchObject({ status: 500 });
+      const told = describeError(stage.failures[0]?.error);
+      expect(told).toContain("The upstream answered 403");
+      expect(told).not.toMatch(/Signature=[\da-f]{64}|0123456789/);
+    }
+    expect(upstream.received).toHaveLength(4);
+  });
+});
+
+describe("the signature for another service", () => {
+  it("is right for a path and query as they are sent", async () => {
+    const known = [{ ...KEYS, sessionToken: "a/b+c=" }];
+    await using upstream = await cloud(async (request, res) => {
+      const scope = { region: "eu-west-1", service: "execute-api", now: () => clock.now() };
+      json(res, 200, { wrong: await wrongIn(request, scope, known) });
+    });
+    const sign = signAws({
+      region: "eu-west-1",
+      service: "execute-api",
+      credentials: known[0] as AwsCredentials,
+      clock,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.string({ minLength: 1 }).filter((name) => name !== "." && name !== ".."),
+          { minLength: 1, maxLength: 4 },
+        ),
+        fc.dictionary(fc.string({ minLength: 1, maxLength: 8 }), fc.string({ maxLength: 8 }), { maxKeys: 3 }),
+        fc.uint8Array({ maxLength: 300 }),
+        async (path, query, body) => {
+          fc.pre(path.every((name) => name.isWellFormed()));
+          fc.pre(
+            Object.entries(query)
+              .flat()
+              .every((text) => text.isWellFormed()),
+          );
+          const search = new URLSearchParams(query).toString();
+          const url = `${upstream.url}/${path.map(encodeURIComponent).join("/")}${search && `?${search}`}`;
+          const signed = await sign({ method: "POST", url, headers: {}, body, refused: undefined });
+          const response = await fetch(url, { method: "POST", headers: signed?.headers as Headers, body });
+          expect(await response.json()).toEqual({});
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("an error of Bedrock", () => {
+  it.each([
+    [400, "ValidationException", "max_tokens: 1 is too small", 400, "max_tokens: 1 is too small"],
+    [400, "ValidationException", "Input is too long for requested model.", 400, "prompt is too long"],
+    [403, "AccessDeniedException", "You have no access to account 123456789012.", 500, "refused this service"],
+    [404, "ResourceNotFoundException", "Could not resolve the foundation model.", 400, "model_not_found"],
+    [408, "ModelTimeoutException", "The model took too long.", 504, "took too long"],
+    [424, "ModelErrorException", "The model failed.", 500, "The model backend failed."],
+    [429, "ThrottlingException", "Too many requests, please wait.", 429, "busy"],
+    [429, "ModelNotReadyException", "The model is not ready.", 429, "busy"],
+    [500, "InternalServerException", "Oops.", 500, "failed"],
+    [503, "ServiceUnavailableException", "Come back later.", 529, "overloaded"],
+  ])("%d %s %j becomes %d for the caller", async (status, type, message, expected, words) => {
+    await using upstream = await bedrock([KEYS], () => clock.now(), { refusal: [status, type, message] });
+    await using stage = await front(before(upstream));
+    for (const stream of [false, true] as const) {
+      const error: unknown = await anthropicFor(stage.url)
+        .messages.create({ ...ask, stream })
+        .catch((thrown: unknown) => thrown);
+      expect([(error as { status?: unknown }).status, String(error)]).toEqual([
+        expected,
+        expect.stringContaining(words),
+      ]);
+    }
+  });
+
+  it.each([
+    ["throttlingException", "Too many tokens.", "rate_limited"],
+    ["serviceUnavailableException", "Later.", "backend_overloaded"],
+    ["modelTimeoutException", "Slow.", "deadline_exceeded"],
+    ["modelStreamErrorException", "Broken.", "backend_failed"],
+    ["internalServerException", "Oops.", "backend_failed"],
+    ["validationException", "Bad.", "invalid_request"],
+    ["somethingNewException", "New.", "backend_failed"],
+  ])("in mid-stream (%s) ends the answer behind its text", async (type, message, code) => {
+    const stream = Buffer.concat([STREAM.subarray(0, lengthOf(4)), exception(type, message)]);
+    await using upstream = await bedrock([KEYS], () => clock.now(), { stream });
+    const { text, error } = await outcome(upstream);
+    expect([text, error]).toMatchObject(["Bonjour, 世界!", { code }]);
+  });
+
+  it("that has no type of its own ends the answer, too", async () => {
+    const unmodelled = awsFrame({ ":message-type": "error", ":error-code": "500", ":error-message": "Oops." }, "");
+    await using upstream = await bedrock([KEYS], () => clock.now(), {
+      stream: Buffer.concat([STREAM.subarray(0, lengthOf(3)), unmodelled]),
+    });
+    expect(await outcome(upstream)).toMatchObject({ text: "Bonjour, ", error: { code: "backend_failed" } });
+  });
+});
+
+/** The length of the first frames of the stream, in bytes. */
+const lengthOf = (frames: number): number => Buffer.concat(MESSAGE_EVENTS.slice(0, frames).map(chunk)).length;
+
+/** Asks without a gateway. */
+async function outcome(upstream: Bedrock): Promise<{ readonly text: string; readonly error: unknown }> {
+  let text = "";
+  try {
+    for await (const event of before(upstream).chat(chatRequest({ model: "sonnet" }), callContext()))
+      for (const one of event.type === "native" ? event.events : [event])
+        if (one.type === "text-delta") text += one.text;
+  } catch (error) {
+    return { text, error };
+  }
+  return { text, error: undefined };
+}
+
+/** Reads a body through the format's frames, cut into pieces. */
+async function reframed(
+  body: Uint8Array,
+  cuts: readonly number[],
+): Promise<{ readonly text: string; readonly error: unknown }> {
+  const { format } = bedrockMessages({ region: "us-east-1", credentials: KEYS });
+  const places = [0, ...cuts.map((cut) => cut % (body.length + 1)).toSorted((a, b) => a - b), body.length];
+  const pieces = places.slice(1).map((end, index) => body.subarray(places[index], end));
+  const response: UpstreamResponse = {
+    status: 200,
+    header: () => "application/vnd.amazon.eventstream; charset=utf-8",
+    headers: () => new Headers(),
+    read: () => Promise.resolve(pieces.shift()),
+  };
+  const read = format.reframe?.(response);
+  let text = "";
+  try {
+    for (let piece = await read?.read(); piece; piece = await read?.read()) text += new TextDecoder().decode(piece);
+  } catch (error) {
+    return { text, error };
+  }
+  return { text, error: undefined };
+}
+
+const FRAMES = MESSAGE_EVENTS.map(
+  (event) => `event: ${event["type"] as string}\ndata: ${JSON.stringify(event)}\n\n`,
+).join("");
+
+describe("the event stream of AWS", () => {
+  it("is read the same, however it is cut", () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(fc.nat()), async (cuts) => {
+        expect(await reframed(STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
+      }),
+    ));
+
+  it("is read byte by byte", async () => {
+    const cuts = Array.from({ length: STREAM.length }, (_, at) => at);
+    expect(await reframed(STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
+  });
+
+  it("that ends in a message, or has a wrong byte, is an error behind the frames before", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.nat(STREAM.length - 1),
+        fc.integer({ min: 1, max: 255 }),
+        fc.array(fc.nat()),
+        async (at, bits, cuts) => {
+          const broken = Uint8Array.from(STREAM);
+          broken[at] = (broken[at] ?? 0) ^ bits;
+          const whole = await reframed(broken, cuts);
+          expect(FRAMES.startsWith(whole.text)).toBe(true);
+          expect(whole.error).toBeInstanceOf(Error);
+          const short = await reframed(STREAM.subarray(0, at), cuts);
+          const isBorder = [0, 1, 2, 3, 4, 5, 6].some((frames) => lengthOf(frames) === at);
+          expect([FRAMES.startsWith(short.text), short.error === undefined]).toEqual([true, isBorder]);
+        },
+      ),
+    ));
+
+  it("that names an impossible length is refused before its bytes have come", async () => {
+    for (const length of [0, 15, 32 * 1024 ** 2, 2 ** 32 - 1]) {
+      const prelude = Buffer.alloc(8);
+      prelude.writeUInt32BE(length);
+      expect((await reframed(prelude, [])).error).toMatchObject({ code: "backend_failed" });
+    }
+  });
+
+  it("keeps a frame with line breaks on one line, and skips what is no event of the format", async () => {
+    const events = ['{\n"type": "ping",\r\n"a": "b"}', '{"type":7}', "[]", '{"type":"a\\nb"}'].map(chunk);
+    const initial = awsFrame({ ":message-type": "event", ":event-type": "initial-response" }, "{}");
+    const { text, error } = await reframed(Buffer.concat([initial, ...events]), []);
+    expect([text, error]).toEqual(['event: ping\ndata: {"type":"ping","a":"b"}\n\n', undefined]);
+  });
+});
+
+describe("the options", () => {
+  it.each<[unknown, string]>([
+    [{}, "bedrockMessages: region is missing; it must be a text."],
+    [{ region: "us-east-1" }, "bedrockMessages: needs credentials or an apiKey, and not both."],
+    [
+      { region: "us-east-1", credentials: KEYS, apiKey: "a" },
+      "bedrockMessages: needs credentials or an apiKey, and not both.",
+    ],
+    [{ region: "us/east", credentials: KEYS }, "bedrockMessages: region must be a name, such as us-east-1."],
+    [{ region: "us-east-1", credentials: {} }, "bedrockMessages: credentials: accessKeyId is missing"],
+    [{ region: "us-east-1", credentials: { ...KEYS, sessionToken: 7 } }, "credentials: sessionToken must be a text"],
+    [
+      { region: "us-east-1", credentials: KEYS, endpoint: "vpc" },
+      "bedrockMessages: endpoint must be an http or https address",
+    ],
+    [
+      { region: "us-east-1", credential: KEYS },
+      "bedrockMessages: credential does not exist; did you mean credentials?",
+    ],
+  ])("%j are refused by name", (options, words) => {
+    expect(() => bedrockMessages(options as BedrockOptions)).toThrow(words);
+  });
+
+  it("have the address of the region", () => {
+    const addresses = ["eu-central-1", "cn-north-1"].map(
+      (region) => bedrockMessages({ region, credentials: KEYS }).baseUrl,
+    );
+    expect(addresses).toEqual([
+      "https://bedrock-runtime.eu-central-1.amazonaws.com",
+      "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
+    ]);
+    expect(() => signAws({ region: "us-east-1", service: "", credentials: KEYS })).toThrow(
+      "signAws: service must be a name",
+    );
+  });
+});
