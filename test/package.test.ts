@@ -196,8 +196,9 @@ it("holds only what is published", async () => {
   const others = paths.filter((path) => !built.includes(path));
   const docs = (await readdir(join(root, "docs"))).map((name) => `docs/${name}`);
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
+  const page = ["app.licenses.txt", "index.html", "style.css"].map((name) => `dist/admin/page/${name}`);
   const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...template];
-  expect(others.toSorted()).toEqual([...pages, "dist/edge.licenses.txt", "package.json"].toSorted());
+  expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", "package.json"].toSorted());
 });
 
 it("names no path in its manifest that the package lacks", () => {
