@@ -52,6 +52,7 @@ const entry = {
   "admin/page": "src/admin/page/index.ts",
   cli: "src/admin/cli.ts",
   prices: "src/prices/index.ts",
+  redactor: "src/redactor/index.ts",
   stores: "src/stores/open/index.ts",
   "stores-redis": "src/stores/redis/index.ts",
   "stores-sql": "src/stores/sql/index.ts",

@@ -21,6 +21,7 @@ import * as tokenUsage from "../src/formats/token-usage/module.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
+import * as redactor from "../src/redactor/index.ts";
 import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
@@ -82,6 +83,7 @@ it.each([
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
   ["prices", prices, ["priceCatalogue", "priceTable"]],
+  ["redactor", redactor, ["redactor"]],
   ["stores", stores, ["checkHold", "checkOutcome", "checkRenewal", "ledgerQuotaStore", "openStores", "toApiKey"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {

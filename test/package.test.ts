@@ -40,6 +40,7 @@ const ENTRIES = [
   "node",
   "openapi",
   "prices",
+  "redactor",
   "stores",
   "stores-redis",
   "stores-sql",

@@ -1,21 +1,30 @@
-/** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
+/** Runs the host's hooks: `before` on the way to the backend, `during` on the way back, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
+import type { Output, OutputKind } from "../kinds/output.ts";
 import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
-import { JsonBudget } from "../model/json.ts";
+import { JsonBudget, type JsonLimits } from "../model/json.ts";
 import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import {
+  type CallWithOutput,
+  DEFAULT_TIMEOUT_MS,
+  type EndableEvents,
+  hookFailed,
+  ShownEvents,
+  wrongReturn,
+} from "./during.ts";
 import { report } from "./reports.ts";
+import type { AnswerEvents } from "./respond.ts";
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
-const DEFAULT_TIMEOUT_MS = 5_000;
 
 /** A decoded request of any kind. */
 interface AnyRequest {
@@ -30,6 +39,7 @@ interface CallWithHooks {
   readonly services: { readonly onFailure: OnFailure };
   readonly endpoint: { readonly format: string };
   readonly context: unknown;
+  readonly json: { readonly limits: JsonLimits };
   readonly found: {
     readonly model: string | undefined;
     readonly attempts: readonly { readonly reported: GatewayError | undefined }[];
@@ -46,6 +56,9 @@ export class Hooks {
   /** True when a hook has `after`: only then are answers collected, and their records made. */
   readonly watchesAnswers: boolean;
   readonly #hooks: readonly Hook[];
+  /** The hooks with `during`. */
+  readonly #during: readonly Hook[];
+  readonly #outputs: ReadonlyMap<ModelKind, OutputKind>;
   readonly #clock: Clock;
   readonly #maxWaitingBytes: number;
   /** The answers that wait for an `after`, with the reporters of their calls. */
@@ -53,11 +66,22 @@ export class Hooks {
   #waitingBytes = 0;
   #isClosed = false;
 
-  /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
-  constructor(hooks: readonly Hook[], clock: Clock, { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">) {
+  /**
+   * Throws a TypeError for a hook that is not one, and a RangeError for its time or its memory.
+   *
+   * @param outputs The kinds whose answers hooks may change.
+   */
+  constructor(
+    hooks: readonly Hook[],
+    clock: Clock,
+    { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">,
+    outputs: readonly OutputKind[],
+  ) {
     for (const [index, hook] of hooks.entries()) assertHook(`createGateway: hooks[${index}]`, hook);
     this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
+    this.#during = hooks.filter((hook) => typeof hook.during === "function");
+    this.#outputs = new Map(outputs.map((output) => [output.kind, output]));
     this.#clock = clock;
     this.#maxWaitingBytes = maxWaitingHookBytes;
   }
@@ -70,7 +94,8 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     const told = toldOf(call, key, kind.name);
-    if (this.watchesAnswers) call.found.hooked = new HookedCall(this, told, kind.collector?.());
+    const collector = this.watchesAnswers ? kind.collector?.() : undefined;
+    if (this.watchesAnswers || this.#during.length > 0) call.found.hooked = new HookedCall(this, told, collector);
     return this.#before(call, told, decoded, kind.counts);
   }
 
@@ -82,6 +107,18 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     return this.#before(call, toldOf(call, key, name), decoded, counts);
+  }
+
+  /** Returns the hooks whose `during` is to run for a call, and its answer as they see it; undefined without any. Throws for a hook that fails. */
+  outputOf({ endpoint, json }: CallWithHooks, told: HookCall): HookedOutput | undefined {
+    const output = this.#outputs.get(told.kind)?.begin(endpoint.format, json.limits);
+    if (!output || this.#during.length === 0) return undefined;
+    try {
+      const hooks = this.#during.filter((hook) => hook.needsDuring?.(told) ?? true);
+      return hooks.length > 0 ? { hooks, output } : undefined;
+    } catch (thrown) {
+      throw hookFailed(thrown);
+    }
   }
 
   async #before<Request extends AnyRequest>(
@@ -131,10 +168,7 @@ export class Hooks {
     } catch (thrown) {
       call.assertLive();
       if (thrown instanceof GatewayError) throw thrown;
-      const failed = new GatewayError("store_unavailable", "A check of this service is not available.", {
-        cause: thrown,
-        port: "hook",
-      });
+      const failed = hookFailed(thrown);
       if (down === "closed") throw failed;
       report(call, failed);
       return undefined;
@@ -245,11 +279,16 @@ function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => 
 function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
+    during: "function?",
+    needsDuring: "function?",
     after: "function?",
     timeoutMs: "timerMs?",
+    maxHoldBytes: "positive?",
+    maxHoldMs: "timerMs?",
     down: { optional: ["closed", "open"] },
   });
-  if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);
+  if (!hook.before && !hook.during && !hook.after)
+    throw new TypeError(`${path} must have a function before, during or after.`);
 }
 
 /** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
@@ -268,12 +307,9 @@ function changedBy<Request extends AnyRequest>(
     return count === undefined || (Number.isSafeInteger(count) && Number(count) >= 1);
   });
   if (isRequest && !lacks && hasCounts) return changed as Request;
-  throw new GatewayError("internal", "The gateway had an internal error.", {
-    cause: new TypeError(
-      "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
-    ),
-    port: "hook",
-  });
+  throw wrongReturn(
+    "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
+  );
 }
 
 /**
@@ -297,11 +333,19 @@ const REWRITTEN = " (rewritten)";
 /** The content of an answer whose kind shows none. */
 const NO_CONTENT: HookContent = { text: "", reasoning: "", toolCalls: [], finishReason: undefined, isCut: false };
 
-/** A call that hooks see: collects its answer. */
+/** The answer of a call, and the hooks that it passes through. */
+interface HookedOutput {
+  readonly hooks: readonly Hook[];
+  readonly output: Output<unknown>;
+}
+
+/** A call that hooks see: passes its answer through their `during`, and collects it for their `after`. */
 export class HookedCall {
   readonly told: HookCall;
   readonly #hooks: Hooks;
   readonly #content: ContentCollector<unknown> | undefined;
+  #output: HookedOutput | undefined = undefined;
+  #onShown: ((event: unknown) => void) | undefined = undefined;
 
   constructor(hooks: Hooks, told: HookCall, content: ContentCollector<unknown> | undefined) {
     this.#hooks = hooks;
@@ -309,12 +353,35 @@ export class HookedCall {
     this.#content = content;
   }
 
-  /** Returns a listener that collects the events of the answer, and passes them on. */
-  listener<Event>(next: { onEvent?(event: Event): void }): (event: Event) => void {
-    return (event) => {
-      next.onEvent?.(event);
+  /** Returns a generation whose listener collects the answer, as hooks show it. */
+  generation<Generated extends { onEvent?(event: never): void }>(call: CallWithHooks, generated: Generated): Generated {
+    const listening = generated as { onEvent?(event: unknown): void };
+    const listener = (event: unknown): void => {
+      listening.onEvent?.(event);
       this.#content?.onEvent(event);
     };
+    this.#output = this.#hooks.outputOf(call, this.told);
+    if (!this.#output) return this.#content ? { ...generated, onEvent: listener } : generated;
+    this.#onShown = listener;
+    return { ...generated, onEvent: undefined };
+  }
+
+  /**
+   * Returns the events of the answer as hooks show them.
+   *
+   * @param quietMs The time after which the answer begins without a first event, in milliseconds; undefined waits for ever.
+   */
+  async shown<Answered>(
+    call: CallWithOutput,
+    events: EndableEvents<Answered>,
+    quietMs: number | undefined,
+  ): Promise<AnswerEvents<Answered>> {
+    if (!this.#output) return events;
+    const { hooks, output } = this.#output;
+    // The cast is safe: the answer is of the kind of its output.
+    const shown = new ShownEvents(call, events, output as Output<Answered>, hooks, this.told, this.#onShown);
+    await shown.begin(quietMs);
+    return shown;
   }
 
   /**
@@ -332,6 +399,6 @@ export class HookedCall {
 
   /** Shows the answer to the hooks, behind the end of the call. */
   end(call: CallWithHooks, record: CallRecord): void {
-    this.#hooks.after(call, this, record);
+    if (this.#hooks.watchesAnswers) this.#hooks.after(call, this, record);
   }
 }

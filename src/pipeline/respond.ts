@@ -13,12 +13,21 @@ import type { BodyLease, BodyRoom } from "../ports/shared-room.ts";
 import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import type { MeteredEvents } from "./run-backend.ts";
+
+/** The events of an answer: those of the backend under their hold, or those that the hooks show. */
+export interface AnswerEvents<Answered> {
+  /** True once the finish was handed on. */
+  readonly isFinished: boolean;
+  /** Keeps the answer before its finish is handed on. */
+  keep: ((finish: Answered) => Promise<void> | undefined) | undefined;
+  /** Hands on the events, up to the finish, until `hand` returns false. Resolves with whether more events follow. */
+  each(hand: (event: Answered) => boolean): Promise<boolean>;
+}
 
 /** Collects the events into one body. */
-export async function complete<Event, Answered>(
+export async function complete<Answered>(
   call: Call,
-  events: MeteredEvents<Event, Answered>,
+  events: AnswerEvents<Answered>,
   collector: AnswerCollector<Answered>,
 ): Promise<Answer> {
   if (collector.keep) events.keep = (finish) => collector.keep?.(finish);
@@ -33,9 +42,9 @@ export async function complete<Event, Answered>(
 const STREAM_HEADERS = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" } as const;
 
 /** Writes the events as they come. The call ends with the last event. */
-export function streamed<Event, Answered>(
+export function streamed<Answered>(
   call: Call,
-  events: MeteredEvents<Event, Answered>,
+  events: AnswerEvents<Answered>,
   stream: AnswerStream<Answered>,
   silentSince: number,
   recorder: AnswerRecorder | undefined,

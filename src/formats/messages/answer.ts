@@ -156,7 +156,7 @@ export class MessagesBuilder extends AnswerBuilder {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
       block.ended = true;
     }
-    const end = endOf(event, this.#isNative);
+    const end = endOf(event, this.#isNative || event.native?.format === FORMAT);
     return this.#isBlocked ? { ...end, stop_reason: "refusal" } : end;
   }
 
