@@ -1,9 +1,11 @@
 /** Restores the values in the pieces of one answer. */
 
 import type { Annotation } from "../model/chat-event.ts";
+import type { WireObject } from "../model/chat-request.ts";
+import { utf8Length } from "../model/json.ts";
 import type { HookEvent } from "../ports/hook.ts";
 import { mapJson, mapProvided } from "./request.ts";
-import { Offsets, Restorer, restoredIn, type TrieNode } from "./restore.ts";
+import { codePoints, Offsets, Restorer, restoredIn, type TrieNode } from "./restore.ts";
 
 /** The most annotations that wait for the text before them. */
 const MAX_WAITING = 1_000;
@@ -13,11 +15,16 @@ type Delta = Of<"text-delta"> | Of<"refusal-delta"> | Of<"reasoning-delta">;
 
 /** The texts of one candidate. */
 interface Candidate {
-  readonly offsets: Offsets;
+  /** The places in the answer's text, in bytes, as neutral annotations count them. */
+  readonly bytes: Offsets;
+  /** The places in code points, as OpenAI's annotations count them in a block. */
+  readonly points: Offsets;
   /** A text for each type of delta: only one of them goes on at a time. */
   readonly texts: Map<Delta["type"], Restorer>;
   /** The last delta, while the end of its text is held back. */
   last: Delta | undefined;
+  /** The block of the text that goes on; undefined where another text begins a block. */
+  block: { readonly name: string | undefined } | undefined;
   /** The annotations behind the text that is held back. */
   waiting: Of<"annotation">[];
 }
@@ -32,14 +39,22 @@ export class RestoredAnswer {
   readonly #trie: TrieNode;
   readonly #isJson: boolean;
   readonly #restoresReasoning: boolean;
+  readonly #documents: readonly (Offsets | undefined)[];
   readonly #candidates = new Map<number, Candidate>();
   readonly #calls = new Map<string, OpenCall>();
 
   /**
    * @param isJson True when the text of the answer is JSON.
    * @param restoresReasoning True to restore values in the reasoning, too.
+   * @param documents The places in the texts of the request's documents, in code points. Other documents have none.
    */
-  constructor(trie: TrieNode, isJson: boolean, restoresReasoning: boolean) {
+  constructor(
+    trie: TrieNode,
+    isJson: boolean,
+    restoresReasoning: boolean,
+    documents: readonly (Offsets | undefined)[],
+  ) {
+    this.#documents = documents;
     this.#trie = trie;
     this.#isJson = isJson;
     this.#restoresReasoning = restoresReasoning;
@@ -102,7 +117,8 @@ export class RestoredAnswer {
   #candidateOf({ candidate = 0 }: { readonly candidate?: number }): Candidate {
     let own = this.#candidates.get(candidate);
     if (!own) {
-      own = { offsets: new Offsets(), texts: new Map(), last: undefined, waiting: [] };
+      const places = { bytes: new Offsets(utf8Length), points: new Offsets(codePoints) };
+      own = { ...places, texts: new Map(), last: undefined, block: undefined, waiting: [] };
       this.#candidates.set(candidate, own);
     }
     return own;
@@ -113,10 +129,14 @@ export class RestoredAnswer {
     const { last } = candidate;
     // Another text goes on: nothing can complete the one before.
     const before = last && (last.type !== event.type || blockOf(last) !== blockOf(event)) ? this.#flush(event) : [];
+    const block = event.type === "text-delta" ? { name: event.block } : undefined;
+    if (block && (!candidate.block || candidate.block.name !== block.name)) candidate.points.beginBlock();
+    candidate.block = block;
     let restorer = candidate.texts.get(event.type);
     if (!restorer) {
       const isAnswer = event.type === "text-delta";
-      restorer = new Restorer(this.#trie, isAnswer && this.#isJson, isAnswer ? candidate.offsets : undefined);
+      const places = isAnswer ? [candidate.bytes, candidate.points] : [];
+      restorer = new Restorer(this.#trie, isAnswer && this.#isJson, places);
       candidate.texts.set(event.type, restorer);
     }
     let text = restorer.push(event.text);
@@ -148,7 +168,7 @@ export class RestoredAnswer {
   #flush(event: { readonly candidate?: number }): HookEvent[] {
     const candidate = this.#candidateOf(event);
     const { last, texts } = candidate;
-    candidate.last = undefined;
+    candidate.last = candidate.block = undefined;
     const text = last ? (texts.get(last.type)?.flush() ?? "") : "";
     if (!last || text === "") return this.#released(candidate);
     const { type } = last;
@@ -171,10 +191,41 @@ export class RestoredAnswer {
     ];
   }
 
-  #shifted(event: Of<"annotation">, { offsets }: Candidate): HookEvent {
+  #shifted(event: Of<"annotation">, { bytes, points }: Candidate): HookEvent {
     const restore = (text: string): string => restoredIn(text, this.#trie);
-    return { ...event, annotation: shifted(event.annotation, offsets, restore) };
+    const annotation = shifted(event.annotation, bytes, restore);
+    if (!("native" in annotation) || !annotation.native) return { ...event, annotation };
+    const values = annotation.native.values.map((value) => this.#provided(mapProvided(value, restore), points));
+    return { ...event, annotation: { ...annotation, native: { ...annotation.native, values } } };
   }
+
+  /** Shifts the indices in a provider's own annotation: those in the block of text, and those in a document of the request. */
+  #provided(value: WireObject, points: Offsets): WireObject {
+    const { url_citation, document_index } = value;
+    const document = typeof document_index === "number" ? this.#documents[document_index] : undefined;
+    return {
+      ...value,
+      ...shiftedFields(value, "start_index", "end_index", (at, border) => points.shiftInBlock(at, border)),
+      ...(typeof url_citation === "object" &&
+        url_citation !== null && { url_citation: this.#provided(url_citation as WireObject, points) }),
+      ...(document &&
+        shiftedFields(value, "start_char_index", "end_char_index", (at, border) => document.shift(at, border))),
+    };
+  }
+}
+
+/** Returns the two fields of a range, shifted, as far as they are there. */
+function shiftedFields(
+  value: WireObject,
+  start: string,
+  end: string,
+  shift: (at: number, border: "start" | "end") => number,
+): WireObject {
+  const [from, to] = [value[start], value[end]];
+  return {
+    ...(typeof from === "number" && { [start]: shift(from, "start") }),
+    ...(typeof to === "number" && { [end]: shift(to, "end") }),
+  };
 }
 
 const blockOf = (event: Delta): string | undefined => ("block" in event ? event.block : undefined);

@@ -67,7 +67,8 @@ export async function matchesIn(texts: readonly string[], find: RedactorFind): P
     const some = texts.slice(from, from + AT_ONCE);
     const found = await Promise.all(some.map(async (text) => find(text)));
     for (const [index, text] of some.entries()) {
-      const own = joined(text, found[index] ?? []);
+      // A function that returns no list has not searched: its error refuses the request.
+      const own = joined(text, found[index] as Iterable<RedactorMatch>);
       if (own.length > 0) matches.set(text, own);
     }
   }
@@ -112,6 +113,8 @@ export interface Replacements {
   readonly texts: ReadonlyMap<string, string>;
   /** The replacements, with what each is restored to. */
   readonly trie: TrieNode;
+  /** Returns the replacement of a value of the request. */
+  replacementOf(value: string): string;
 }
 
 /** How a redactor replaces and restores. */
@@ -162,7 +165,8 @@ export function replacementsOf(matches: Matches, all: ReadonlySet<string>, { rep
     const texts = new Map<string, string>();
     for (const [text, found] of matches) texts.set(text, replaced(text, found, replacementOf));
     const isRestored = (text: string): boolean => restoredIn(texts.get(text) ?? text, exact) === text;
-    if (!restore || Array.from(all).every(isRestored)) return { texts, trie: restored };
+    if (!restore || Array.from(all).every(isRestored))
+      return { texts, trie: restored, replacementOf: (value) => replacements.get(value) ?? value };
   }
   throw new TypeError(
     "redactor: the replacements stand in the request already, and replace returns no others for other numbers.",

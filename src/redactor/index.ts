@@ -4,18 +4,22 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
+import type { Part } from "../model/chat-request.ts";
 import { assertOptions } from "../options.ts";
 import type { Hook, HookCall, HookEvent, HookRequest } from "../ports/hook.ts";
 import { RestoredAnswer } from "./answer.ts";
 import {
   finderOf,
+  type Matches,
   matchesIn,
-  replacementsOf,
   type RedactorFind,
   type RedactorPatterns,
   type RedactorValue,
+  type Replacements,
+  replacementsOf,
 } from "./find.ts";
 import { mapProvided, mapRequest, withoutNative } from "./request.ts";
+import { codePoints, Offsets } from "./restore.ts";
 
 export type { RedactorFind, RedactorMatch, RedactorPatterns, RedactorValue } from "./find.ts";
 
@@ -86,7 +90,11 @@ export function redactor(options: RedactorOptions): Redactor {
       if (matches.size === 0) return (await isNativeClean(request, texts, finder)) ? undefined : withoutNative(request);
       const replacements = replacementsOf(matches, spoken, { replace, restore: restored });
       const isJson = "messages" in request && request.responseFormat?.type === "json";
-      if (restored) answers.set(call, new RestoredAnswer(replacements.trie, isJson, reasoning));
+      if (restored)
+        answers.set(
+          call,
+          new RestoredAnswer(replacements.trie, isJson, reasoning, documentsIn(request, matches, replacements)),
+        );
       return mapRequest(request, (text) => replacements.texts.get(text) ?? text);
     },
     during: (event: HookEvent, call) => answers.get(call)?.next(event),
@@ -105,6 +113,30 @@ function textsOf(request: HookRequest): { readonly texts: Set<string>; readonly 
     return text;
   });
   return { texts, spoken };
+}
+
+/** Returns the places in the texts of a request's documents, in their order: those that citations name by number. */
+function documentsIn(request: HookRequest, matches: Matches, { replacementOf }: Replacements): (Offsets | undefined)[] {
+  if (!("messages" in request)) return [];
+  const parts = request.messages.flatMap((message) =>
+    message.parts.flatMap(
+      (part): readonly Part[] => (part.type === "tool-result" ? part.parts : [part]) as readonly Part[],
+    ),
+  );
+  return parts.flatMap((part) => {
+    if (part.type !== "document") return [];
+    const { source } = part;
+    if (source.type !== "text") return [undefined];
+    const places = new Offsets(codePoints);
+    let at = 0;
+    for (const { start, end } of matches.get(source.text) ?? []) {
+      const value = source.text.slice(start, end);
+      places.same(source.text.slice(at, start));
+      places.replaced(replacementOf(value), value);
+      at = end;
+    }
+    return [places];
+  });
 }
 
 /** Tells whether nothing is to be replaced in the fields that only the caller's own format has: the body is sent as it came. */

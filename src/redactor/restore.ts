@@ -1,7 +1,5 @@
 /** Restores the values of replacements in texts that come in pieces, also inside the strings of JSON. */
 
-import { utf8Length } from "../model/json.ts";
-
 /** The replacements, by their UTF-16 units. */
 export interface TrieNode {
   readonly next: Map<number, TrieNode>;
@@ -64,7 +62,7 @@ const hex = (unit: number): string => String.raw`\u${unit.toString(16).padStart(
 export class Restorer {
   readonly #trie: TrieNode;
   readonly #isJson: boolean;
-  readonly #offsets: Offsets | undefined;
+  readonly #offsets: readonly Offsets[];
   /** Matches the units at which the work begins: those that may begin a replacement; in JSON, the ends of strings and escapes too. */
   readonly #stops: RegExp;
   /** True inside a string of JSON. */
@@ -73,9 +71,9 @@ export class Restorer {
 
   /**
    * @param isJson True for a text that is JSON: values are restored in its strings alone, and escaped.
-   * @param offsets Learns what was restored where.
+   * @param offsets Learn what was restored where.
    */
-  constructor(trie: TrieNode, isJson: boolean, offsets?: Offsets) {
+  constructor(trie: TrieNode, isJson: boolean, offsets: readonly Offsets[] = []) {
     this.#trie = trie;
     this.#isJson = isJson;
     this.#offsets = offsets;
@@ -102,7 +100,7 @@ export class Restorer {
     let [written, copied, at] = ["", 0, 0];
     const copy = (end: number): void => {
       const text = source.slice(copied, end);
-      this.#offsets?.same(text);
+      for (const offsets of this.#offsets) offsets.same(text);
       written += text;
       copied = end;
     };
@@ -116,7 +114,7 @@ export class Restorer {
       copy(at);
       const { end, value } = found;
       const shown = this.#isJson ? JSON.stringify(value).slice(1, -1) : value;
-      this.#offsets?.replaced(source.slice(at, end), shown);
+      for (const offsets of this.#offsets) offsets.replaced(source.slice(at, end), shown);
       written += shown;
       at = copied = end;
     }
@@ -172,28 +170,43 @@ export class Restorer {
   }
 }
 
-/** The places in a text at which values were restored, as indices of bytes: an annotation of the text may lie behind them. */
+/** The places in a text at which values were restored: an annotation of the text may lie behind them. */
 export class Offsets {
-  /** For each value, the bytes of its replacement and of the value: the starts and the ends. */
+  readonly #length: (text: string) => number;
+  /** For each value, the places of its replacement and of the value: the starts and the ends. */
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
   readonly #shownStarts: number[] = [];
   readonly #shownEnds: number[] = [];
   #came = 0;
   #shown = 0;
+  /** The place at which the current block begins. */
+  #blockStart = 0;
+  #shownBlockStart = 0;
+
+  /** @param length Returns the length of a text, in the unit of the indices. */
+  constructor(length: (text: string) => number) {
+    this.#length = length;
+  }
+
+  /** Begins a block of the text. The indices of some formats count from here. */
+  beginBlock(): void {
+    this.#blockStart = this.#came;
+    this.#shownBlockStart = this.#shown;
+  }
 
   /** Notes a text that is shown as it came. */
   same(text: string): void {
-    const bytes = utf8Length(text);
-    this.#came += bytes;
-    this.#shown += bytes;
+    const length = this.#length(text);
+    this.#came += length;
+    this.#shown += length;
   }
 
   replaced(replacement: string, value: string): void {
     this.#starts.push(this.#came);
     this.#shownStarts.push(this.#shown);
-    this.#came += utf8Length(replacement);
-    this.#shown += utf8Length(value);
+    this.#came += this.#length(replacement);
+    this.#shown += this.#length(value);
     this.#ends.push(this.#came);
     this.#shownEnds.push(this.#shown);
   }
@@ -212,4 +225,13 @@ export class Offsets {
     if (index >= end) return index + shownEnd - end;
     return border === "start" ? (this.#shownStarts[last] ?? 0) : shownEnd;
   }
+
+  /** Shifts an index in the current block. */
+  shiftInBlock(index: number, border: "start" | "end"): number {
+    return this.shift(this.#blockStart + index, border) - this.#shownBlockStart;
+  }
 }
+
+/** Returns the number of code points. */
+export const codePoints = (text: string): number =>
+  text.length - (text.match(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g)?.length ?? 0);
