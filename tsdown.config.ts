@@ -44,6 +44,7 @@ const entry = {
   deno: "adapters/deno.ts",
   express: "adapters/express.ts",
   ...formats,
+  hooks: "src/hooks/index.ts",
   koa: "adapters/koa.ts",
   node: "adapters/node.ts",
   openapi: "src/openapi/index.ts",

@@ -2,9 +2,6 @@
 
 import type { CorsOptions } from "./http/answer.ts";
 import { type Cors, corsOf } from "./http/cors.ts";
-import { chatOutput } from "./kinds/chat/output.ts";
-import { imageOutput } from "./kinds/image/output.ts";
-import type { OutputKind } from "./kinds/output.ts";
 import type { Limits } from "./limits.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { idempotencyKeyOf } from "./pipeline/idempotency.ts";
@@ -25,11 +22,8 @@ export interface GatewayFeature {
 /** The code of the option `cors`. */
 export const withCors: GatewayFeature = { cors: corsOf };
 
-/** The kinds whose answers hooks may change. An embedding has nothing that a hook could read. */
-const OUTPUTS = [chatOutput, imageOutput] as readonly OutputKind[];
-
 /** The code of the option `hooks`. */
-export const withHooks: GatewayFeature = { hooks: (hooks, clock, limits) => new Hooks(hooks, clock, limits, OUTPUTS) };
+export const withHooks: GatewayFeature = { hooks: (hooks, clock, limits) => new Hooks(hooks, clock, limits) };
 
 /** The code of the option `replayStore`. */
 export const withReplays: GatewayFeature = { replayStore: { keyOf: idempotencyKeyOf, replay } };

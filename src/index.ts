@@ -13,6 +13,7 @@ export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
 export type { SocketHandler, SocketPeer } from "./http/socket.ts";
 export type {
+  DuringCode,
   Hook,
   HookAnswer,
   HookCall,

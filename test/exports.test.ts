@@ -18,6 +18,7 @@ import * as images from "../src/formats/images/module.ts";
 import * as messages from "../src/formats/messages/module.ts";
 import * as responses from "../src/formats/responses/module.ts";
 import * as tokenUsage from "../src/formats/token-usage/module.ts";
+import * as hooks from "../src/hooks/index.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
@@ -79,6 +80,7 @@ it.each([
   ["formats/messages", messages, ["messages", "messagesFormat", "messagesUpstream"]],
   ["formats/responses", responses, ["COMPACTION_PROMPT", "responses", "responsesFormat", "responsesUpstream"]],
   ["formats/token-usage", tokenUsage, ["tokenUsage", "tokenUsageFormat"]],
+  ["hooks", hooks, ["withDuring"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],

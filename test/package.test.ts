@@ -36,6 +36,7 @@ const ENTRIES = [
   "formats/messages",
   "formats/responses",
   "formats/token-usage",
+  "hooks",
   "koa",
   "node",
   "openapi",

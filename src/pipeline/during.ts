@@ -1,45 +1,55 @@
 /** Passes the pieces of an answer through the `during` of the hooks, between the meter and the encoder. */
 
 import { GatewayError } from "../errors.ts";
-import type { HookFinish, Output } from "../kinds/output.ts";
+import type { HookFinish, Output, OutputKind } from "../kinds/output.ts";
 import type { FinishReason } from "../model/chat-event.ts";
-import { type Clock, LATE, within } from "../ports/clock.ts";
+import { LATE, within } from "../ports/clock.ts";
 import type { Hook, HookCall, HookDecision, HookEvent, HookStep } from "../ports/hook.ts";
-import type { OnFailure } from "../ports/observer.ts";
+import {
+  type AnswerEvents,
+  type CallWithOutput,
+  DEFAULT_TIMEOUT_MS,
+  type EndableEvents,
+  hookFailed,
+  type OutputCode,
+  wrongReturn,
+} from "./output.ts";
 import { report } from "./reports.ts";
-import type { AnswerEvents } from "./respond.ts";
 
-export const DEFAULT_TIMEOUT_MS = 5_000;
 const DEFAULT_HOLD_BYTES = 262_144;
 const DEFAULT_HOLD_MS = 30_000;
 
 /** The memory of a held piece beside its texts, in bytes. */
 const PIECE_BYTES = 128;
 
-/** The parts of a call that the hooks of its answer need. `Call` documents each field. */
-export interface CallWithOutput {
-  readonly id: string;
-  readonly secret: string | undefined;
-  readonly clock: Clock;
-  readonly services: { readonly onFailure: OnFailure };
-  assertLive(): void;
-  wait<Value>(promise: Promise<Value>): Promise<Value>;
-  defer(release: () => void): void;
+/** Returns the code of `during` for these kinds. */
+export function duringCode(kinds: readonly OutputKind[]): OutputCode {
+  const outputs = new Map(kinds.map((output) => [output.kind, output]));
+  return {
+    open({ endpoint, json }, told, all) {
+      const kind = outputs.get(told.kind);
+      const hooks = kind ? all.filter((hook) => isNeeded(hook, told)) : [];
+      if (!kind || hooks.length === 0) return undefined;
+      // The cast is safe: the answer is of the kind of its output.
+      const output = kind.begin(endpoint.format, json.limits) as Output<never>;
+      return {
+        async shown(call, events, quietMs, onShown) {
+          const shown = new ShownEvents(call, events, output, hooks, told, onShown);
+          await shown.begin(quietMs);
+          return shown;
+        },
+      };
+    },
+  };
 }
 
-/** The events of a backend under their hold. */
-export interface EndableEvents<Answered> extends AnswerEvents<Answered> {
-  /** Ends the answer before its backend does. Only the finish follows. */
-  end(): void;
+function isNeeded(hook: Hook, told: HookCall): boolean {
+  try {
+    return hook.needsDuring?.(told) ?? true;
+  } catch (thrown) {
+    throw hookFailed(thrown);
+  }
 }
-
-/** Returns the error for a hook that has failed. Only the host hears the cause. */
-export const hookFailed = (cause: unknown): GatewayError =>
-  new GatewayError("store_unavailable", "A check of this service is not available.", { cause, port: "hook" });
-
-/** Returns the error for a hook that has returned what it must not. */
-export const wrongReturn = (message: string): GatewayError =>
-  new GatewayError("internal", "The gateway had an internal error.", { cause: new TypeError(message), port: "hook" });
 
 /** A decision in full, checked. The finish is always the last of `show`, and only there. */
 interface Decided {
@@ -221,7 +231,7 @@ function bytesOf(value: unknown): number {
 }
 
 /** The events of an answer as its hooks show them. */
-export class ShownEvents<Answered> implements AnswerEvents<Answered> {
+class ShownEvents<Answered> implements AnswerEvents<Answered> {
   isFinished = false;
   keep: ((finish: Answered) => Promise<void> | undefined) | undefined = undefined;
   readonly #call: CallWithOutput;

@@ -2,7 +2,6 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
-import type { Output, OutputKind } from "../kinds/output.ts";
 import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import { JsonBudget, type JsonLimits } from "../model/json.ts";
@@ -13,15 +12,16 @@ import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import {
+  type AnswerEvents,
   type CallWithOutput,
   DEFAULT_TIMEOUT_MS,
   type EndableEvents,
+  type HookedOutput,
   hookFailed,
-  ShownEvents,
+  type OutputCode,
   wrongReturn,
-} from "./during.ts";
+} from "./output.ts";
 import { report } from "./reports.ts";
-import type { AnswerEvents } from "./respond.ts";
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
@@ -58,7 +58,6 @@ export class Hooks {
   readonly #hooks: readonly Hook[];
   /** The hooks with `during`. */
   readonly #during: readonly Hook[];
-  readonly #outputs: ReadonlyMap<ModelKind, OutputKind>;
   readonly #clock: Clock;
   readonly #maxWaitingBytes: number;
   /** The answers that wait for an `after`, with the reporters of their calls. */
@@ -66,22 +65,12 @@ export class Hooks {
   #waitingBytes = 0;
   #isClosed = false;
 
-  /**
-   * Throws a TypeError for a hook that is not one, and a RangeError for its time or its memory.
-   *
-   * @param outputs The kinds whose answers hooks may change.
-   */
-  constructor(
-    hooks: readonly Hook[],
-    clock: Clock,
-    { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">,
-    outputs: readonly OutputKind[],
-  ) {
+  /** Throws a TypeError for a hook that is not one, and a RangeError for its time or its memory. */
+  constructor(hooks: readonly Hook[], clock: Clock, { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">) {
     for (const [index, hook] of hooks.entries()) assertHook(`createGateway: hooks[${index}]`, hook);
     this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
     this.#during = hooks.filter((hook) => typeof hook.during === "function");
-    this.#outputs = new Map(outputs.map((output) => [output.kind, output]));
     this.#clock = clock;
     this.#maxWaitingBytes = maxWaitingHookBytes;
   }
@@ -109,16 +98,10 @@ export class Hooks {
     return this.#before(call, toldOf(call, key, name), decoded, counts);
   }
 
-  /** Returns the hooks whose `during` is to run for a call, and its answer as they see it; undefined without any. Throws for a hook that fails. */
-  outputOf({ endpoint, json }: CallWithHooks, told: HookCall): HookedOutput | undefined {
-    const output = this.#outputs.get(told.kind)?.begin(endpoint.format, json.limits);
-    if (!output || this.#during.length === 0) return undefined;
-    try {
-      const hooks = this.#during.filter((hook) => hook.needsDuring?.(told) ?? true);
-      return hooks.length > 0 ? { hooks, output } : undefined;
-    } catch (thrown) {
-      throw hookFailed(thrown);
-    }
+  /** Returns the answer of a call for the hooks whose `during` is to run; undefined without any. Throws for a hook that fails. */
+  outputOf(call: CallWithHooks, told: HookCall): HookedOutput | undefined {
+    // The cast is safe: the code of hooks is made by `withDuring` alone.
+    return (this.#during[0]?.code as OutputCode | undefined)?.open(call, told, this.#during);
   }
 
   async #before<Request extends AnyRequest>(
@@ -280,6 +263,7 @@ function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
     during: "function?",
+    code: "object?",
     needsDuring: "function?",
     after: "function?",
     timeoutMs: "timerMs?",
@@ -287,6 +271,8 @@ function assertHook(path: string, hook: Hook): void {
     maxHoldMs: "timerMs?",
     down: { optional: ["closed", "open"] },
   });
+  if (hook.during && !hook.code)
+    throw new TypeError(`${path}: during needs its code: give withDuring(hook) of polygate/hooks.`);
   if (!hook.before && !hook.during && !hook.after)
     throw new TypeError(`${path} must have a function before, during or after.`);
 }
@@ -333,12 +319,6 @@ const REWRITTEN = " (rewritten)";
 /** The content of an answer whose kind shows none. */
 const NO_CONTENT: HookContent = { text: "", reasoning: "", toolCalls: [], finishReason: undefined, isCut: false };
 
-/** The answer of a call, and the hooks that it passes through. */
-interface HookedOutput {
-  readonly hooks: readonly Hook[];
-  readonly output: Output<unknown>;
-}
-
 /** A call that hooks see: passes its answer through their `during`, and collects it for their `after`. */
 export class HookedCall {
   readonly told: HookCall;
@@ -366,22 +346,13 @@ export class HookedCall {
     return { ...generated, onEvent: undefined };
   }
 
-  /**
-   * Returns the events of the answer as hooks show them.
-   *
-   * @param quietMs The time after which the answer begins without a first event, in milliseconds; undefined waits for ever.
-   */
+  /** Returns the events of the answer as hooks show them. */
   async shown<Answered>(
     call: CallWithOutput,
     events: EndableEvents<Answered>,
     quietMs: number | undefined,
   ): Promise<AnswerEvents<Answered>> {
-    if (!this.#output) return events;
-    const { hooks, output } = this.#output;
-    // The cast is safe: the answer is of the kind of its output.
-    const shown = new ShownEvents(call, events, output as Output<Answered>, hooks, this.told, this.#onShown);
-    await shown.begin(quietMs);
-    return shown;
+    return (await this.#output?.shown(call, events, quietMs, this.#onShown)) ?? events;
   }
 
   /**

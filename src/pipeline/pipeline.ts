@@ -36,11 +36,11 @@ import {
 import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
+import type { AnswerEvents } from "./output.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
 import {
-  type AnswerEvents,
   inPieces,
   callHeaders,
   complete,

@@ -13,16 +13,7 @@ import type { BodyLease, BodyRoom } from "../ports/shared-room.ts";
 import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-
-/** The events of an answer: those of the backend under their hold, or those that the hooks show. */
-export interface AnswerEvents<Answered> {
-  /** True once the finish was handed on. */
-  readonly isFinished: boolean;
-  /** Keeps the answer before its finish is handed on. */
-  keep: ((finish: Answered) => Promise<void> | undefined) | undefined;
-  /** Hands on the events, up to the finish, until `hand` returns false. Resolves with whether more events follow. */
-  each(hand: (event: Answered) => boolean): Promise<boolean>;
-}
+import type { AnswerEvents } from "./output.ts";
 
 /** Collects the events into one body. */
 export async function complete<Answered>(

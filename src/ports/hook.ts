@@ -64,7 +64,7 @@ export interface Hook<Context = unknown> {
     call: HookCall<Context>,
   ): HookRequest | undefined | void | Promise<HookRequest | undefined | void>;
   /**
-   * Runs for each piece of a chat or image answer, behind the count of the piece and before the caller sees it. Returns its decision. One
+   * Needs `withDuring` of `polygate/hooks`. Runs for each piece of a chat or image answer, behind the count of the piece and before the caller sees it. Returns its decision. One
    * piece at a time: the next waits until the decision is made, and so does the backend. A change of `event` in place changes nothing.
    *
    * The caller is charged for what the model has made, whatever is shown. What is shown is also what `after` sees, what a repeated request
@@ -80,6 +80,8 @@ export interface Hook<Context = unknown> {
    * @param held The pieces that this hook holds, the oldest first.
    */
   during?(event: HookEvent, call: HookCall<Context>, held: readonly HookEvent[]): HookDecision | Promise<HookDecision>;
+  /** The code that runs `during`, which not every gateway needs: `withDuring` of `polygate/hooks` adds it to a hook. */
+  readonly code?: DuringCode;
   /**
    * Tells whether `during` is to run for a call. Asked once, when each `before` has run. Without any such hook, the answer passes as cheaply
    * as without hooks. Default: yes.
@@ -108,6 +110,11 @@ export interface Hook<Context = unknown> {
    * `onFailure` hears of the failure either way.
    */
   readonly down?: "closed" | "open";
+}
+
+/** The code that runs `during`. Its fields are for the gateway alone. */
+export interface DuringCode {
+  readonly open: (...given: never[]) => unknown;
 }
 
 /** The call that a hook belongs to. All functions of all hooks get the same object for a call, so a WeakMap can hold what a hook knows of it. */

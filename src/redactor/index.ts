@@ -4,6 +4,7 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
+import { withDuring } from "../hooks/index.ts";
 import type { Part } from "../model/chat-request.ts";
 import { assertOptions } from "../options.ts";
 import type { Hook, HookCall, HookEvent, HookRequest } from "../ports/hook.ts";
@@ -49,9 +50,6 @@ export interface RedactorOptions {
   readonly timeoutMs?: number;
 }
 
-/** What `before` and `during` need of a hook that redacts. A hook cannot be open: a failure would show the provider what it must not see. */
-export type Redactor = Required<Pick<Hook, "before" | "during" | "needsDuring" | "down">> & Pick<Hook, "timeoutMs">;
-
 /**
  * Returns a hook that replaces values in all texts of a request, and restores them in the texts and tool calls of its answer. A request is
  * refused with 503 when its values cannot be found in time.
@@ -61,7 +59,7 @@ export type Redactor = Required<Pick<Hook, "before" | "during" | "needsDuring" |
  * @example
  * const hooks = [redactor({ find: { email: /[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+/, name: ["Ada Lovelace"] } })];
  */
-export function redactor(options: RedactorOptions): Redactor {
+export function redactor(options: RedactorOptions): Hook {
   const name = "redactor";
   assertOptions<RedactorOptions>(name, options, {
     find: "any",
@@ -80,8 +78,9 @@ export function redactor(options: RedactorOptions): Redactor {
   const finder = typeof find === "function" ? find : finderOf(`${name}: find`, find);
   const restored = restore === true ? (value: string) => value : restore === false ? undefined : restore;
   const answers = new WeakMap<HookCall, RestoredAnswer>();
-  return {
+  return withDuring({
     ...(timeoutMs !== undefined && { timeoutMs }),
+    // A failure must not show the provider what it must not see.
     down: "closed",
     needsDuring: (call) => answers.has(call),
     async before(request, call) {
@@ -98,7 +97,7 @@ export function redactor(options: RedactorOptions): Redactor {
       return mapRequest(request, (text) => replacements.texts.get(text) ?? text);
     },
     during: (event: HookEvent, call) => answers.get(call)?.next(event),
-  };
+  });
 }
 
 const placeholderOf = ({ kind, number }: RedactorValue): string => `[${kind.toUpperCase()}_${number}]`;

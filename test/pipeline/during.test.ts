@@ -1,6 +1,7 @@
 /** The `during` of hooks: it changes, holds back and ends running answers, and its own failures let nothing pass. */
 
 import { describe, expect, it } from "vitest";
+import { withDuring } from "../../src/hooks/index.ts";
 import {
   type ChatEvent,
   GatewayError,
@@ -19,7 +20,7 @@ const STREAMS = [false, true];
 
 type During = NonNullable<Hook["during"]>;
 
-const during = (run: During, options: Partial<Hook> = {}): Hook => ({ during: run, ...options });
+const during = (run: During, options: Partial<Hook> = {}): Hook => withDuring({ during: run, ...options });
 
 /** Changes each text of an answer. */
 const writing = (change: (text: string) => string): Hook =>
@@ -47,7 +48,7 @@ describe("during", () => {
     async (stream) => {
       const seen: HookEvent[] = [];
       const calls = new Set<unknown>();
-      const hook: Hook = {
+      const hook = withDuring({
         before: (_request, call) => void calls.add(call),
         during(event, call, held) {
           calls.add(call);
@@ -55,7 +56,7 @@ describe("during", () => {
           expect(held).toEqual([]);
         },
         after: (_answer, call) => void calls.add(call),
-      };
+      });
       const backend = speaking(
         { type: "start", id: "up-1" },
         { type: "reasoning-delta", text: "Hm." },
@@ -516,11 +517,11 @@ describe("a during that fails", () => {
 describe("needsDuring", () => {
   it("is asked once, behind before, and decides for the call", async () => {
     const seen: string[] = [];
-    const hook: Hook = {
+    const hook = withDuring({
       before: () => void seen.push("before"),
       needsDuring: ({ format }) => (seen.push("needed"), format !== "messages"),
       during: () => void seen.push("during"),
-    };
+    });
     const { send } = opened({ backend: speaking(WORD, WORD, counted(8)), hooks: [hook] });
     await (await send()).text();
     expect(seen).toEqual(["before", "needed"]);
@@ -528,7 +529,7 @@ describe("needsDuring", () => {
 
   it("that fails refuses the call", async () => {
     const { send, failures, report } = opened({
-      hooks: [{ during: () => undefined, needsDuring: () => JSON.parse("{") as boolean }],
+      hooks: [during(() => undefined, { needsDuring: () => JSON.parse("{") as boolean })],
     });
     expect((await send()).status).toBe(503);
     expect(failures).toMatchObject([{ port: "hook" }]);
@@ -581,7 +582,7 @@ it.each([
   const { promise, resolve } = Promise.withResolvers<string>();
   const verdicts = new WeakMap<object, Promise<string>>();
   const seen: string[] = [];
-  const guard: Hook = {
+  const guard = withDuring({
     before(_request, call) {
       verdicts.set(call, promise);
     },
@@ -589,7 +590,7 @@ it.each([
       seen.push(event.type);
       if ((await verdicts.get(call)) === "bad") throw new GatewayError("invalid_request", "Against our rules.");
     },
-  };
+  });
   const { send, clock, report } = opened({ backend: speaking("a", "b", counted(2)), hooks: [guard] });
   let response: Response | undefined;
   const sending = send({ body: { stream: true } }).then((answer) => (response = answer));
@@ -611,7 +612,24 @@ it.each<[string, Hook, string]>([
     { during: () => undefined, maxHoldBytes: 0 },
     "maxHoldBytes must be a positive integer, not 0",
   ],
-  ["with a hold of no time", { during: () => undefined, maxHoldMs: 0 }, "maxHoldMs must be an integer from 1"],
+  ["without the code of its during", { during: () => undefined }, "give withDuring(hook) of polygate/hooks"],
+  ["with a hold of no time", during(() => undefined, { maxHoldMs: 0 }), "maxHoldMs must be an integer from 1"],
 ])("a hook %s is refused by createGateway", (_name, hook, message) => {
   expect(() => opened({ hooks: [hook] })).toThrow(message);
+});
+
+it("withDuring refuses what has no during, and keeps the functions of a class", async () => {
+  expect(() => withDuring({ before: () => undefined })).toThrow("withDuring: the hook must have a function during.");
+  expect(() => withDuring(undefined as never)).toThrow("withDuring");
+  class Counting {
+    #count = 0;
+    before(): void {
+      this.#count++;
+    }
+    during(event: HookEvent): HookDecision {
+      return event.type === "text-delta" ? { ...event, text: String(this.#count) } : undefined;
+    }
+  }
+  const { send } = opened({ hooks: [withDuring(new Counting())] });
+  expect(textOf(await (await send()).text(), false)).toBe("1");
 });

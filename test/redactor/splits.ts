@@ -3,6 +3,7 @@
  * in the arguments of tools, in every way to write a JSON text.
  */
 
+import { withDuring } from "../../src/hooks/index.ts";
 import {
   type ChatEvent,
   type ChatRequest,
@@ -194,7 +195,7 @@ export async function runSplits(
       (request) => (read = request),
     ),
     quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
-    hooks: [redactor({ find: FIND }), { during: () => void told++ }],
+    hooks: [redactor({ find: FIND }), withDuring({ during: () => void told++ })],
     onFailure: ({ text }) => problems.push(text),
   });
   for (let index = 0; index < count && problems.length < 10; index++) {

@@ -7,6 +7,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { demoBackend } from "../../../playground/demo/backend.ts";
+import { withDuring } from "../../../src/hooks/index.ts";
 import { createGateway, type Hook, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayBackend, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
 import { clientsOf } from "../../properties/backends-agree/clients.ts";
@@ -22,7 +23,7 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
 /** Each format, passed on as the upstream writes it, and through a hook that changes nothing. */
 const WAYS = FORMATS.flatMap(([format, version]): [RelayFormat, way: string, version: string, readonly Hook[]][] => [
   [format, "as it comes", version, []],
-  [format, "through a hook", version, [{ during: () => undefined }]],
+  [format, "through a hook", version, [withDuring({ during: () => undefined })]],
 ]);
 
 let server: Server;
