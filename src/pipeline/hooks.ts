@@ -259,11 +259,16 @@ function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => 
   return (thrown) => report({ id, secret, services }, thrown, "hook");
 }
 
+function assertCode(path: string, code: unknown): void {
+  if (typeof (code as Partial<OutputCode> | null)?.open !== "function")
+    throw new TypeError(`${path} must be given by withDuring of polygate/hooks.`);
+}
+
 function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
     during: "function?",
-    code: "object?",
+    code: { optional: assertCode },
     needsDuring: "function?",
     after: "function?",
     timeoutMs: "timerMs?",
