@@ -315,6 +315,7 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
     if (!(await this.#inTime(this.#reading))) return;
     this.#reading = undefined;
     this.#call.assertLive();
+    if (this.#came.length === 0) throw new Error("An answer must have a finish.");
     for (const event of this.#came.splice(0)) {
       const lost = this.#onShown && this.#output.lost?.(event);
       if (lost !== undefined) this.#onShown?.(lost);
@@ -354,8 +355,11 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
   #pass(events: readonly HookEvent[], at: number, from = 0): Promise<void> | undefined {
     const run = this.#runs[at];
     for (let index = from; index < events.length; index++) {
-      // This hook, or one before it, has ended the answer.
-      if (at > this.#first) return undefined;
+      // This hook, or one nearer to the caller, has ended the answer: only the finish goes on.
+      if (at > this.#first) {
+        const last = events.at(-1);
+        return last?.type === "finish" ? this.#take(last as Answered & HookEvent) : undefined;
+      }
       const event = events[index] as HookEvent;
       if (!run) {
         this.#show(event as Answered & HookEvent);

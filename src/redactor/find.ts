@@ -114,7 +114,7 @@ export interface Replacements {
   /** The replacements, with what each is restored to. */
   readonly trie: TrieNode;
   /** Returns the replacement of a value of the request. */
-  replacementOf(value: string): string;
+  readonly replacementOf: (value: string) => string;
 }
 
 /** How a redactor replaces and restores. */

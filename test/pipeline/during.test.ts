@@ -216,6 +216,21 @@ const judging =
     return judge([...held, event].map((one) => ("text" in one ? one.text : "")).join(""));
   };
 
+/** Holds the first word for 400 ms, while the backend waits. */
+const lapsing = async (down: "closed" | "open") => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const holding = during((event) => (event.type === "finish" ? undefined : "hold"), { maxHoldMs: 400, down });
+  const open = opened({ backend: speaking(WORD, promise, "more", counted(8)), hooks: [holding] });
+  const sending = open.send({ body: { stream: true } });
+  await open.clock.advance(399);
+  expect(open.failures).toEqual([]);
+  await open.clock.advance(1);
+  expect(open.failures).toMatchObject([
+    { port: "hook", text: expect.stringContaining("longer than 400 ms") as string },
+  ]);
+  return { ...open, resolve, response: await sending };
+};
+
 describe("a hold", () => {
   it.each(STREAMS)("releases what it holds, behind one another (stream: %s)", async (stream) => {
     const { send, report } = opened({
@@ -263,21 +278,6 @@ describe("a hold", () => {
     expect(report()).toMatchObject(AT_REST);
   });
 
-  /** Holds the first word for 400 ms, while the backend waits. */
-  const lapsing = async (down: "closed" | "open") => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const holding = during((event) => (event.type === "finish" ? undefined : "hold"), { maxHoldMs: 400, down });
-    const open = opened({ backend: speaking(WORD, promise, "more", counted(8)), hooks: [holding] });
-    const sending = open.send({ body: { stream: true } });
-    await open.clock.advance(399);
-    expect(open.failures).toEqual([]);
-    await open.clock.advance(1);
-    expect(open.failures).toMatchObject([
-      { port: "hook", text: expect.stringContaining("longer than 400 ms") as string },
-    ]);
-    return { ...open, resolve, response: await sending };
-  };
-
   it("that lasts too long ends the answer, though no piece comes", async () => {
     const { response, report } = await lapsing("closed");
     expect(response.status).toBe(503);
@@ -308,6 +308,29 @@ describe("a hold", () => {
     pause[1]?.resolve();
     expect(textOf(await (await sending).text(), false)).toBe(`${WORD}ab`);
     expect(failures).toEqual([]);
+  });
+
+  it("lets the caller hear keep-alives, and an error behind them is one of the stream", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late = during((event) => {
+      if (event.type !== "finish") return "hold";
+      throw new GatewayError("invalid_request", "Too late.");
+    });
+    const { send, clock, report } = opened({
+      backend: speaking(WORD, promise, counted(4)),
+      hooks: [late],
+      limits: { keepAliveMs: 1_000 },
+    });
+    const sending = send({ body: { stream: true } });
+    await clock.advance(1_000);
+    const response = await sending;
+    const reading = response.text();
+    await clock.advance(2_000);
+    resolve();
+    const body = await reading;
+    expect([response.status, body.includes("event: ping"), textOf(body, true)]).toEqual([200, true, ""]);
+    expect(body).toContain("Too late.");
+    expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
   });
 
   it("is dropped when the backend breaks off", async () => {
@@ -371,6 +394,23 @@ describe("an end", () => {
     const { send } = opened({ backend: speaking("a", "b", "c", counted(3)), hooks: [holding, ending, outer] });
     expect(await (await send()).json()).toMatchObject({ content: [{ text: "ab" }], stop_reason: "refusal" });
     expect(seen).toEqual(["model text-delta", "text-delta", "model text-delta", "text-delta"]);
+  });
+
+  it("may come with a piece that another hook has held until the finish", async () => {
+    const holding = during((event) => (event.type === "finish" ? undefined : "hold"));
+    const ending = during(async (event) => {
+      await Promise.resolve();
+      return event.type === "text-delta" && event.text === "b" ? { end: "content-filter" } : undefined;
+    });
+    for (const hooks of [
+      [ending, holding],
+      [upper, ending, holding],
+    ]) {
+      const { send, report } = opened({ backend: speaking("a", "b", "c", counted(3)), hooks });
+      const answer = (await (await send()).json()) as { content: { text: string }[]; stop_reason: string };
+      expect([answer.content[0]?.text.toLowerCase(), answer.stop_reason]).toEqual(["a", "refusal"]);
+      expect(report()).toMatchObject({ used: INPUT + 3, ...AT_REST });
+    }
   });
 
   it("is an error with a true status, where nothing was sent", async () => {

@@ -189,14 +189,16 @@ describe("the request", () => {
   });
 });
 
-describe("the answer", () => {
-  const shown = async (options: Partial<RedactorOptions>, content: string, ...steps: readonly Step[]) => {
-    const { send } = redacting(options, ...steps, counted(9));
-    return (await (await send(ask(content))).json()) as {
-      content: { text?: string; thinking?: string; signature?: string }[];
-    };
+const shown = async (options: Partial<RedactorOptions>, content: string, ...steps: readonly Step[]) => {
+  const { send } = redacting(options, ...steps, counted(9));
+  return (await (await send(ask(content))).json()) as {
+    content: { text?: string; thinking?: string; signature?: string }[];
   };
+};
 
+const names: RedactorOptions["replace"] = ({ number }) => ["Jo", "John", "Johnny"][number - 1] ?? `J${number}`;
+
+describe("the answer", () => {
   it("is masked by a function, or stays redacted", async () => {
     const masked = await shown({ restore: (value) => `${value.slice(0, 1)}***` }, EMAIL, "To [EMAIL", "_1].");
     expect(masked.content).toMatchObject([{ text: "To a***." }]);
@@ -205,8 +207,14 @@ describe("the answer", () => {
   });
 
   it("has other replacements by a function, of which one may begin another", async () => {
-    const replace: RedactorOptions["replace"] = ({ number }) => ["Jo", "John", "Johnny"][number - 1] ?? `J${number}`;
-    const { content } = await shown({ replace }, `${EMAIL} ${OTHER} c@d.ef`, "Joh", "nny, J", "ohn, Jo", "h, Jo");
+    const { content } = await shown(
+      { replace: names },
+      `${EMAIL} ${OTHER} c@d.ef`,
+      "Joh",
+      "nny, J",
+      "ohn, Jo",
+      "h, Jo",
+    );
     expect(content).toMatchObject([{ text: `c@d.ef, ${OTHER}, ${EMAIL}h, ${EMAIL}` }]);
   });
 
@@ -297,41 +305,52 @@ describe("the answer", () => {
   });
 });
 
-describe("the annotations of an upstream of the caller's own format", () => {
-  /** A gateway before an upstream that answers with one body. */
-  const before = (format: "messages" | "chat-completions" | "responses", body: object | string) => {
-    const backend = relay({
-      format,
-      baseUrl: "http://upstream/v1",
-      apiKey: "sk-inner",
-      fetch: () =>
-        Promise.resolve(
-          typeof body === "string"
-            ? new Response(body, { headers: { "content-type": "text/event-stream" } })
-            : Response.json(body),
-        ),
-    });
-    const gateway = createGateway({
-      backend,
-      quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
-      hooks: [redactor({ find })],
-    });
-    return async (path: string, request: object): Promise<string> => {
-      const response = await gateway.fetch(
-        new Request(`http://host${path}`, {
-          method: "POST",
-          headers: {
-            authorization: "Bearer sk-one",
-            "compat-version": "2023-06-01",
-            "content-type": "application/json",
-          },
-          body: JSON.stringify({ model: "any", ...request }),
-        }),
-      );
-      return response.text();
-    };
+/** A gateway before an upstream that answers with one body. */
+const before = (format: "messages" | "chat-completions" | "responses", body: object | string) => {
+  const backend = relay({
+    format,
+    baseUrl: "http://upstream/v1",
+    apiKey: "sk-inner",
+    fetch: () =>
+      Promise.resolve(
+        typeof body === "string"
+          ? new Response(body, { headers: { "content-type": "text/event-stream" } })
+          : Response.json(body),
+      ),
+  });
+  const gateway = createGateway({
+    backend,
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    hooks: [redactor({ find })],
+  });
+  return async (path: string, request: object): Promise<string> => {
+    const response = await gateway.fetch(
+      new Request(`http://host${path}`, {
+        method: "POST",
+        headers: {
+          authorization: "Bearer sk-one",
+          "compat-version": "2023-06-01",
+          "content-type": "application/json",
+        },
+        body: JSON.stringify({ model: "any", ...request }),
+      }),
+    );
+    return response.text();
   };
+};
 
+const frame = (type: string, fields: object): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+
+const messageItem = (id: string, said: string, annotations: object[]) => ({
+  type: "message",
+  id,
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text: said, annotations, logprobs: [] }],
+});
+
+describe("the annotations of an upstream of the caller's own format", () => {
   it("of messages: the quote is restored, and the place in the document is that in the caller's", async () => {
     const document = `From ${OTHER} to ${EMAIL}: hello`;
     const redacted = "From [EMAIL_1] to [EMAIL_2]: hello";
@@ -385,8 +404,6 @@ describe("the annotations of an upstream of the caller's own format", () => {
   });
 
   it("of messages in a stream: each block keeps its own, behind its text", async () => {
-    const frame = (type: string, fields: object): string =>
-      `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
     const delta = (index: number, given: object): string => frame("content_block_delta", { index, delta: given });
     const said = (index: number, text: string): string => delta(index, { type: "text_delta", text });
     const cite = (index: number, cited_text: string): string =>
@@ -472,13 +489,6 @@ describe("the annotations of an upstream of the caller's own format", () => {
   });
 
   it("of responses: their places move with the text of their own message", async () => {
-    const message = (id: string, said: string, annotations: object[]) => ({
-      type: "message",
-      id,
-      role: "assistant",
-      status: "completed",
-      content: [{ type: "output_text", text: said, annotations, logprobs: [] }],
-    });
     const call = {
       type: "function_call",
       id: "fc",
@@ -494,9 +504,9 @@ describe("the annotations of an upstream of the caller's own format", () => {
       status: "completed",
       model: "m",
       output: [
-        message("m1", "First [EMAIL_1].", []),
+        messageItem("m1", "First [EMAIL_1].", []),
         call,
-        message("m2", text, [{ type: "url_citation", ...url, ...range }]),
+        messageItem("m2", text, [{ type: "url_citation", ...url, ...range }]),
       ],
       usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
     });
