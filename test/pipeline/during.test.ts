@@ -293,6 +293,22 @@ describe("a hold", () => {
     expect(report()).toMatchObject({ used: INPUT + 8, ...AT_REST });
   });
 
+  it("lasts from its first piece on, however many follow", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { send, clock, failures } = opened({
+      backend: speaking(WORD, promise, "more", never),
+      hooks: [during(() => "hold", { maxHoldMs: 400 })],
+    });
+    const sending = send();
+    await clock.advance(300);
+    resolve();
+    await clock.advance(99);
+    expect(failures).toEqual([]);
+    await clock.advance(1);
+    expect(failures).toMatchObject([{ port: "hook" }]);
+    expect((await sending).status).toBe(503);
+  });
+
   it("counts only the time for which the answer waits", async () => {
     const pause = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let asked = 0;
