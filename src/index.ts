@@ -12,7 +12,17 @@ export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/healt
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
 export type { SocketHandler, SocketPeer } from "./http/socket.ts";
-export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
+export type {
+  DuringCode,
+  Hook,
+  HookAnswer,
+  HookCall,
+  HookDecision,
+  HookEvent,
+  HookRequest,
+  HookStep,
+  HookToolCall,
+} from "./ports/hook.ts";
 export type {
   CallOutcome,
   CallRecord,

@@ -21,9 +21,11 @@ import * as images from "../src/formats/images/module.ts";
 import * as messages from "../src/formats/messages/module.ts";
 import * as responses from "../src/formats/responses/module.ts";
 import * as tokenUsage from "../src/formats/token-usage/module.ts";
+import * as hooks from "../src/hooks/index.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
+import * as redactor from "../src/redactor/index.ts";
 import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
@@ -84,10 +86,12 @@ it.each([
   ["formats/messages", messages, ["messages", "messagesFormat", "messagesUpstream"]],
   ["formats/responses", responses, ["COMPACTION_PROMPT", "responses", "responsesFormat", "responsesUpstream"]],
   ["formats/token-usage", tokenUsage, ["tokenUsage", "tokenUsageFormat"]],
+  ["hooks", hooks, ["withDuring"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
   ["prices", prices, ["priceCatalogue", "priceTable"]],
+  ["redactor", redactor, ["redactor"]],
   ["stores", stores, ["checkHold", "checkOutcome", "checkRenewal", "ledgerQuotaStore", "openStores", "toApiKey"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {

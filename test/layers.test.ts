@@ -100,6 +100,8 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   openapi: ["index", "options", "node-version", "model", "formats/shared", "formats/openapi"],
   telemetry: ["index", "options", "node-version"],
   prices: ["kinds", "model", "errors", "options", "node-version"],
+  hooks: ["pipeline", "kinds", "ports", "node-version"],
+  redactor: ["hooks", "ports", "model", "options", "node-version"],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
   playground: [

@@ -74,6 +74,8 @@ export interface Meter<Event, Answered> extends Metered, Counted {
   start(first: Event | undefined): Answered;
   /** Counts an event. Must also be called for the first event. Returns the event to pass on, or undefined to swallow it. */
   observe(event: Event): Answered | undefined;
+  /** Called when the backend is stopped before its end: its counts are not its last. Missing where an end changes no count. */
+  cut?(): void;
   /** Makes the counts final. Called when the backend has ended its answer. */
   complete(): void;
   /** True once the backend has ended each part of its answer, so that its counts are the last. Missing where an end changes no count. */

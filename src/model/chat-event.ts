@@ -11,8 +11,8 @@ import type { Usage } from "./usage.ts";
 export type Annotation =
   | { readonly type: "safety"; readonly ratings: readonly SafetyRating[] }
   /** Adds to the earlier citations. */
-  | { readonly type: "citations"; readonly citations: readonly Citation[] }
-  | ({ readonly type: "grounding" } & Grounding)
+  | ({ readonly type: "citations"; readonly citations: readonly Citation[] } & OfProvider)
+  | ({ readonly type: "grounding" } & Grounding & OfProvider)
   /** Adds to the earlier attributions. */
   | { readonly type: "attributions"; readonly attributions: readonly Attribution[] }
   /** Adds to the earlier steps. */
@@ -21,6 +21,15 @@ export type Annotation =
   | { readonly type: "url-context"; readonly urls: readonly RetrievedUrl[] }
   /** The number of output tokens of this candidate. */
   | { readonly type: "token-count"; readonly tokens: number };
+
+/** An annotation in its provider's own format, too. An encoder of this format writes it as it is, in place of what the neutral words say. */
+interface OfProvider {
+  readonly native?: {
+    readonly format: string;
+    /** The annotations of the block of text before this event. */
+    readonly values: readonly WireObject[];
+  };
+}
 
 /** The probability that content is harmful. */
 export type HarmProbability = "unspecified" | "negligible" | "low" | "medium" | "high";

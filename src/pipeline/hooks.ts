@@ -1,21 +1,30 @@
-/** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
+/** Runs the host's hooks: `before` on the way to the backend, `during` on the way back, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
-import { JsonBudget } from "../model/json.ts";
+import { JsonBudget, type JsonLimits } from "../model/json.ts";
 import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import {
+  type AnswerEvents,
+  type CallWithOutput,
+  DEFAULT_TIMEOUT_MS,
+  type EndableEvents,
+  type HookedOutput,
+  hookFailed,
+  type OutputCode,
+  wrongReturn,
+} from "./output.ts";
 import { report } from "./reports.ts";
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
-const DEFAULT_TIMEOUT_MS = 5_000;
 
 /** A decoded request of any kind. */
 interface AnyRequest {
@@ -30,6 +39,7 @@ interface CallWithHooks {
   readonly services: { readonly onFailure: OnFailure };
   readonly endpoint: { readonly format: string };
   readonly context: unknown;
+  readonly json: { readonly limits: JsonLimits };
   readonly found: {
     readonly model: string | undefined;
     readonly attempts: readonly { readonly reported: GatewayError | undefined }[];
@@ -46,6 +56,8 @@ export class Hooks {
   /** True when a hook has `after`: only then are answers collected, and their records made. */
   readonly watchesAnswers: boolean;
   readonly #hooks: readonly Hook[];
+  /** The hooks with `during`. */
+  readonly #during: readonly Hook[];
   readonly #clock: Clock;
   readonly #maxWaitingBytes: number;
   /** The answers that wait for an `after`, with the reporters of their calls. */
@@ -53,11 +65,12 @@ export class Hooks {
   #waitingBytes = 0;
   #isClosed = false;
 
-  /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
+  /** Throws a TypeError for a hook that is not one, and a RangeError for its time or its memory. */
   constructor(hooks: readonly Hook[], clock: Clock, { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">) {
     for (const [index, hook] of hooks.entries()) assertHook(`createGateway: hooks[${index}]`, hook);
     this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
+    this.#during = hooks.filter((hook) => typeof hook.during === "function");
     this.#clock = clock;
     this.#maxWaitingBytes = maxWaitingHookBytes;
   }
@@ -70,7 +83,8 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     const told = toldOf(call, key, kind.name);
-    if (this.watchesAnswers) call.found.hooked = new HookedCall(this, told, kind.collector?.());
+    const collector = this.watchesAnswers ? kind.collector?.() : undefined;
+    if (this.watchesAnswers || this.#during.length > 0) call.found.hooked = new HookedCall(this, told, collector);
     return this.#before(call, told, decoded, kind.counts);
   }
 
@@ -82,6 +96,12 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     return this.#before(call, toldOf(call, key, name), decoded, counts);
+  }
+
+  /** Returns the answer of a call for the hooks whose `during` is to run; undefined without any. Throws for a hook that fails. */
+  outputOf(call: CallWithHooks, told: HookCall): HookedOutput | undefined {
+    // The cast is safe: the code of hooks is made by `withDuring` alone.
+    return (this.#during[0]?.code as OutputCode | undefined)?.open(call, told, this.#during);
   }
 
   async #before<Request extends AnyRequest>(
@@ -131,10 +151,7 @@ export class Hooks {
     } catch (thrown) {
       call.assertLive();
       if (thrown instanceof GatewayError) throw thrown;
-      const failed = new GatewayError("store_unavailable", "A check of this service is not available.", {
-        cause: thrown,
-        port: "hook",
-      });
+      const failed = hookFailed(thrown);
       if (down === "closed") throw failed;
       report(call, failed);
       return undefined;
@@ -242,14 +259,27 @@ function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => 
   return (thrown) => report({ id, secret, services }, thrown, "hook");
 }
 
+function assertCode(path: string, code: unknown): void {
+  if (typeof (code as Partial<OutputCode> | null)?.open !== "function")
+    throw new TypeError(`${path} must be given by withDuring of polygate/hooks.`);
+}
+
 function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
+    during: "function?",
+    code: { optional: assertCode },
+    needsDuring: "function?",
     after: "function?",
     timeoutMs: "timerMs?",
+    maxHoldBytes: "positive?",
+    maxHoldMs: "timerMs?",
     down: { optional: ["closed", "open"] },
   });
-  if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);
+  if (hook.during && !hook.code)
+    throw new TypeError(`${path}: during needs its code: give withDuring(hook) of polygate/hooks.`);
+  if (!hook.before && !hook.during && !hook.after)
+    throw new TypeError(`${path} must have a function before, during or after.`);
 }
 
 /** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
@@ -268,12 +298,9 @@ function changedBy<Request extends AnyRequest>(
     return count === undefined || (Number.isSafeInteger(count) && Number(count) >= 1);
   });
   if (isRequest && !lacks && hasCounts) return changed as Request;
-  throw new GatewayError("internal", "The gateway had an internal error.", {
-    cause: new TypeError(
-      "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
-    ),
-    port: "hook",
-  });
+  throw wrongReturn(
+    "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
+  );
 }
 
 /**
@@ -297,11 +324,13 @@ const REWRITTEN = " (rewritten)";
 /** The content of an answer whose kind shows none. */
 const NO_CONTENT: HookContent = { text: "", reasoning: "", toolCalls: [], finishReason: undefined, isCut: false };
 
-/** A call that hooks see: collects its answer. */
+/** A call that hooks see: passes its answer through their `during`, and collects it for their `after`. */
 export class HookedCall {
   readonly told: HookCall;
   readonly #hooks: Hooks;
   readonly #content: ContentCollector<unknown> | undefined;
+  #output: HookedOutput | undefined = undefined;
+  #onShown: ((event: unknown) => void) | undefined = undefined;
 
   constructor(hooks: Hooks, told: HookCall, content: ContentCollector<unknown> | undefined) {
     this.#hooks = hooks;
@@ -309,12 +338,26 @@ export class HookedCall {
     this.#content = content;
   }
 
-  /** Returns a listener that collects the events of the answer, and passes them on. */
-  listener<Event>(next: { onEvent?(event: Event): void }): (event: Event) => void {
-    return (event) => {
-      next.onEvent?.(event);
+  /** Returns a generation whose listener collects the answer, as hooks show it. */
+  generation<Generated extends { onEvent?(event: never): void }>(call: CallWithHooks, generated: Generated): Generated {
+    const listening = generated as { onEvent?(event: unknown): void };
+    const listener = (event: unknown): void => {
+      listening.onEvent?.(event);
       this.#content?.onEvent(event);
     };
+    this.#output = this.#hooks.outputOf(call, this.told);
+    if (!this.#output) return this.#content ? { ...generated, onEvent: listener } : generated;
+    this.#onShown = listener;
+    return { ...generated, onEvent: undefined };
+  }
+
+  /** Returns the events of the answer as hooks show them. */
+  async shown<Answered>(
+    call: CallWithOutput,
+    events: EndableEvents<Answered>,
+    quietMs: number | undefined,
+  ): Promise<AnswerEvents<Answered>> {
+    return (await this.#output?.shown(call, events, quietMs, this.#onShown)) ?? events;
   }
 
   /**
@@ -332,6 +375,6 @@ export class HookedCall {
 
   /** Shows the answer to the hooks, behind the end of the call. */
   end(call: CallWithHooks, record: CallRecord): void {
-    this.#hooks.after(call, this, record);
+    if (this.#hooks.watchesAnswers) this.#hooks.after(call, this, record);
   }
 }

@@ -36,6 +36,7 @@ import {
 import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
+import type { AnswerEvents } from "./output.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
@@ -51,7 +52,7 @@ import {
   refusal,
   streamed,
 } from "./respond.ts";
-import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
+import { runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
 import type { Services } from "./services.ts";
 import { tooLate } from "./settlements.ts";
 
@@ -230,15 +231,15 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const context = new BackendContext(call, key, kind.mayRunCode?.(request));
   const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
   const { hooked } = call.found;
-  const generation = hooked ? { ...generated, onEvent: hooked.listener(generated) } : generated;
+  const generation = hooked?.generation(call, generated) ?? generated;
   const askedAt = call.clock.now();
   const ask = (one: DecodedRequest): AsyncIterable<unknown> | undefined => kind.ask(backend, one, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const run = async (): Promise<MeteredEvents<unknown, unknown>> => {
+  const run = async (): Promise<AnswerEvents<unknown>> => {
     const events = await runBackend(call, hold, request, generation, ask, quietMs);
     // The upstream has the request now. Its answer may last, and the request may be megabytes long.
     if (decoded.native) forgetText(decoded.native.body);
-    return events;
+    return hooked ? hooked.shown(call, events, quietMs && askedAt + quietMs - call.clock.now()) : events;
   };
   const answered = {
     request: asked === decoded ? request : asCalled(request, decoded),

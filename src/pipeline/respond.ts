@@ -13,12 +13,12 @@ import type { BodyLease, BodyRoom } from "../ports/shared-room.ts";
 import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import type { MeteredEvents } from "./run-backend.ts";
+import type { AnswerEvents } from "./output.ts";
 
 /** Collects the events into one body. */
-export async function complete<Event, Answered>(
+export async function complete<Answered>(
   call: Call,
-  events: MeteredEvents<Event, Answered>,
+  events: AnswerEvents<Answered>,
   collector: AnswerCollector<Answered>,
 ): Promise<Answer> {
   if (collector.keep) events.keep = (finish) => collector.keep?.(finish);
@@ -33,9 +33,9 @@ export async function complete<Event, Answered>(
 const STREAM_HEADERS = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" } as const;
 
 /** Writes the events as they come. The call ends with the last event. */
-export function streamed<Event, Answered>(
+export function streamed<Answered>(
   call: Call,
-  events: MeteredEvents<Event, Answered>,
+  events: AnswerEvents<Answered>,
   stream: AnswerStream<Answered>,
   silentSince: number,
   recorder: AnswerRecorder | undefined,

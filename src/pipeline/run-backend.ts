@@ -512,6 +512,12 @@ export class MeteredEvents<Event, Answered> {
     return isHeavy ? Infinity : count;
   }
 
+  /** Ends the answer before its backend does. Only the finish follows. */
+  end(): void {
+    if (!this.#done && !this.#meter.isWhole) this.#meter.cut?.();
+    this.stop();
+  }
+
   /** Stops the backend. Does not wait: a backend that hangs would hang its caller, and nobody is left to hear of its failure. */
   stop(): void {
     if (this.#done) return;

@@ -1,6 +1,7 @@
 /** The port for hooks: the host's own functions around each generated answer, for guardrails, rewriting, logs and evaluation. */
 
-import type { FinishReason } from "../model/chat-event.ts";
+import type { AnswerEvent, FinishReason } from "../model/chat-event.ts";
+import type { ImageAnswerEvent } from "../model/image.ts";
 import type { JsonObject } from "../model/json.ts";
 import type { ModelKind } from "./call-info.ts";
 import type { ModelBackend, VERB_OF } from "./model-backend.ts";
@@ -11,8 +12,36 @@ import type { ApiKey } from "./quota-store.ts";
 export type HookRequest = Parameters<NonNullable<ModelBackend[(typeof VERB_OF)[ModelKind]]>>[0];
 
 /**
- * Functions around each generated answer. The hooks of a gateway run in their order, each after the one before it has finished. Neither
- * function receives a secret.
+ * A piece of an answer, as `during` sees it: the same pieces for streamed and complete answers, whatever format the upstream speaks. The last
+ * piece is always `finish`. Only an image answer has `image` and `partial-image`.
+ */
+export type HookEvent = Exclude<AnswerEvent | ImageAnswerEvent, { type: "native" | "start" }>;
+
+/**
+ * The decision of `during` on a piece of an answer:
+ * - nothing: the held pieces go on, and the piece behind them.
+ * - a piece, or a list of pieces: they go on in place of the held pieces and the piece. An empty list drops them all.
+ * - `"hold"`: the piece is held behind those that are held already. The caller sees nothing of them until a later decision.
+ * - a `HookStep`: any of these together, and the end of the answer.
+ */
+export type HookDecision = HookEvent | readonly HookEvent[] | HookStep | "hold" | undefined | void;
+
+/** A decision in full. It takes the place of the held pieces and the piece. */
+export interface HookStep {
+  /** The pieces that go on. Default: none. */
+  readonly show?: readonly HookEvent[];
+  /** The pieces that are held from now on. Default: none. Nothing can be held at the `finish`. */
+  readonly hold?: readonly HookEvent[];
+  /**
+   * Ends a chat answer here, with this reason, behind `show`. The backend is stopped, and the caller is charged for what the model has made.
+   * While a tool call is open, only a reason for an incomplete answer fits, such as `content-filter` or `refusal`.
+   */
+  readonly end?: FinishReason;
+}
+
+/**
+ * Functions around each generated answer. The `before` and the `after` of the hooks of a gateway run in the order of the hooks, and their
+ * `during` in the opposite order: a hook sees the answer in the words of the request that it has returned. No function receives a secret.
  *
  * @example
  * const noCards: Hook = {
@@ -35,20 +64,60 @@ export interface Hook<Context = unknown> {
     call: HookCall<Context>,
   ): HookRequest | undefined | void | Promise<HookRequest | undefined | void>;
   /**
+   * Needs `withDuring` of `polygate/hooks`. Runs for each piece of a chat or image answer, behind the count of the piece and before the caller sees it. Returns its decision. One
+   * piece at a time: the next waits until the decision is made, and so does the backend. A change of `event` in place changes nothing.
+   *
+   * The caller is charged for what the model has made, whatever is shown. What is shown is also what `after` sees, what a repeated request
+   * gets, and what a kept response holds. Usage cannot be changed, and the `finish` always goes on. A changed text of reasoning loses its
+   * signature, because its maker would refuse it.
+   *
+   * A GatewayError that it throws ends the answer with its code and message: as the status of the answer if nothing was sent before, otherwise
+   * as the error of the stream.
+   *
+   * The answer of such a call is written anew from its pieces, also for a caller in the upstream's own format: fields that only this format has
+   * are dropped, and noted in the record.
+   *
+   * @param held The pieces that this hook holds, the oldest first.
+   */
+  during?(event: HookEvent, call: HookCall<Context>, held: readonly HookEvent[]): HookDecision | Promise<HookDecision>;
+  /** The code that runs `during`, which not every gateway needs: `withDuring` of `polygate/hooks` adds it to a hook. */
+  readonly code?: DuringCode;
+  /**
+   * Tells whether `during` is to run for a call. Asked once, when each `before` has run. Without any such hook, the answer passes as cheaply
+   * as without hooks. Default: yes.
+   */
+  needsDuring?(call: HookCall<Context>): boolean;
+  /**
    * Runs once after the end of each call that has reached `before`, also of a call that failed. Cannot change the answer, which is sent
    * already. Its errors reach `onFailure`.
    */
   after?(answer: HookAnswer<Context>, call: HookCall<Context>): unknown;
-  /** The longest time for `before` and for `after`, in milliseconds, from 1 up. Default: 5,000. */
+  /** The longest time for `before`, for `after` and for each `during`, in milliseconds, from 1 up. Default: 5,000. */
   readonly timeoutMs?: number;
   /**
-   * The behaviour when `before` fails without a GatewayError, or takes longer than `timeoutMs`: `closed` (default) refuses the call with
-   * 503, `open` goes on with the request as it was. `onFailure` hears of the failure either way.
+   * The most memory of the pieces that `during` holds in one answer, in bytes, from 1 up: two for each character. To hold more is a failure.
+   * Default: 262,144.
+   */
+  readonly maxHoldBytes?: number;
+  /**
+   * The longest time for which the answer waits for its next piece while `during` holds some, in milliseconds, from 1 up. To hold longer is a
+   * failure. Default: 30,000.
+   */
+  readonly maxHoldMs?: number;
+  /**
+   * The behaviour when `before` or `during` fails without a GatewayError, or takes longer than `timeoutMs`. `closed` (default) refuses the call
+   * with 503, or ends its answer with this error. `open` goes on with the request as it was, or shows the rest of the answer as it is.
+   * `onFailure` hears of the failure either way.
    */
   readonly down?: "closed" | "open";
 }
 
-/** The call that a hook belongs to. */
+/** The code that runs `during`. Its fields are for the gateway alone. */
+export interface DuringCode {
+  readonly open: (...given: never[]) => unknown;
+}
+
+/** The call that a hook belongs to. All functions of all hooks get the same object for a call, so a WeakMap can hold what a hook knows of it. */
 export interface HookCall<Context = unknown> {
   /** The id that the caller received as `request-id`. */
   readonly requestId: string;

@@ -488,7 +488,7 @@ describe("before a relay of the caller's own format", () => {
 });
 
 it.each<[string, unknown, string]>([
-  ["nothing", {}, "hooks[0] must have a function before, or a function after"],
+  ["nothing", {}, "hooks[0] must have a function before, during or after"],
   ["missing", undefined, "hooks[0]: expects an object of options, not undefined"],
   ["no function", { before: true }, "hooks[0]: before must be a function, not true"],
   [

@@ -7,6 +7,7 @@ import { conversationsTrial } from "../properties/conversations/trial.ts";
 import { fleetTrial } from "../properties/simulator/borrowing/fleet.ts";
 import { simulateTrial } from "../properties/simulator/trial.ts";
 import { raceTrial } from "../race/race.ts";
+import { redactionTrial } from "../redactor/trial.ts";
 import { retriesTrial } from "../retries/retries.ts";
 import { crowdTrial, soakTrial } from "../soak/trial.ts";
 import { runTrial } from "./frame.ts";
@@ -22,6 +23,7 @@ await runTrial(
     fleetTrial,
     attackTrial,
     conversationsTrial,
+    redactionTrial,
   ],
   process.argv.slice(2),
 );

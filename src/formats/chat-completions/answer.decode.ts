@@ -3,6 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
+import type { WireObject } from "../../model/chat-request.ts";
 import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
@@ -514,5 +515,7 @@ function decodeSources(annotations: NonNullable<LooseMessage["annotations"]>): A
     const { url, title } = url_citation ?? {};
     return url ? [{ uri: url, ...(title && { title }) }] : [];
   });
-  return chunks.length > 0 ? { type: "grounding", chunks } : undefined;
+  // The cast is needed because the annotations are those of an upstream.
+  const native = { format: FORMAT, values: annotations as readonly WireObject[] };
+  return chunks.length > 0 ? { type: "grounding", chunks, native } : undefined;
 }

@@ -182,7 +182,12 @@ export class CompletionBuilder extends AnswerBuilder {
           if (content.length > 0) this.#add(choice, {}, { content, refusal: null });
           return;
         }
-        const annotations = sourcesIn(event.annotation).map(urlCitation);
+        const native = "native" in event.annotation ? event.annotation.native : undefined;
+        // The cast is needed because the annotations are those of an upstream.
+        const annotations =
+          native?.format === FORMAT
+            ? (native.values as unknown as ReturnType<typeof urlCitation>[])
+            : sourcesIn(event.annotation).map(urlCitation);
         if (annotations.length > 0) this.#add(choice, { annotations });
         return;
       }

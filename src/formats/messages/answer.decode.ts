@@ -243,7 +243,8 @@ export class MessagesDecoder extends NativeDecoder {
       const uri = [url, source].find((field) => typeof field === "string");
       return { start: textStart, end: this.#textBytes, ...(uri !== undefined && { uri }) };
     });
-    this.add({ type: "annotation", annotation: { type: "citations", citations: cited } });
+    const native = { format: FORMAT, values: citations };
+    this.add({ type: "annotation", annotation: { type: "citations", citations: cited, native } });
   }
 
   #text(text: string, index: number): void {

@@ -1,7 +1,8 @@
 /** Builds the messages answer (spec 2.7, 6.1) of neutral events: content blocks, stop reason and token counts, as a body or as frames. */
 
 import { GatewayError } from "../../errors.ts";
-import type { ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import type { WireObject } from "../../model/chat-request.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import {
@@ -36,6 +37,8 @@ interface AnswerBlock {
   readonly name: string | undefined;
   /** The pieces of its text, thoughts or arguments. A stream removes the pieces that it has written. */
   readonly pieces: string[];
+  /** The citations of its text, in this format. A stream removes those that it has written. */
+  readonly citations: WireObject[];
   /** The length of the text in the block so far, in UTF-16 units. */
   length: number;
   /** The JSON of a tool call's arguments so far. */
@@ -116,8 +119,14 @@ export class MessagesBuilder extends AnswerBuilder {
     if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
     const content: ContentBlock[] = [];
     const args = new AnsweredArguments();
-    for (const { kind, begun, pieces, json, signature } of this.#blocks)
-      if (kind === "text") content.push({ type: "text", text: pieces.join(""), citations: null });
+    for (const { kind, begun, pieces, citations, json, signature } of this.#blocks)
+      // The cast is needed because the citations are those of an upstream.
+      if (kind === "text")
+        content.push({
+          type: "text",
+          text: pieces.join(""),
+          citations: (citations.length > 0 ? citations : null) as null,
+        });
       else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
       // If the answer was cut short, a call with incomplete JSON gets empty arguments.
       else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
@@ -156,7 +165,7 @@ export class MessagesBuilder extends AnswerBuilder {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
       block.ended = true;
     }
-    const end = endOf(event, this.#isNative);
+    const end = endOf(event, this.#isNative || event.native?.format === FORMAT);
     return this.#isBlocked ? { ...end, stop_reason: "refusal" } : end;
   }
 
@@ -203,9 +212,10 @@ export class MessagesBuilder extends AnswerBuilder {
         // The cast is needed because the block has a type that is not in the schema.
         if (event.format === FORMAT) this.#begin("whole", event.value as unknown as ContentBlock);
         return;
-      // The format has no media and no feedback. Its citations must quote their source, and neutral citations have no quote.
-      case "media":
       case "annotation":
+        return this.#cite(event.annotation);
+      // The format has no media and no feedback.
+      case "media":
         return;
       case "prompt-feedback":
         this.#isBlocked ||= event.blockReason !== undefined;
@@ -227,6 +237,13 @@ export class MessagesBuilder extends AnswerBuilder {
       rest = rest.slice(piece.length);
       if (rest !== "") block.ended = true;
     }
+  }
+
+  /** Adds citations to the newest text. Citations of this format quote their source, and neutral citations have no quote. */
+  #cite(annotation: Annotation): void {
+    const newest = this.#blocks.at(-1);
+    const native = "native" in annotation ? annotation.native : undefined;
+    if (native?.format === FORMAT && newest?.kind === "text") newest.citations.push(...native.values);
   }
 
   get #toolCalls(): ToolCalls<AnswerBlock> {
@@ -279,7 +296,7 @@ export class MessagesBuilder extends AnswerBuilder {
     const newest = this.#blocks.at(-1);
     if (newest && newest.kind !== "tool_use") newest.ended = true;
     const state = { length: 0, json: "", signature: "", isWritten: false, ended: kind === "whole" };
-    const block: AnswerBlock = { kind, begun, name, pieces: [], ...state };
+    const block: AnswerBlock = { kind, begun, name, pieces: [], citations: [], ...state };
     this.#blocks.push(block);
     return block;
   }
@@ -295,7 +312,9 @@ export class MessagesBuilder extends AnswerBuilder {
       if (!block.isWritten) emit({ type: "content_block_start", index, content_block: block.begun });
       block.isWritten = true;
       for (const piece of block.pieces) emit({ type: "content_block_delta", index, delta: deltaOf(block.kind, piece) });
-      block.pieces.length = 0;
+      for (const citation of block.citations)
+        emit({ type: "content_block_delta", index, delta: { type: "citations_delta", citation } as never });
+      block.pieces.length = block.citations.length = 0;
       if (!block.ended) return;
       // Write this frame even for an empty signature: some clients read the signature only here.
       if (block.kind === "thinking") {

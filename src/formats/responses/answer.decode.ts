@@ -3,6 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
+import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
@@ -232,6 +233,7 @@ export class ResponseDecoder extends NativeDecoder {
 
   #message({ content }: LooseItem, isNew: boolean): void {
     const chunks: { uri: string; title?: string }[] = [];
+    let values: readonly WireObject[] = [];
     for (const part of content ?? []) {
       const { text, refusal, annotations, logprobs } = part;
       if (!isKnownPart(part)) {
@@ -246,11 +248,14 @@ export class ResponseDecoder extends NativeDecoder {
         this.add({ type: "refusal-delta", text: refusal });
       }
       if (isNew) this.#addLogprobs(logprobs);
+      // The text before the annotations is that of the last part.
+      values = annotations ?? [];
       for (const { url, title } of annotations ?? [])
         if (typeof url === "string" && url !== "")
           chunks.push({ uri: url, ...(typeof title === "string" && title !== "" && { title }) });
     }
-    if (chunks.length > 0) this.add({ type: "annotation", annotation: { type: "grounding", chunks } });
+    if (chunks.length > 0)
+      this.add({ type: "annotation", annotation: { type: "grounding", chunks, native: { format: FORMAT, values } } });
   }
 
   #callId({ call_id, id }: LooseItem): string {

@@ -74,6 +74,14 @@ interface OpenReasoning extends Open<ItemOf<"reasoning">> {
   block: string | undefined;
 }
 
+const urlCitation = ({ url, title }: { readonly url: string; readonly title: string }): UrlCitation => ({
+  type: "url_citation",
+  start_index: 0,
+  end_index: 0,
+  url,
+  title,
+});
+
 type CallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
 
 export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
@@ -321,8 +329,12 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
       return;
     }
     const place = { ...this.#at(this.#message), content_index: this.#message.item.content.length - 1 };
-    for (const { url, title } of sourcesIn(annotation)) {
-      const source: UrlCitation = { type: "url_citation", start_index: 0, end_index: 0, url, title };
+    const native = "native" in annotation && annotation.native?.format === FORMAT ? annotation.native : undefined;
+    const sources = native
+      ? // The cast is needed because the annotations are those of an upstream.
+        (native.values as unknown as readonly UrlCitation[])
+      : sourcesIn(annotation).map(urlCitation);
+    for (const source of sources) {
       const annotation_index = part.annotations.push(source) - 1;
       this.#emit?.("response.output_text.annotation.added", { ...place, annotation_index, annotation: source });
     }

@@ -476,8 +476,11 @@ function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format
       if ("thought" in event && event.thought) fields.push("answer.thought");
       if (event.type !== "reasoning-signature" && "signature" in event && event.signature !== undefined)
         fields.push("answer.signature");
-      if (event.type === "annotation") fields.push(`answer.annotation.${event.annotation.type}`);
-      else if (event.type !== "provider" || event.format !== format) fields.push(`answer.${event.type}`);
+      if (event.type === "annotation") {
+        const { annotation } = event;
+        if (!("native" in annotation) || annotation.native?.format !== format)
+          fields.push(`answer.annotation.${annotation.type}`);
+      } else if (event.type !== "provider" || event.format !== format) fields.push(`answer.${event.type}`);
   }
 }
 

@@ -127,7 +127,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #finished = 0;
   /** The estimate when the last candidate finished. The backend's counts do not include text after that. */
   #estimateAtFinish: number | undefined;
-  /** True when the gateway stopped the backend at a stop sequence, before its last counts. */
+  /** True when the gateway stopped the backend before its last counts: at a stop sequence, or because a hook has ended the answer. */
   #isCut = false;
   /** True once the answer is complete, so that the backend's counts are its last. */
   #isFinal = false;
@@ -344,7 +344,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   complete(): void {
-    if (this.#reportsUsage && this.#finished === 0 && !this.overrun)
+    if (this.#reportsUsage && this.#finished === 0 && !this.overrun && !this.#isCut)
       throw backendFailed(
         "The model backend's answer broke off.",
         'chat: a backend that has yielded "start" or "usage" must yield "finish", with its reason, before it ends.',

@@ -275,7 +275,17 @@ describe("a stream", () => {
         { type: "text-delta", text: "Hi" },
         { type: "media", mediaType: "audio/wav", data: "UklGRg==" },
         { type: "media", mediaType: "image/png", data: "AAAA" },
-        { type: "annotation", annotation: { type: "grounding", chunks: [{ uri: "https://a.b", title: "A" }] } },
+        {
+          type: "annotation",
+          annotation: {
+            type: "grounding",
+            chunks: [{ uri: "https://a.b", title: "A" }],
+            native: {
+              format: "chat-completions",
+              values: [{ type: "url_citation", url_citation: { url: "https://a.b", title: "A" } }, {}],
+            },
+          },
+        },
         END,
       ],
     ],

@@ -3,7 +3,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import type { Message } from "@anthropic-ai/sdk/resources/messages";
 import { ApiError, FinishReason, type GenerateContentResponse, GoogleGenAI, type Part } from "@google/genai";
-import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { createGateway, type Gateway, type Hook, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { asGenerateContent, asMessages, type Call, type Question } from "./questions.ts";
 
 /** What a caller sees of an answer. */
@@ -31,9 +31,9 @@ export interface Client {
 }
 
 /** A client of each format, before one and the same gateway. */
-export function clientsOf(backend: ModelBackend): readonly Client[] {
+export function clientsOf(backend: ModelBackend, hooks: readonly Hook[] = []): readonly Client[] {
   const quotas = memoryQuotaStore([{ apiKey: "sk-test" }]);
-  const gateway = createGateway({ backend, quotas, onFailure: () => {} });
+  const gateway = createGateway({ backend, quotas, hooks, onFailure: () => {} });
   return [messagesClient(gateway), generateContentClient(gateway)];
 }
 

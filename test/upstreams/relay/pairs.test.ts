@@ -7,7 +7,8 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { demoBackend } from "../../../playground/demo/backend.ts";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { withDuring } from "../../../src/hooks/index.ts";
+import { createGateway, type Hook, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayBackend, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
 import { clientsOf } from "../../properties/backends-agree/clients.ts";
 import { meaningOf, QUESTIONS, RESULT } from "../questions.ts";
@@ -18,6 +19,12 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
   ["chat-completions", "/v1"],
   ["responses", "/v1"],
 ];
+
+/** Each format, passed on as the upstream writes it, and through a hook that changes nothing. */
+const WAYS = FORMATS.flatMap(([format, version]): [RelayFormat, way: string, version: string, readonly Hook[]][] => [
+  [format, "as it comes", version, []],
+  [format, "through a hook", version, [withDuring({ during: () => undefined })]],
+]);
 
 let server: Server;
 const failures: string[] = [];
@@ -43,7 +50,7 @@ function relayTo(format: RelayFormat, version: string): RelayBackend {
   return relay({ format, baseUrl: `http://127.0.0.1:${port}${version}`, apiKey: "sk-upstream-key", models });
 }
 
-describe.each(FORMATS)("relayed as %s", (format, version) => {
+describe.each(WAYS)("relayed as %s, %s", (format, _way, version, hooks) => {
   let backend: RelayBackend;
   beforeAll(() => {
     backend = relayTo(format, version);
@@ -53,7 +60,7 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
   const direct = talking();
 
   describe.each(clientsOf(direct).map(({ name }, index) => ({ name, index })))("to a client of $name", ({ index }) => {
-    const clients = () => [clientsOf(direct)[index], clientsOf(backend)[index]] as const;
+    const clients = () => [clientsOf(direct)[index], clientsOf(backend, hooks)[index]] as const;
 
     it.each(Object.entries(QUESTIONS))(
       "%s: complete and streamed, the answer is the one that it gets directly",
@@ -98,7 +105,8 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
   });
 
   it("to a client of chat completions: text, a stream, a tool and an error", async () => {
-    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-test" }]), onFailure: () => {} });
+    const quotas = memoryQuotaStore([{ apiKey: "sk-test" }]);
+    const gateway = createGateway({ backend, quotas, hooks, onFailure: () => {} });
     const client = new OpenAI({
       apiKey: "sk-test",
       baseURL: "http://gateway.test/v1",
@@ -138,7 +146,8 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
   });
 
   it("to a client of Responses: text, a stream, a tool and an error", async () => {
-    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-test" }]), onFailure: () => {} });
+    const quotas = memoryQuotaStore([{ apiKey: "sk-test" }]);
+    const gateway = createGateway({ backend, quotas, hooks, onFailure: () => {} });
     const client = new OpenAI({
       apiKey: "sk-test",
       baseURL: "http://gateway.test/v1",

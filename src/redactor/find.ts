@@ -1,0 +1,193 @@
+/** Finds what a redactor replaces, and gives each value its replacement. */
+
+import { addToTrie, newTrie, restoredIn, type TrieNode } from "./restore.ts";
+
+/** A piece of a text that must not reach a provider, as indices of UTF-16 units. */
+export interface RedactorMatch {
+  readonly start: number;
+  /** The index after the last unit. */
+  readonly end: number;
+  /** The kind of the value, such as `email`: 1 to 32 letters, digits, `_` and `-`. */
+  readonly kind: string;
+}
+
+/** Finds what is to be replaced in one text. */
+export type RedactorFind = (text: string) => Iterable<RedactorMatch> | Promise<Iterable<RedactorMatch>>;
+
+/** The values to find, by their kinds: an expression, or a list of words, which are found anywhere in a text. */
+export type RedactorPatterns = Readonly<Record<string, RegExp | readonly string[]>>;
+
+/** A value that was found, and its number among those of its kind. */
+export interface RedactorValue {
+  readonly kind: string;
+  readonly value: string;
+  /** From 1, in the order in which the values of a request appear: tools, then instructions, then turns. */
+  readonly number: number;
+}
+
+const KIND = /^[\w-]{1,32}$/;
+
+/** The longest replacement, in UTF-16 units: so much of an answer may wait for the rest of a replacement. */
+const MAX_REPLACEMENT = 256;
+
+/** The texts that are searched at once by a function that is asynchronous. */
+const AT_ONCE = 16;
+
+/** Returns the function that finds by patterns. Throws a TypeError for a pattern that is none. */
+export function finderOf(path: string, patterns: RedactorPatterns): RedactorFind {
+  const expressions = Object.entries(patterns).map(([kind, pattern]): [string, RegExp] => {
+    if (!KIND.test(kind))
+      throw new TypeError(`${path}: the kind ${JSON.stringify(kind)} must have 1 to 32 letters, digits, _ and -.`);
+    return [kind, expressionOf(`${path}.${kind}`, pattern)];
+  });
+  return function* find(text) {
+    for (const [kind, expression] of expressions)
+      for (const { 0: value, index } of text.matchAll(expression))
+        if (value !== "") yield { start: index, end: index + value.length, kind };
+  };
+}
+
+function expressionOf(path: string, pattern: unknown): RegExp {
+  if (pattern instanceof RegExp) return new RegExp(pattern.source, `${pattern.flags.replaceAll(/[gy]/g, "")}g`);
+  const areWords =
+    Array.isArray(pattern) && pattern.length > 0 && pattern.every((word) => typeof word === "string" && word !== "");
+  if (!areWords) throw new TypeError(`${path} must be a RegExp, or a list of words.`);
+  // The longest word first: an expression takes the first alternative that fits.
+  const words = (pattern as string[]).toSorted((one, other) => other.length - one.length);
+  return new RegExp(words.map((word) => word.replaceAll(/[$()*+./?[\\\]^{|}-]/g, String.raw`\$&`)).join("|"), "g");
+}
+
+/** The pieces to replace in each text that has some, in order, and none of them in another. */
+export type Matches = ReadonlyMap<string, readonly RedactorMatch[]>;
+
+/** Searches texts. Throws a TypeError for a host's function that returns what is no match. */
+export async function matchesIn(texts: readonly string[], find: RedactorFind): Promise<Matches> {
+  const matches = new Map<string, readonly RedactorMatch[]>();
+  for (let from = 0; from < texts.length; from += AT_ONCE) {
+    const some = texts.slice(from, from + AT_ONCE);
+    const found = await Promise.all(some.map(async (text) => find(text)));
+    for (const [index, text] of some.entries()) {
+      // A function that returns no list has not searched: its error refuses the request.
+      const own = joined(text, found[index] as Iterable<RedactorMatch>);
+      if (own.length > 0) matches.set(text, own);
+    }
+  }
+  return matches;
+}
+
+/** Returns matches in order. Joins those that overlap, so that no part of either is left. */
+function joined(text: string, found: Iterable<RedactorMatch>): RedactorMatch[] {
+  const sorted: RedactorMatch[] = [];
+  for (const match of found) {
+    assertMatch(match, text);
+    // More matches than units cannot all be different. A function may never end.
+    if (sorted.push(match) > text.length + 1)
+      throw new TypeError("redactor: find returns more matches than its text has units.");
+  }
+  sorted.sort((one, other) => one.start - other.start || other.end - one.end);
+  const all: RedactorMatch[] = [];
+  for (const match of sorted) {
+    const last = all.at(-1);
+    if (last && match.start < last.end) all[all.length - 1] = { ...last, end: Math.max(last.end, match.end) };
+    else all.push(match);
+  }
+  return all;
+}
+
+function assertMatch(match: unknown, text: string): asserts match is RedactorMatch {
+  const { start, end, kind } = Object(match) as Partial<RedactorMatch>;
+  const isRange =
+    Number.isInteger(start) &&
+    Number.isInteger(end) &&
+    Number(start) >= 0 &&
+    Number(start) < Number(end) &&
+    Number(end) <= text.length;
+  if (!isRange) throw new TypeError("redactor: find must return matches with a start and an end in the text.");
+  if (typeof kind !== "string" || !KIND.test(kind))
+    throw new TypeError("redactor: the kind of a match must have 1 to 32 letters, digits, _ and -.");
+}
+
+/** The replacements of one request, in both directions. */
+export interface Replacements {
+  /** The request's texts that change, with their replacements in place. */
+  readonly texts: ReadonlyMap<string, string>;
+  /** The replacements, with what each is restored to. */
+  readonly trie: TrieNode;
+  /** Returns the replacement of a value of the request. */
+  readonly replacementOf: (value: string) => string;
+}
+
+/** How a redactor replaces and restores. */
+export interface Rules {
+  readonly replace: (found: RedactorValue) => string;
+  /** Undefined where nothing is restored. */
+  readonly restore: ((value: string, found: RedactorValue & { readonly replacement: string }) => string) | undefined;
+}
+
+/** The first numbers of the rounds after a round whose replacements stand in the request already. */
+const NEXT_NUMBERS: readonly (() => number)[] = [
+  () => 0,
+  () => 1_000_000,
+  // No text can have foreseen this one.
+  () => crypto.getRandomValues(new Uint32Array(1))[0] ?? 0,
+];
+
+/**
+ * Gives each value its replacement. Holds that each text can be restored: where a replacement stands in the request itself, other numbers are
+ * taken.
+ *
+ * @param all The texts that must stay as they are when they are restored. Those without a match may have a replacement in them, too.
+ */
+export function replacementsOf(matches: Matches, all: ReadonlySet<string>, { replace, restore }: Rules): Replacements {
+  for (const firstNumber of NEXT_NUMBERS) {
+    const numbers = new Map<string, number>();
+    const first = firstNumber();
+    const replacements = new Map<string, string>();
+    const [exact, restored] = [newTrie(), newTrie()];
+    const replacementOf = (kind: string, value: string): string => {
+      let replacement = replacements.get(value);
+      if (replacement !== undefined) return replacement;
+      const number = (numbers.get(kind) ?? first) + 1;
+      numbers.set(kind, number);
+      const found = { kind, value, number };
+      replacement = assertReplacement(replace(found));
+      replacements.set(value, replacement);
+      if (!restore) return replacement;
+      if (!addToTrie(exact, replacement, value))
+        throw new TypeError(
+          "redactor: replace must return another text for each value. To restore nothing, set restore to false.",
+        );
+      const shown = restore(value, { ...found, replacement });
+      if (typeof shown !== "string") throw new TypeError("redactor: restore must return a text.");
+      addToTrie(restored, replacement, shown);
+      return replacement;
+    };
+    const texts = new Map<string, string>();
+    for (const [text, found] of matches) texts.set(text, replaced(text, found, replacementOf));
+    const isRestored = (text: string): boolean => restoredIn(texts.get(text) ?? text, exact) === text;
+    if (!restore || Array.from(all).every(isRestored))
+      return { texts, trie: restored, replacementOf: (value) => replacements.get(value) ?? value };
+  }
+  throw new TypeError(
+    "redactor: the replacements stand in the request already, and replace returns no others for other numbers.",
+  );
+}
+
+function assertReplacement(replacement: unknown): string {
+  if (typeof replacement === "string" && replacement !== "" && replacement.length <= MAX_REPLACEMENT)
+    return replacement;
+  throw new TypeError(`redactor: replace must return a text of 1 to ${MAX_REPLACEMENT} characters.`);
+}
+
+function replaced(
+  text: string,
+  matches: readonly RedactorMatch[],
+  replacementOf: (kind: string, value: string) => string,
+): string {
+  let [written, at] = ["", 0];
+  for (const { start, end, kind } of matches) {
+    written += text.slice(at, start) + replacementOf(kind, text.slice(start, end));
+    at = end;
+  }
+  return written + text.slice(at);
+}
