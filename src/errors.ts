@@ -63,6 +63,33 @@ export interface ContextTokens {
   readonly maxTokens?: number;
 }
 
+/** The limit that refused a call, and its state at that moment. */
+export interface RefusedBy {
+  /**
+   * The kind of limit: the rate of requests or of tokens, the calls at once, the key's own quota, or a budget. `needed` and `available`
+   * are requests, tokens, calls or quota units.
+   */
+  readonly kind: "requests" | "tokens" | "calls" | "quota" | "budget";
+  /** The least that the call needs. */
+  readonly needed?: number | undefined;
+  /** What was left. */
+  readonly available?: number | undefined;
+  /** The most that the limit allows: in one window, or at once. Absent for quota and budgets. */
+  readonly limit?: number | undefined;
+  /** The part of `available` that running calls may give back. */
+  readonly held?: number | undefined;
+  /** The length of the limit's window, in milliseconds. */
+  readonly windowMs?: number | undefined;
+  /** The end of the window, or of the budget's period: Unix time in milliseconds. Absent for a limit without an end. */
+  readonly endsAt?: number | undefined;
+  /** The model that the limit counts. Absent for a limit that counts all models together. */
+  readonly model?: string | undefined;
+  /** The group of keys that shares the limit. */
+  readonly group?: string | undefined;
+  /** The id of the budget. It may be a parent of the key's own budget. */
+  readonly budget?: string | undefined;
+}
+
 /** The keys from a body's root to a field. */
 export type FieldPath = readonly (string | number)[];
 
@@ -71,11 +98,13 @@ export interface GatewayErrorDetails {
   /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
   readonly path?: FieldPath;
   /** The time that the caller should wait before a retry, in milliseconds. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
   /** The methods that the route supports, for the error of a request with another method. */
   readonly allow?: readonly string[];
   /** The token counts for `context_length_exceeded`. */
   readonly context?: ContextTokens;
+  /** The limit that refused the call. The caller is told its kind and its numbers, not the ids of groups and budgets. */
+  readonly refusedBy?: RefusedBy;
   /** The part of the host that failed. Reported to the host, never to the caller. */
   readonly port?: Port;
   /** The original error. Reported to the host, never to the caller. */
@@ -104,6 +133,7 @@ export class GatewayError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly allow: readonly string[] | undefined;
   readonly context: ContextTokens | undefined;
+  readonly refusedBy: RefusedBy | undefined;
   readonly port: Port | undefined;
 
   constructor(code: GatewayErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -113,6 +143,7 @@ export class GatewayError extends Error {
     this.retryAfterMs = details.retryAfterMs;
     this.allow = details.allow;
     this.context = details.context;
+    this.refusedBy = details.refusedBy;
     this.port = details.port;
   }
 }

@@ -486,6 +486,10 @@ function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
   return typeof kind === "string" ? VERB_OF[kind] : kind?.verb;
 }
 
-const printFailure = ({ error, requestId, text }: Failure): void =>
+/** Prints a failure; of an upstream's, which the gateway can do little about, one line without stacks, unless `DEBUG` names polygate. */
+function printFailure({ error, requestId, text, upstream }: Failure): void {
+  const isBrief = upstream !== undefined && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
+  const told = isBrief ? ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}` : `\n${text}`;
   // Indent the text: a line of a stranger's message looks like no failure of its own.
-  console.error(`polygate: ${requestId} failed (${error.code})\n${text}`.replaceAll("\n", "\n  "));
+  console.error(`polygate: ${requestId} failed (${error.code})${told}`.replaceAll("\n", "\n  "));
+}

@@ -31,6 +31,7 @@ export type {
   MovedOn,
   OnCall,
   OnFailure,
+  RecordedKey,
   UnsettledCharge,
   UpstreamAttempt,
 } from "./ports/observer.ts";
@@ -58,6 +59,7 @@ export {
   type GatewayErrorCode,
   type GatewayErrorDetails,
   type Port,
+  type RefusedBy,
 } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
@@ -164,8 +166,17 @@ export type {
   Refusal,
   Renewal,
   Reservation,
+  TightestBudget,
 } from "./ports/quota-store.ts";
-export type { CallDemand, RateKind, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "./ports/rate-limiter.ts";
+export type {
+  CallDemand,
+  RateKind,
+  RateLimit,
+  RateLimiter,
+  RateRefusal,
+  RateVerdict,
+  TokenDemand,
+} from "./ports/rate-limiter.ts";
 export type {
   RecordedAnswer,
   ReplayClaim,

@@ -127,6 +127,8 @@ it("polygate/stores/sql", () => {
     "nodePostgresDialect",
     "nodeSqliteDialect",
     "schemaVersion",
+    "sqlCallLog",
+    "sqlCallReader",
     "sqlQuotaStore",
     "sqlReplayStore",
     "sqlResponseStore",
@@ -139,7 +141,7 @@ it("polygate/stores/redis", () => {
 });
 
 it("polygate/admin", () => {
-  expect(names(admin)).toEqual(["keyAdmin", "newApiKey"]);
+  expect(names(admin)).toEqual(["callAdmin", "keyAdmin", "newApiKey", "usageCsv"]);
 });
 
 it("polygate/admin/http", () => {

@@ -7,7 +7,6 @@ import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/re
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
 import { openTelemetry } from "polygate/telemetry";
-import { allWritten, writeCall } from "./calls.ts";
 import { stores } from "./stores.ts";
 
 const { HOST, PORT, METRICS_PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
@@ -48,16 +47,16 @@ export const gateway: Gateway = createGateway({
   }),
   ...prices,
   ...(METRICS_PORT && { observer: telemetry(Number(METRICS_PORT)) }),
-  onCall: writeCall,
+  // A row for each call, for reports and "polygate why". US dollars, as the prices are.
+  onCall: stores.recorder({ currency: "usd" }),
 });
 
-/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last. */
+/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last, after the rows of calls are written. */
 export function endWith(closeServer: () => unknown): void {
   const end = async (): Promise<void> => {
     await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
-    await allWritten();
     await backend.close();
     await stores.close();
     process.exit();

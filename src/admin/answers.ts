@@ -1,10 +1,10 @@
-/** Formats the answers of commands as text, adds the budgets of each key, and reads and writes amounts of units or money. */
+/** Formats the answers of commands as text, adds the budgets of each key. */
 
 import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
-import { MOST_UNITS } from "../stores/ledger.ts";
-import { UsageError } from "../stores/open/connection.ts";
+import { modelsOf } from "../stores/ledger.ts";
+import { amountOf } from "./amounts.ts";
 import { stateOf } from "./key-admin.ts";
 
 /** A budget that a key draws on, in units. */
@@ -55,7 +55,7 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
  */
 export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
-  if (Array.isArray(answer)) return (answer as (KeyShown | BudgetReport)[]).map((item) => text.row(item)).join("\n");
+  if (Array.isArray(answer)) return tableOf((answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item)));
   const lines = isKey(answer) ? text.key(answer) : text.lines(answer);
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
@@ -75,6 +75,29 @@ const AMOUNTS: ReadonlySet<string> = new Set([
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
 export const UNLIMITED = "unlimited";
 export const OF_BUDGET = "none of its own";
+
+/** The most models of a key that a list names. */
+const MOST_MODELS = 3;
+
+function modelsIn(key: KeyShown): string {
+  const models = modelsOf(key);
+  if (!models) return "every model";
+  const more = models.length > MOST_MODELS ? ` and ${models.length - MOST_MODELS} more` : "";
+  return models.length === 0 ? "no model" : `${models.slice(0, MOST_MODELS).map(oneLine).join(", ")}${more}`;
+}
+
+/** Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns. */
+export function tableOf(rows: readonly Readonly<Record<string, string>>[]): string {
+  const headings = Object.keys(rows[0] ?? {});
+  const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
+  const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
+  const isNumber = headings.map((_, at) =>
+    lines.slice(1).every((cells) => /^(?:-?[\d.]+(?: [A-Z]{3})?|unlimited)$/.test(cells[at] ?? "")),
+  );
+  const padded = (cell: string, at: number): string =>
+    isNumber[at] ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0);
+  return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
+}
 
 class Text {
   readonly #currency: string | undefined;
@@ -102,14 +125,32 @@ class Text {
     ];
   }
 
-  row(report: KeyShown | BudgetReport): string {
-    const row = [oneLine(report.id), oneLine(report.name), `${this.#amount(report.used)} used`];
-    if ("amount" in report)
-      return [...row, `${this.#amount(report.available)} available`, report.period ?? "no period"].join("\t");
-    const { budget } = report;
-    const state = stateOf(report, Date.now());
-    row.push(state === "active" ? this.#rest(report) : state);
-    return [...row, ...(budget === undefined ? [] : [`budget ${oneLine(budget)}`])].join("\t");
+  /** The cells of a key or a budget in a list, by their headings. */
+  cells(report: KeyShown | BudgetReport): Readonly<Record<string, string>> {
+    const [ID, NAME, USED] = [oneLine(report.id), oneLine(report.name), this.#amount(report.used)];
+    if ("amount" in report) {
+      const { available, overdraft, period, parent } = report;
+      return {
+        ID,
+        NAME,
+        USED,
+        AVAILABLE: this.#amount(available),
+        OVERDRAFT: this.#amount(overdraft),
+        PERIOD: period ?? "no period",
+        PARENT: oneLine(parent ?? "-"),
+      };
+    }
+    const { budget, expiresAt } = report;
+    return {
+      ID,
+      NAME,
+      USED,
+      AVAILABLE: this.#rest(report),
+      STATE: stateOf(report, Date.now()),
+      MODELS: modelsIn(report),
+      EXPIRES: expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString().slice(0, 10) : "never",
+      BUDGET: oneLine(budget ?? "-"),
+    };
   }
 
   /** Says what a key has left: in its quota, or in the budget that has the least. */
@@ -117,7 +158,7 @@ class Text {
     const budgets = "budgets" in key ? key.budgets : [];
     const own = key.unlimited || key.available === null ? [] : [key.available];
     const limits = [...own, ...budgets.map(({ available }) => available)];
-    return limits.length === 0 ? UNLIMITED : `${this.#amount(Math.min(...limits))} available`;
+    return limits.length === 0 ? UNLIMITED : this.#amount(Math.min(...limits));
   }
 
   #amount(units: number): string {
@@ -136,61 +177,4 @@ class Text {
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
       .join(",");
   }
-}
-
-// Amounts: units, or money of which a unit is a millionth. Exact, because no amount becomes a binary fraction.
-
-/** The digits behind the point: a unit is a millionth of a currency. */
-const DECIMALS = 6;
-const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
-
-/** Returns the code of a currency in capitals; undefined without one. */
-export function currencyOf(code: string | undefined): string | undefined {
-  if (code === undefined || code === "") return undefined;
-  if (!/^[a-z]{3}$/i.test(code))
-    throw new UsageError(
-      `--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not ${code}.`,
-    );
-  return code.toUpperCase();
-}
-
-/** Reads an amount of units, or of money if there is a currency. */
-export function unitsOf(name: string, text: string, currency: string | undefined): number {
-  const units = millionthsOf(text);
-  if (currency !== undefined) {
-    if (units === undefined)
-      throw new UsageError(
-        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.`,
-      );
-    if (units > MOST_UNITS)
-      throw new UsageError(`${name} must be at most ${moneyOf(MOST_UNITS, currency)}, not ${text}.`);
-    return Number(units);
-  }
-  if (text.includes(".") && units !== undefined)
-    throw new UsageError(
-      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${units}, or write ${text} and add --currency usd.`,
-    );
-  const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
-  if (whole < 0 || whole > MOST_UNITS)
-    throw new UsageError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.`);
-  return Number(whole);
-}
-
-/** Returns the millionths of a decimal number; undefined for any other text. */
-function millionthsOf(text: string): bigint | undefined {
-  const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
-  return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
-}
-
-/** Formats units as they are, or as money with two to six digits behind the point. */
-function amountOf(units: number, currency: string | undefined): string {
-  return currency === undefined ? String(units) : moneyOf(units, currency);
-}
-
-function moneyOf(units: number, currency: string): string {
-  // The numbers of a corrupt key are shown as they are.
-  if (!Number.isSafeInteger(units)) return `${units} millionths of ${currency}`;
-  const digits = String(Math.abs(units)).padStart(DECIMALS + 1, "0");
-  const fraction = digits.slice(-DECIMALS).replace(/0{1,4}$/, "");
-  return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${fraction} ${currency}`;
 }

@@ -4,9 +4,11 @@ import { parseArgs } from "node:util";
 import { manyLines, nearest } from "../options.ts";
 import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { currencyOf, textOf, withBudgets } from "./answers.ts";
+import { currencyOf } from "./amounts.ts";
+import { textOf, withBudgets } from "./answers.ts";
 import {
   BUDGET_COMMANDS,
+  CALL_COMMANDS,
   type Command,
   CommandError,
   KEY_COMMANDS,
@@ -73,6 +75,7 @@ const usageOfGroups = (groups: readonly string[]): string =>
 
 export const USAGE: string = [
   usageOfGroups(Object.keys(GROUPS)),
+  `polygate <command> --store <address>\n\n${commandsOf(CALL_COMMANDS)}`,
   `polygate ${usageOf("init", INIT)}: ${INIT.about}`,
   examplesOf("init", ["my-gateway"]),
 ].join("\n\n");
@@ -94,6 +97,11 @@ function find([group = "", ...operands]: readonly string[]): Found | undefined {
     const options = [...(INIT.options ?? []), ...EVERYWHERE];
     return { name: group, syntax: INIT, options, operands, command: undefined };
   }
+  const single = Object.hasOwn(CALL_COMMANDS, group) ? CALL_COMMANDS[group] : undefined;
+  if (single) {
+    const options = [...(single.options ?? []), ...WITH_STORE];
+    return { name: group, syntax: single, options, operands, command: single };
+  }
   const [name = "", ...rest] = operands;
   const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
   const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -103,12 +111,17 @@ function find([group = "", ...operands]: readonly string[]): Found | undefined {
 }
 
 const helpOf = (group: string, { name, syntax, options }: Found): string =>
-  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(group, syntax.examples)].join(
-    "\n\n",
-  );
+  [
+    `polygate ${usageOf(name, syntax)}: ${syntax.about}`,
+    optionsOf(options),
+    Object.hasOwn(CALL_COMMANDS, group)
+      ? syntax.examples.map((example) => `  polygate ${example}`).join("\n")
+      : examplesOf(group, syntax.examples),
+  ].join("\n\n");
 
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
+  ...Object.fromEntries(Object.keys(CALL_COMMANDS).map((name) => [name, []])),
   init: [],
 };
 

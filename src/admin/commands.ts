@@ -3,10 +3,13 @@
 import type { parseArgs } from "node:util";
 import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
+import { type CallReader, isDay, USAGE_COLUMNS, type UsageColumn, type UsageReport } from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { OF_BUDGET, UNLIMITED, unitsOf } from "./answers.ts";
+import { unitsOf } from "./amounts.ts";
+import { OF_BUDGET, tableOf, UNLIMITED } from "./answers.ts";
+import { callAdmin, linesOf, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -64,6 +67,14 @@ export const OPTIONS = {
   yes: { type: "boolean", short: "y" },
   force: { type: "boolean" },
   currency: { type: "string" },
+  by: { type: "string" },
+  since: { type: "string" },
+  until: { type: "string" },
+  key: { type: "string" },
+  group: { type: "string" },
+  model: { type: "string" },
+  upstream: { type: "string" },
+  csv: { type: "boolean" },
 } as const;
 
 export type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS; allowPositionals: true }>>["values"];
@@ -87,7 +98,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   limit: ["--limit N", `the most keys: 1 to ${MOST_LISTED}, 100 by default`],
   update: ["--update", "changes keys that are known already; their quota and secrets stay"],
   "older-than": ["--older-than SPAN", "the age, such as 30d"],
-  budget: ["--budget ID", "the budget that it draws on, beside its quota"],
+  budget: ["--budget ID", "the budget that it draws on, beside its quota; in usage, with its child budgets"],
   amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
   "time-zone": [
@@ -101,6 +112,14 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   yes: ["-y, --yes", "takes the defaults, and asks nothing"],
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
+  by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}`],
+  since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default)"],
+  until: ["--until DAY", "the last day"],
+  key: ["--key ID", "only calls of this key"],
+  group: ["--group NAME", "only calls of keys of this group"],
+  model: ["--model NAME", "only calls of this model"],
+  upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
+  csv: ["--csv", "prints the rows as CSV"],
 };
 
 /** How a command is written. */
@@ -430,6 +449,104 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** The commands without a group. */
+export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
+  usage: {
+    about: "sums of recorded calls (SQL)",
+    examples: [
+      "usage --by key,model --since 2026-11-01",
+      "usage --by day --budget team-a --since 90d --csv > team-a.csv",
+    ],
+    options: ["by", "since", "until", "key", "budget", "group", "model", "upstream", "csv"],
+    read(_operands, values, { print }) {
+      const { csv = false, json = false, currency, key, budget, group, model, upstream } = values;
+      if (csv && json) throw new UsageError("Choose --csv or --json.");
+      const query = {
+        by: columnsOf(values.by ?? "key"),
+        since: dayOf("--since", values.since ?? "30d"),
+        ...(values.until !== undefined && { until: dayOf("--until", values.until) }),
+        ...(key !== undefined && { key }),
+        ...(budget !== undefined && { budget }),
+        ...(group !== undefined && { group }),
+        ...(model !== undefined && { model }),
+        ...(upstream !== undefined && { upstream }),
+        limit: MOST_ROWS,
+      };
+      return async (_keys, { store, calls }) => {
+        await assertBudget(store, budget === undefined ? {} : { budget });
+        const report = await readerIn(calls).usage(query);
+        if (json) return report;
+        print(
+          csv
+            ? usageCsv(report, currency === undefined ? {} : { currency })
+                .trimEnd()
+                .replaceAll("\r\n", "\n")
+            : usageText(report, currency),
+        );
+        return undefined;
+      };
+    },
+  },
+  why: {
+    about: "says why a call ended as it did, by its request id (SQL)",
+    examples: ["why 5f0c2a9e-6f7f-4a56-9d6e-1c0c0f8f4a11"],
+    operands: ["REQUEST_ID"],
+    read([id = ""], { json = false }, { print }) {
+      return async (_keys, { calls }) => {
+        const reason = await callAdmin(readerIn(calls)).why(id);
+        if (!reason)
+          throw new CommandError(
+            `No call of the request id ${id} is recorded. Calls are written a second after their end, and deleted after some days (keepDays).`,
+          );
+        if (json) return reason;
+        for (const line of linesOf(reason)) print(line);
+        return undefined;
+      };
+    },
+  },
+};
+
+/** Formats a report for people, with the sum of all rows at its end. */
+function usageText(report: UsageReport, currency: string | undefined): string {
+  const { headings, rows } = usageTable(report, currency);
+  const sums = usageTable({ rows: [report.total], total: report.total }, currency);
+  const names = headings.length - sums.headings.length;
+  const ends =
+    names === 0
+      ? []
+      : [[...Array.from({ length: names }, (_, at) => (at === 0 ? "all" : "")), ...(sums.rows[0] ?? [])]];
+  const lines = [...rows, ...ends];
+  return tableOf(
+    lines.map((cells) => Object.fromEntries(headings.map((name, at) => [name, oneLine(cells[at] || "-")]))),
+  );
+}
+
+/** The most rows of a report on the command line. */
+const MOST_ROWS = 100_000;
+
+function readerIn(calls: OpenedStore["calls"]): CallReader {
+  if (!calls) throw new UsageError("Only the stores over SQL keep a record of calls.");
+  return calls;
+}
+
+function columnsOf(text: string): readonly UsageColumn[] {
+  const names = text.split(",").filter((name) => name !== "");
+  return names.map((name) => {
+    const column = USAGE_COLUMNS.find((known) => known === name);
+    if (!column) throw new UsageError(`--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name}.`);
+    return column;
+  });
+}
+
+/** Reads a day, or a span of time before today. */
+function dayOf(name: string, text: string): string {
+  if (isDay(text)) return text;
+  const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
+  if (days === undefined)
+    throw new UsageError(`${name} must be a day, such as 2026-11-01, or a span, such as 30d, not ${text}.`);
+  return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
+}
 
 function pageOf({ after, limit }: Values): BudgetPage {
   return {

@@ -1,4 +1,4 @@
-/** The exports of "polygate/admin": makes, changes, rotates, revokes and lists api keys, and grants them units. */
+/** The exports of "polygate/admin": manages api keys and their units, and reports about recorded calls. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
@@ -15,6 +15,17 @@ export type {
   KeyReport,
   Retention,
 } from "../stores/durable.ts";
+export type {
+  CallFilter,
+  CallReader,
+  RecordedCall,
+  UsageColumn,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsageSums,
+} from "../stores/calls.ts";
+export { type CallAdmin, callAdmin, type CallReason, usageCsv, type UsageCsvOptions } from "./call-admin.ts";
 export type { KeyChanges } from "../stores/ledger.ts";
 export {
   type IssuedKey,

@@ -47,7 +47,6 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
   return new Map([
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
-    ["calls.ts", "calls.ts"],
     ["stores.ts", "stores.ts"],
     ["tsconfig.json", "_tsconfig.json"],
     [".env.example", isPostgres ? "_env.postgres.example" : "_env.example"],

@@ -1,5 +1,6 @@
 /** Opens a store of quota by its address, for the commands. */
 
+import type { CallReader } from "../stores/calls.ts";
 import type { DurableQuotaStore } from "../stores/durable.ts";
 import { connect, type ConnectOptions } from "../stores/open/connection.ts";
 import type { LedgerDifference } from "../stores/sql/index.ts";
@@ -11,6 +12,8 @@ export interface OpenedStore {
   readonly migrate?: () => Promise<void>;
   /** Compares balances and journal. Undefined for a store without a journal. */
   readonly verify?: () => Promise<readonly LedgerDifference[]>;
+  /** Reads the recorded calls. Undefined for a store without a record of calls. */
+  readonly calls?: CallReader;
   close(): Promise<void>;
 }
 
@@ -29,7 +32,8 @@ export async function openStore(address: string, options: ConnectOptions = {}): 
     const names = { dialect, prefix };
     const store = stores.sqlQuotaStore({ db, ...names });
     const migrate = (): Promise<void> => connection.migrate();
-    return { store, migrate, verify: () => stores.verifyLedger(db, names), close };
+    const calls = stores.sqlCallReader({ db, ...names });
+    return { store, calls, migrate, verify: () => stores.verifyLedger(db, names), close };
   } catch (error) {
     // An open connection would keep the process running.
     await close();

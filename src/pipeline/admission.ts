@@ -1,6 +1,6 @@
 /** Admits a call: authenticates its key (spec 2.5, 5, 8), holds the key to its rate limits, reads the body, and authorizes the model. */
 
-import { GatewayError, toGatewayError } from "../errors.ts";
+import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { Endpoint, ListedModel } from "../formats/format.ts";
 import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
@@ -19,7 +19,7 @@ import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import type { BodyContent } from "./idempotency.ts";
 import { report } from "./reports.ts";
-import { refusalOf } from "./reserve.ts";
+import { limitText, refusalOf } from "./reserve.ts";
 
 /** A model as a request names it. */
 export interface NamedModel extends ModelNames {
@@ -194,11 +194,14 @@ async function askLimiter(
   found.rates = tightest([...found.rates, ...verdict.limits]);
   const { refused } = verdict;
   if (!refused) return call.watch?.rateLimit({ decision: "admitted" });
-  const { retryAfterMs: told } = refused;
-  const by = Object.hasOwn(MESSAGE, refused.by) ? refused.by : "requests";
+  const { by: kind, retryAfterMs: told, ...state } = refused;
+  const by = Object.hasOwn(MESSAGE, kind) ? kind : "requests";
   call.watch?.rateLimit({ decision: "refused", by });
   const retryAfterMs = Number.isFinite(told) && told >= 0 ? Math.ceil(told) : COME_BACK_MS;
-  throw new GatewayError("rate_limited", MESSAGE[by], { retryAfterMs });
+  // A limiter of the host may tell anything.
+  const known = Object.entries(state).filter(([, value]) => Number.isFinite(value) || typeof value === "string");
+  const refusedBy: RefusedBy = { kind: by, ...Object.fromEntries(known) };
+  throw new GatewayError("rate_limited", MESSAGE[by] + limitText(refusedBy), { retryAfterMs, refusedBy });
 }
 
 /** Returns the rate limiter's verdict; undefined when the limiter is down and the host lets calls pass all the same. */
@@ -296,7 +299,7 @@ export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   // A key that was deleted meanwhile is refused when quota is reserved.
   if (!balance) return;
   exhausted.noteBalance(key.id, balance.available);
-  if (balance.available <= 0) throw refusalOf(key, balance, 1);
+  if (balance.available <= 0) throw refusalOf(key, balance, 1, call.clock.now());
 }
 
 /** The terms under which a body is read, with the room for the body until the end of the call. A class, because an object with a getter of its own is slow to make. */

@@ -95,15 +95,17 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
   const { endpoint, found, key } = call;
   const { attempts, charged, error, firstEventAt } = found;
   const { usage, images, model } = found.meter?.report ?? {};
+  const { refusedBy } = error ?? {};
+  // A model's name is the caller's own text, and a caller may write its key anywhere.
+  const modelAsked = found.model === undefined ? undefined : redact(found.model, call.secret);
   return {
     requestId: call.id,
     context: call.context,
-    key: key && { id: key.id, name: key.name },
+    key: key && { id: key.id, name: key.name, budget: key.budget, metadata: key.metadata },
     format: endpoint.format,
     method: call.request.method,
     route: endpoint.path,
-    // A model's name is the caller's own text, and a caller may write its key anywhere.
-    modelAsked: found.model === undefined ? undefined : redact(found.model, call.secret),
+    modelAsked,
     modelListed: found.modelListed,
     modelAnswered: model === undefined ? undefined : redact(model, call.secret),
     stream: found.stream,
@@ -115,6 +117,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     outcome: outcomeOf(call),
     status: statusOf(call),
     errorCode: error?.code,
+    refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: modelAsked ?? "" },
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
     endMs: msBetween(call.beganAt, endedAt),

@@ -1,9 +1,9 @@
 /** Reserves quota before anything is spent, and keeps the hold of a call until the call is settled. */
 
-import { GatewayError, toGatewayError } from "../errors.ts";
+import { GatewayError, type GatewayErrorCode, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { Amounts, Counted, Metered } from "../kinds/meter.ts";
 import type { Cancel } from "../ports/clock.ts";
-import type { Outcome, ApiKey, Refusal, Reservation } from "../ports/quota-store.ts";
+import type { Outcome, ApiKey, Refusal, Reservation, TightestBudget } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./reports.ts";
@@ -208,7 +208,7 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   );
   if (reservation?.refused) {
     call.services.exhausted.noteBalance(key.id, reservation.available);
-    throw refusalOf(key, reservation, atLeast);
+    throw refusalOf(key, reservation, atLeast, call.clock.now());
   }
   const granted = reservation?.granted;
   const hold = new Hold(call, key.id, granted);
@@ -228,22 +228,39 @@ function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
 }
 
 /**
- * Returns the error for a key that lacks `atLeast` units. Units that live holds may give back do not count as used up. Other keys of a
- * budget may hold its units.
+ * Returns the error for a key that lacks `needed` units. Units that live holds may give back do not count as used up. Other keys of a
+ * budget may hold its units. A budget with a period says when it begins anew.
  */
 export function refusalOf(
-  { budget }: ApiKey,
-  { available, held }: Pick<Refusal, "available" | "held">,
-  atLeast: number,
+  key: ApiKey,
+  { available, held, budget, endsAt }: Pick<Refusal, "available" | "held" | keyof TightestBudget>,
+  needed: number,
+  now: number,
 ): GatewayError {
-  const owner = budget === undefined ? "this API key" : "this API key or its budget";
-  if (available + held >= atLeast) {
-    const others = budget === undefined ? "other calls of it" : "other calls";
-    return new GatewayError("quota_held", `The quota that is left of ${owner} is held by ${others}.`, {
-      retryAfterMs: HELD_RETRY_MS,
-    });
+  const isBudget = budget !== undefined;
+  const refusedBy: RefusedBy = { kind: isBudget ? "budget" : "quota", needed, available, held, budget, endsAt };
+  // A parent of the key's own budget is not the caller's business.
+  const named = isBudget ? (budget === key.budget ? `the budget "${budget}" of ` : "a budget of ") : "";
+  const owner = `${named}this API key${isBudget || key.budget === undefined ? "" : " or its budget"}`;
+  const left = available + held;
+  const anew = endsAt === undefined ? undefined : Math.max(0, endsAt - now);
+  const [code, words, retryAfterMs]: [GatewayErrorCode, string, number | undefined] =
+    left >= needed
+      ? ["quota_held", `The quota that is left of ${owner} is held by other calls.`, HELD_RETRY_MS]
+      : left > 0
+        ? ["quota_insufficient", `The remaining quota of ${owner} is too small for this request.`, anew]
+        : ["quota_exhausted", `The quota of ${owner} is used up.`, anew];
+  return new GatewayError(code, words + limitText(refusedBy), { refusedBy, retryAfterMs });
+}
+
+/** Says in words what a limit allows, what the call needs and what is left, without the names of groups and budgets. */
+export function limitText({ kind, limit, windowMs, needed, available, model, endsAt }: RefusedBy): string {
+  if (limit !== undefined) {
+    const window = windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`;
+    const room = kind === "tokens" ? `; it needs ${needed}, and ${available} are left` : "";
+    return ` The limit is ${limit} ${kind}${window}${model === undefined ? "" : " for this model"}${room}.`;
   }
-  return available + held > 0
-    ? new GatewayError("quota_insufficient", `The remaining quota of ${owner} is too small for this request.`)
-    : new GatewayError("quota_exhausted", `The quota of ${owner} is used up.`);
+  if (kind !== "quota" && kind !== "budget") return "";
+  const anew = endsAt === undefined ? "" : ` The budget begins anew at ${new Date(endsAt).toJSON()}.`;
+  return ` It needs ${needed} units, and ${available} are available.${anew}`;
 }

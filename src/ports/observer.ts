@@ -1,6 +1,6 @@
 /** The ports that tell a host about its gateway's calls: failures, records of finished calls, and calls while they run. */
 
-import type { GatewayError, GatewayErrorCode, Port } from "../errors.ts";
+import type { GatewayError, GatewayErrorCode, Port, RefusedBy } from "../errors.ts";
 import type { FinishReason } from "../model/chat-event.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { ImageUsage } from "../model/image.ts";
@@ -64,6 +64,14 @@ export type OnFailure = (failure: Failure) => unknown;
  */
 export type CallOutcome = "completed" | "refused" | "failed" | "client-closed" | "deadline" | "shutdown";
 
+/** The key of a recorded call, without its rights. */
+export interface RecordedKey extends Pick<ApiKey, "id" | "name"> {
+  /** The id of the key's own budget; undefined without a budget. */
+  readonly budget: string | undefined;
+  /** The host's own notes on the key; undefined without any. */
+  readonly metadata: ApiKey["metadata"] | undefined;
+}
+
 /** The record of a finished call, for bills, metrics and logs. Contains no prompt, no answer and no secret. */
 export interface CallRecord<Context = unknown> {
   /** The id that the caller received as `request-id`. */
@@ -71,7 +79,7 @@ export interface CallRecord<Context = unknown> {
   /** The host's own value for this request, from the mount's `context` option. */
   readonly context: Context | undefined;
   /** The caller's key; undefined when the call ended before the key was known, and for routes without a key. */
-  readonly key: Pick<ApiKey, "id" | "name"> | undefined;
+  readonly key: RecordedKey | undefined;
   /** The wire format: `messages`, `generate-content`, `chat-completions`, `images` or `token-usage`. */
   readonly format: string;
   readonly method: string;
@@ -110,6 +118,8 @@ export interface CallRecord<Context = unknown> {
   readonly status: number;
   /** The code of the error that ended the call; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
+  /** The rate limit, quota or budget that refused the call; undefined for every other call. */
+  readonly refusedBy: RefusedBy | undefined;
   /** The start of the call, in milliseconds since the Unix epoch, by the gateway's clock. */
   readonly beganAt: number;
   /** The time from `beganAt` to the backend's first event, in milliseconds; undefined without an event. */

@@ -78,8 +78,16 @@ export type Reservation =
   /** The held units, between `atLeast` and `atMost`. */
   { readonly granted: number; readonly refused?: never } | Refusal;
 
+/** The budget whose numbers a store tells. */
+export interface TightestBudget {
+  /** The id of the budget, if these are the numbers of a budget, not of the key's own quota. */
+  readonly budget?: string;
+  /** The end of the budget's current period, when it begins anew: Unix time in milliseconds. Absent without a period. */
+  readonly endsAt?: number;
+}
+
 /** The state of the key at the moment of the refusal. */
-export interface Refusal {
+export interface Refusal extends TightestBudget {
   readonly refused: true;
   /** The available units. */
   readonly available: number;
@@ -144,7 +152,7 @@ export interface ApiKey {
  * A key's quota, in units. Its granted units are the sum of `used` and `available`. For a key with a budget, these are the numbers of
  * the tightest: of the key's own quota and its budgets, the one with the fewest available units.
  */
-export interface Balance {
+export interface Balance extends TightestBudget {
   /** The used units, with those of live holds. */
   readonly used: number;
   readonly available: number;

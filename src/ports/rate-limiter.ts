@@ -1,5 +1,6 @@
 /** The port for rate limiters: requests, tokens and concurrent calls. */
 
+import type { RefusedBy } from "../errors.ts";
 import type { CallInfo } from "./call-info.ts";
 import type { ApiKey } from "./quota-store.ts";
 
@@ -56,10 +57,20 @@ export type RateKind = "requests" | "tokens" | "calls";
 
 /** The decision about a call, and the state of its limits. */
 export interface RateVerdict {
-  /** The limit that refuses the call, and the time until a retry, in milliseconds; absent for an admitted call. */
-  readonly refused?: { readonly by: RateKind; readonly retryAfterMs: number };
+  /** The limit that refuses the call; absent for an admitted call. */
+  readonly refused?: RateRefusal;
   /** The state of each consulted limit. The answer's headers tell the caller, for each kind, the limit that is closest to exhaustion. */
   readonly limits: readonly RateLimit[];
+}
+
+/** The limit that refuses a call. All fields beside the first two are for the record, and for the message to the caller. */
+export interface RateRefusal extends Pick<
+  RefusedBy,
+  "needed" | "available" | "limit" | "windowMs" | "endsAt" | "model" | "group"
+> {
+  readonly by: RateKind;
+  /** The time until a retry, in milliseconds. */
+  readonly retryAfterMs: number;
 }
 
 /** The state of one limit. */

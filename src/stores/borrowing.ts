@@ -182,8 +182,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const before = this.#lent(keyId);
     const balance = await this.#store.balance(keyId, call);
     if (!balance) return undefined;
-    const { available, held } = this.#corrected(keyId, balance, before);
-    return { used: balance.used + balance.available - available, available, held };
+    const corrected = this.#corrected(keyId, balance, before);
+    return { ...corrected, used: balance.used + balance.available - corrected.available };
   }
 
   borrowed(keyId: string): BorrowedUnits {
@@ -257,8 +257,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       return this.#store.reserve(request, call);
     }
     if (known.state === "live") return { granted: known.granted };
-    const { available, held } = (await this.balance(keyId, call)) ?? UNKNOWN_KEY;
-    return { refused: true, available, held };
+    const { used: _, ...left } = { used: 0, ...((await this.balance(keyId, call)) ?? UNKNOWN_KEY) };
+    return { ...left, refused: true };
   }
 
   /** Holds all units that a call asks for in a block. */

@@ -1,6 +1,7 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
 import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
+import type { TightestBudget } from "../ports/quota-store.ts";
 import { assertInteger, Books, MOST_UNITS } from "./ledger.ts";
 
 /** A budget, as a host declares it. */
@@ -146,10 +147,17 @@ export class Window extends Books {
   /** The charges of holds that were deleted, for audits. */
   pruned = 0;
 
+  readonly #budgetId: string;
+
   constructor(budgetId: string, { startsAt, endsAt }: Span, granted: number) {
     super(`budget ${budgetId}`, false, granted, 0);
+    this.#budgetId = budgetId;
     this.startsAt = startsAt;
     this.endsAt = endsAt;
+  }
+
+  override get source(): TightestBudget {
+    return { budget: this.#budgetId, ...(this.endsAt < NEVER && { endsAt: this.endsAt }) };
   }
 
   /** The highest threshold that the charged units reach, in percent; 0 below the first. */
@@ -289,7 +297,7 @@ export function spanAt({ period, timeZone }: Pick<BudgetTerms, "period" | "timeZ
 }
 
 /** Throws a RangeError for an unknown time zone. */
-function calendarOf(timeZone: string): Intl.DateTimeFormat {
+export function calendarOf(timeZone: string): Intl.DateTimeFormat {
   const options = { calendar: "gregory", numberingSystem: "latn", year: "numeric", month: "numeric", day: "numeric" };
   try {
     // The cast is safe: the literals are the values that the options take.
@@ -302,7 +310,7 @@ function calendarOf(timeZone: string): Intl.DateTimeFormat {
 }
 
 /** Returns the local date at a time, as the time of its midnight in UTC. */
-function dateAt(calendar: Intl.DateTimeFormat, time: number): number {
+export function dateAt(calendar: Intl.DateTimeFormat, time: number): number {
   const [month = 1, day = 1, year = 1970] = calendar.format(time).split("/").map(Number);
   return Date.UTC(year, month - 1, day);
 }

@@ -195,10 +195,9 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
       const ledger = await this.#current(keyId);
       const account = ledger.accounts.get(keyId);
       if (!account) return undefined;
-      const { used, available, held } = ledger.tightestOf(account);
+      const balance = ledger.tightestOf(account).balance;
       // What a budget holds may belong to expired holds of other keys.
-      if (account.budgets.length === 0 || held === 0 || !(await this.#chargeExpired()))
-        return { used, available, held };
+      if (account.budgets.length === 0 || balance.held === 0 || !(await this.#chargeExpired())) return balance;
     }
   }
 

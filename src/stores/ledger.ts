@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
-import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
+import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
 /** What draws on a budget: a key, a child budget, or running calls. */
 export type BudgetUser = { readonly kind: "key" | "budget"; readonly id: string } | "calls";
@@ -39,6 +39,8 @@ export interface Hold {
   overdraft: number;
 }
 
+const NO_BUDGET: TightestBudget = {};
+
 /** Running totals, in units, of a key or of one period of a budget. A method that throws a RangeError has changed nothing. */
 export class Books implements Record<Book, number> {
   /** The owner of the books, as error messages name it. */
@@ -70,8 +72,17 @@ export class Books implements Record<Book, number> {
     return Math.max(0, this.granted - this.charged - this.held);
   }
 
+  /** The budget of these books; empty for the books of a key. */
+  get source(): TightestBudget {
+    return NO_BUDGET;
+  }
+
   get refusal(): Refusal {
-    return { refused: true, available: this.available, held: this.held };
+    return { refused: true, available: this.available, held: this.held, ...this.source };
+  }
+
+  get balance(): Balance {
+    return { used: this.used, available: this.available, held: this.held, ...this.source };
   }
 
   /**

@@ -325,8 +325,7 @@ class MemoryStore implements MemoryQuotaStore {
     const ledger = this.#ledger.advance();
     const account = ledger.accounts.get(keyId);
     if (!account) return Promise.resolve(undefined);
-    const { used, available, held } = ledger.tightestOf(account);
-    return Promise.resolve({ used, available, held });
+    return Promise.resolve(ledger.tightestOf(account).balance);
   }
 
   report(keyId: string): LedgerReport | undefined {

@@ -3,12 +3,21 @@
 import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
+import type {
+  CallDemand,
+  RateLimit,
+  RateLimiter,
+  RateRefusal,
+  RateVerdict,
+  TokenDemand,
+} from "../ports/rate-limiter.ts";
 
 /** A counter of rate-limiter-flexible: for example RateLimiterMemory, RateLimiterRedis or RateLimiterPostgres. */
 export interface RateCounter {
   /** The limit of one window, in points. */
   readonly points: number;
+  /** The length of one window, in seconds. The caller of a refused call is told. */
+  readonly duration?: number;
   /** Counts points. Rejects with a RateCount (not an Error) when the window has too few points left. */
   consume(key: string, points: number): Promise<RateCount>;
   /** Counts points even when the window has none left. */
@@ -44,6 +53,8 @@ export interface RateTier {
   readonly perKey?: RateLimits;
   /** The limits of each key with each model. */
   readonly perModel?: RateLimits;
+  /** The limits of each key with some models, by the model's name. They replace `perModel` for these models. */
+  readonly models?: Readonly<Record<string, RateLimits>>;
   /** The limits that all keys of a group share. */
   readonly perGroup?: RateLimits;
 }
@@ -105,12 +116,18 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
 const LIMITS = {
   optional: fieldsOf<RateLimits>({ requests: "list?", tokens: "list?", callsAtOnce: "positive?" }),
 };
-const TIER_SHAPES: Shapes<RateTier> = { perKey: LIMITS, perModel: LIMITS, perGroup: LIMITS };
+const TIER_SHAPES: Shapes<RateTier> = {
+  perKey: LIMITS,
+  perModel: LIMITS,
+  perGroup: LIMITS,
+  models: { optional: mapOf(LIMITS.optional) },
+};
 
 /** @param places The place of each counter that was read before. */
 function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, string>): void {
-  for (const scope of ["perKey", "perModel", "perGroup"] as const) {
-    const limits = tier[scope];
+  const { perKey, perModel, perGroup, models = {} } = tier;
+  const named = Object.entries(models).map(([model, limits]) => [`models[${JSON.stringify(model)}]`, limits] as const);
+  for (const [scope, limits] of [...Object.entries({ perKey, perModel, perGroup }), ...named]) {
     if (limits === undefined) continue;
     for (const kind of ["requests", "tokens"] as const)
       for (const [index, counter] of (limits[kind] ?? []).entries()) {
@@ -138,6 +155,7 @@ interface WantedCount {
   readonly counter: RateCounter;
   readonly key: string;
   readonly points: number;
+  readonly owner: Scope["owner"];
   /** Set for a window of tokens: the reservation, which is corrected when the call ends. */
   readonly reservation?: { readonly callId: string; readonly least: number; readonly shared: Reservations };
 }
@@ -167,12 +185,18 @@ interface LiveCall {
 /** The retry time when too many calls run at once, in milliseconds. It is a guess, because the end of a running call is not known. */
 const SLOT_RETRY_MS = 1_000;
 
-const NO_SLOT: RateVerdict = { refused: { by: "calls", retryAfterMs: SLOT_RETRY_MS }, limits: [] };
+/** Refuses a call for which a scope has no slot. */
+const noSlot = ({ limits: { callsAtOnce: limit = 0 }, owner }: Scope): RateVerdict => ({
+  refused: { by: "calls", retryAfterMs: SLOT_RETRY_MS, needed: 1, available: 0, limit, ...owner },
+  limits: [],
+});
 
 /** The limits that apply to a call, and the name under which they count it. */
 interface Scope {
   readonly limits: RateLimits;
   readonly name: string;
+  /** The model or the group that the limits count. */
+  readonly owner: Pick<RateRefusal, "model" | "group"> | undefined;
 }
 
 class FlexibleRateLimiter implements RateLimiter {
@@ -195,7 +219,7 @@ class FlexibleRateLimiter implements RateLimiter {
   async begin(demand: CallDemand): Promise<RateVerdict> {
     const { shared } = this.#scopesOf(demand);
     const slots = this.#enterAll(shared);
-    if (!slots) return NO_SLOT;
+    if ("limits" in slots) return noSlot(slots);
     try {
       const wants = shared.flatMap((scope) => wantsOf("requests", scope, 1));
       const { taken: _, ...verdict } = await countAll(wants, this.#clock);
@@ -212,7 +236,7 @@ class FlexibleRateLimiter implements RateLimiter {
     const { id, model, tokens, outputTokens = 0 } = demand;
     const { shared, ofModel: modelScope } = this.#scopesOf(demand, model);
     const slots = this.#enterAll([modelScope]);
-    if (!slots) return NO_SLOT;
+    if ("limits" in slots) return noSlot(slots);
     const points = tokens + Math.min(outputTokens, this.#reservedOutputTokens);
     const begun = this.#live.get(id);
     const least = Math.min(points, tokens + 1);
@@ -262,16 +286,25 @@ class FlexibleRateLimiter implements RateLimiter {
     if (tier !== undefined && !Object.hasOwn(tiers, tier))
       throw new Error(`The key ${keyId} has the rate tier ${JSON.stringify(tier)}, and there is no such tier.`);
     const own = tier === undefined ? {} : (tiers[tier] ?? {});
-    const scopeOf = (limit: keyof RateTier, ...names: readonly string[]): Scope => ({
-      limits: own[limit] ?? this.#options[limit] ?? {},
+    const scopeOf = (
+      limitsIn: (of: RateTier) => RateLimits | undefined,
+      owner: Scope["owner"],
+      ...names: string[]
+    ): Scope => {
+      const limits = limitsIn(own);
       // Limits that a tier does not name are the same in all tiers.
-      name: own[limit] ? `${nameOf(...names)}:${JSON.stringify(tier)}` : nameOf(...names),
-    });
-    const shared = [scopeOf("perKey", keyId)];
+      const name = limits ? `${nameOf(...names)}:${JSON.stringify(tier)}` : nameOf(...names);
+      return { limits: limits ?? limitsIn(this.#options) ?? {}, name, owner };
+    };
+    const shared = [scopeOf(({ perKey }) => perKey, undefined, keyId)];
     const group = key && (own.perGroup ?? this.#options.perGroup) ? groupOf(key) : undefined;
     // Three parts: no key and no key with a model has such a name.
-    if (group !== undefined) shared.push(scopeOf("perGroup", "group", "", group));
-    return { shared, ofModel: scopeOf("perModel", keyId, model) };
+    if (group !== undefined) shared.push(scopeOf(({ perGroup }) => perGroup, { group }, "group", "", group));
+    const isNamed = [own, this.#options].some(({ models = {} }) => Object.hasOwn(models, model));
+    const limitsOf = isNamed
+      ? ({ models = {} }: RateTier) => ownOf(models, model)
+      : ({ perModel }: RateTier) => perModel;
+    return { shared, ofModel: scopeOf(limitsOf, { model }, keyId, model) };
   }
 
   /** Registers a call that is about to reserve from a window. */
@@ -289,11 +322,12 @@ class FlexibleRateLimiter implements RateLimiter {
     }
   }
 
-  /** Takes a slot in each scope, and returns the names of the slots. Returns undefined, and takes none, when one has no slot left. */
-  #enterAll(scopes: readonly Scope[]): readonly string[] | undefined {
+  /** Takes a slot in each scope, and returns the names of the slots. Takes none when a scope has no slot left, and returns this scope. */
+  #enterAll(scopes: readonly Scope[]): readonly string[] | Scope {
     const isFull = ({ limits: { callsAtOnce = Number.POSITIVE_INFINITY }, name }: Scope): boolean =>
       (this.#slots.get(name) ?? 0) >= callsAtOnce;
-    if (scopes.some(isFull)) return undefined;
+    const full = scopes.find(isFull);
+    if (full) return full;
     for (const { name } of scopes) this.#slots.set(name, (this.#slots.get(name) ?? 0) + 1);
     return scopes.map(({ name }) => name);
   }
@@ -307,6 +341,9 @@ class FlexibleRateLimiter implements RateLimiter {
   }
 }
 
+const ownOf = <Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined =>
+  Object.hasOwn(values, name) ? values[name] : undefined;
+
 /** Makes a name that is unique for a key and a model, whatever characters they contain. */
 const nameOf = (...names: readonly string[]): string => JSON.stringify(names);
 
@@ -314,9 +351,9 @@ const tierInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.[
 const groupInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.["group"];
 
 /** Returns the counts to make, one for each window. Several counters may use one store, so each window has its own key. */
-function wantsOf(kind: RateLimit["kind"], { limits, name }: Scope, points: number): WantedCount[] {
+function wantsOf(kind: RateLimit["kind"], { limits, name, owner }: Scope, points: number): WantedCount[] {
   const keyOf = (index: number): string => `${kind}:${index}:${name}`;
-  return (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: keyOf(index), points }));
+  return (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: keyOf(index), points, owner }));
 }
 
 /** The retry time when running calls have reserved tokens that they may not need, in milliseconds. */
@@ -352,7 +389,18 @@ async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<Ra
       }
       await takeBack(taken);
       const retryAfterMs = isHeld(want, room) ? Math.min(HELD_RETRY_MS, resetMs) : resetMs;
-      return { refused: { by: kind, retryAfterMs }, limits, taken: [] };
+      const { duration } = counter;
+      const refused: RateRefusal = {
+        by: kind,
+        retryAfterMs,
+        needed: want.reservation?.least ?? points,
+        available: Math.max(0, room),
+        limit: counter.points,
+        ...(duration !== undefined && duration > 0 && { windowMs: duration * 1_000 }),
+        ...(count.msBeforeNext >= 0 && { endsAt: clock.now() + resetMs }),
+        ...want.owner,
+      };
+      return { refused, limits, taken: [] };
     }
   } catch (error) {
     await takeBack(taken).catch(() => {});

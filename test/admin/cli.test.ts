@@ -13,6 +13,8 @@ import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
+import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import { openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
@@ -52,6 +54,14 @@ async function fresh(name: string) {
   await run("", "migrate");
   return { run, lines };
 }
+
+/** The rows of a table below its headings, with a tab between two cells. */
+const rowsOf = (table: string): string =>
+  table
+    .split("\n")
+    .slice(1)
+    .map((line) => line.split(/ {2,}/).join("\t"))
+    .join("\n");
 
 const json = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse(await keys(...args, "--json"));
 
@@ -93,7 +103,9 @@ describe("polygate keys", () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: \*\n.*cannot be shown again/m);
-    expect(await keys("list")).toBe("team\tTeam A\t0 used\t100 available");
+    expect(await keys("list")).toBe(
+      "ID    NAME    USED  AVAILABLE  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A     0        100  active  every model  never    -",
+    );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
     expect(usage).not.toContain(secret.slice(3));
@@ -117,7 +129,7 @@ describe("polygate keys", () => {
     await json("rotate", String(id), "--overlap", "0s");
     expect(await json("usage", String(id))).toMatchObject({ secrets: 1 });
     expect(await json("revoke", String(id))).toEqual({ id, revoked: true });
-    expect(await keys("list", "--limit", "50")).toMatch(new RegExp(`^${String(id)}\t.*\trevoked$`, "m"));
+    expect(rowsOf(await keys("list", "--limit", "50"))).toMatch(new RegExp(`^${String(id)}\t.*\trevoked\t`, "m"));
   });
 
   it("updates a key, lowers its quota, and lists by state and metadata", async () => {
@@ -130,10 +142,12 @@ describe("polygate keys", () => {
     const metadata = { team: "a", x: "a=b" };
     expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
-    expect(await run("", "list", "--state", "active", "--metadata", "team=a")).toEqual([
-      "team\tTeam\t0 used\t5 available",
+    expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
+      "team\tTeam\t0\t5\tactive\tevery model\tnever\t-",
     ]);
-    expect(await run("", "list", "--state", "expired")).toEqual(["other\tother\t0 used\texpired"]);
+    expect(rowsOf((await run("", "list", "--state", "expired")).join())).toMatch(
+      /^other\tother\t0\tunlimited\texpired\t/,
+    );
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
     await expect(run("", "lower", "team", "6")).rejects.toThrow("The key team has too few available units: 5.");
@@ -184,7 +198,7 @@ describe("polygate keys", () => {
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
-    expect(await run("", "list")).toEqual([`a\t${escaped}\t0 used\t5 available`]);
+    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t0\t5\tactive\tevery model\tnever\t-`);
     const [shown] = await run("", "usage", "a");
     expect(shown).toContain(`name: ${escaped}\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
@@ -211,8 +225,10 @@ describe("polygate keys", () => {
     expect(await run(input, "import", "--update")).toEqual(
       ["a", "b", "c"].map((id) => JSON.stringify({ id, updated: ["name"] })),
     );
-    expect(await run("", "list")).toEqual([
-      "a\tTeam a\t0 used\t9 available\nb\tTeam b\t0 used\t5 available\nc\tTeam c\t0 used\t9 available",
+    expect([rowsOf((await run("", "list")).join())]).toEqual([
+      ["a\tTeam a\t0\t9", "b\tTeam b\t0\t5", "c\tTeam c\t0\t9"]
+        .map((row) => `${row}\tactive\tevery model\tnever\t-`)
+        .join("\n"),
     ]);
   });
 
@@ -487,7 +503,7 @@ describe("polygate keys", () => {
       const place = await database.place();
       const where = ["--store", place.address ?? "", "--prefix", place.prefix];
       await keys("create", "--id", "team", "--granted", "5", ...where);
-      expect(await keys("list", ...where)).toBe("team\tteam\t0 used\t5 available");
+      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\tactive\tevery model\tnever\t-");
       expect(await keys("verify", ...where)).toBe("differences: 0");
       await place.remove();
     },
@@ -497,7 +513,7 @@ describe("polygate keys", () => {
     const place = await drivers[0]?.place();
     const where = ["--store", REDIS, "--prefix", place?.prefix ?? ""];
     await keys("create", "--id", "team", "--granted", "5", ...where);
-    expect(await keys("list", ...where)).toBe("team\tteam\t0 used\t5 available");
+    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\tactive\tevery model\tnever\t-");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
     await place?.remove();
   });
@@ -515,6 +531,131 @@ async function budgets(...args: string[]): Promise<string> {
   return lines.join("\n");
 }
 
+describe("polygate usage and why, as processes", () => {
+  const FORMULA = "=cmd|' /C calc'!A1";
+  let where: string;
+  let ids: Record<string, string>;
+
+  beforeAll(async () => {
+    where = `sqlite:${join(folder, "calls.db")}`;
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team", amount: 1_000, period: "month", timeZone: "Europe/Berlin" });
+    const rich = { granted: 1_000_000, metadata: { group: FORMULA } };
+    await quotas.add({ id: "rich", apiKey: "sk-rich", ...rich });
+    await quotas.add({ id: "team-key", apiKey: "sk-team", budget: "team" });
+    const backend = {
+      models: () => [{ id: "large" }],
+      async *chat() {
+        yield "Hello.";
+      },
+    };
+    const rateLimiter = flexibleRateLimiter({ perModel: { requests: [stores.counter(2, 60)] } });
+    const gateway = createGateway({
+      backend,
+      rateLimiter,
+      onCall: stores.recorder({ currency: "usd" }),
+      ...stores.ports,
+    });
+    const ask = async (key: string, body: object): Promise<string> => {
+      const response = await gateway.fetch(
+        new Request("http://host/v1/chat/completions", {
+          method: "POST",
+          headers: { authorization: `Bearer sk-${key}`, "content-type": "application/json" },
+          body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }], ...body }),
+        }),
+      );
+      await response.text();
+      return response.headers.get("request-id") ?? "";
+    };
+    ids = {
+      done: await ask("rich", {}),
+      again: await ask("rich", {}),
+      limited: await ask("rich", {}),
+      budget: await ask("team", { messages: [{ role: "user", content: "word ".repeat(5_000) }] }),
+    };
+    await gateway.close();
+    await stores.close();
+  });
+
+  const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: where });
+
+  it("sums up what was used, for people, for programs and for spreadsheets", async () => {
+    const shown = await run("usage", "--by", "key,model", "--currency", "usd");
+    expect(shown).toMatchObject({ code: 0, stderr: "" });
+    const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
+    expect(headings).toMatch(/^key +model +calls +refused +failed .* units +estimated +amount +currency$/);
+    expect(rows.map((row) => row.split(/ {2,}/).slice(0, 4))).toEqual([
+      ["rich", "large", "3", "1"],
+      ["team-key", "large", "1", "1"],
+      ["all", "-", "4", "2"],
+    ]);
+    const { stdout } = await run("usage", "--by", "group,budget", "--since", "90d", "--json");
+    const report = JSON.parse(stdout) as { rows: object[]; total: { calls: number; units: number } };
+    expect(report.total.calls).toBe(4);
+    expect(report.rows).toMatchObject([
+      { group: "", budget: "team", calls: 1, units: 0 },
+      { group: FORMULA, budget: "", calls: 3, units: report.total.units },
+    ]);
+    const csv = (await run("usage", "--by", "group", "--csv", "--currency", "usd")).stdout.trimEnd().split("\n");
+    expect(csv[0]).toMatch(/^group,calls,refused,/);
+    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,3,1,0,.*,0\.0{4}\d+,USD$/);
+    const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
+    expect(JSON.parse(ofTeam.stdout)).toMatchObject({
+      rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
+    });
+  });
+
+  it("says why a call was refused, by the limit and by the budget", async () => {
+    const done = await run("why", ids["done"] ?? "");
+    expect(done).toMatchObject({ code: 0, stderr: "" });
+    expect(done.stdout).toMatch(/^The call was completed, with the status 200\.\n/);
+    const limited = await run("why", ids["limited"] ?? "");
+    expect(limited.stdout).toMatch(
+      /^The call was refused before a model was asked, with the status 429 \(rate_limited\)\.\n/,
+    );
+    expect(limited.stdout).toMatch(
+      /^The call was refused by the rate limit on requests for the model large, 2 in 60 s \(needed: 1, available: 0, begins anew at 20[^)]*Z\)\.$/m,
+    );
+    const { stdout } = await run("why", ids["budget"] ?? "", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({
+      reasons: expect.arrayContaining([
+        expect.stringMatching(/^The call was refused by the budget team \(needed: \d+, available: 1000, /),
+      ]),
+      call: {
+        requestId: ids["budget"],
+        keyId: "team-key",
+        budgets: ["team"],
+        refusedBy: { kind: "budget", budget: "team" },
+      },
+    });
+  });
+
+  it.each([
+    [["why"], 2, "why needs REQUEST_ID. Usage: polygate why REQUEST_ID"],
+    [["why", "req_unknown"], 1, "No call of the request id req_unknown is recorded."],
+    [["usage", "--by", "colour"], 2, "--by must name some of day, key, budget, group, model, upstream, not colour."],
+    [
+      ["usage", "--since", "yesterday"],
+      2,
+      "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday.",
+    ],
+    [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
+    [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
+    [["usage", "team"], 2, 'usage does not take "team".'],
+    [["usages"], 2, 'Did you mean "usage"?'],
+  ])("refuses %j", async (args, code, message) => {
+    const ended = await run(...args);
+    expect(ended).toMatchObject({ code, stdout: "" });
+    expect(ended.stderr).toContain(message);
+  });
+
+  it("shows their help", async () => {
+    expect((await run("usage", "--help")).stdout).toContain("polygate usage --by key,model --since 2026-11-01");
+    expect((await run("--help")).stdout).toMatch(/^ {2}why REQUEST_ID {2,}says why/m);
+  });
+});
+
 describe("polygate budgets", () => {
   it("creates, changes and lists budgets, and gives them to keys", async () => {
     const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
@@ -525,9 +666,9 @@ describe("polygate budgets", () => {
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
-    expect(await keys("list")).toContain("free\tfree\t0 used\t1000 available\tbudget org");
-    expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\t1000 available\tbudget org");
-    expect(await keys("list", "--budget", "team", "--state", "active")).toMatch(/^member\t[^\n]*$/);
+    expect(rowsOf(await keys("list"))).toContain("free\tfree\t0\t1000\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\tfree\t0\t1000\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
     await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
       name: "CommandError",
@@ -538,10 +679,8 @@ describe("polygate budgets", () => {
     expect(await budgets("unassign", "free")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
-    expect(await budgets("list")).toBe(
-      "org\torg\t0 used\t1000 available\tmonth\nteam\tTeam\t0 used\t70 available\tno period",
-    );
-    expect(await budgets("list", "--after", "org", "--limit", "1")).toMatch(/^team\t/);
+    expect(rowsOf(await budgets("list"))).toBe("org\torg\t0\t1000\t0\tmonth\t-\nteam\tTeam\t0\t70\t0\tno period\torg");
+    expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
     await expect(budgets("remove", "team")).rejects.toThrow(
       "The budget team cannot be removed: the key member draws on it.",
@@ -551,7 +690,7 @@ describe("polygate budgets", () => {
     );
     await keys("revoke", "member");
     expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
-    expect(await budgets("list")).toBe("org\torg\t0 used\t1000 available\tmonth");
+    expect(rowsOf(await budgets("list"))).toBe("org\torg\t0\t1000\t0\tmonth\t-");
     expect(await budgets("usage", "team")).toContain("removed: true");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
@@ -590,11 +729,11 @@ describe("polygate budgets", () => {
     expect(ofOnly).toMatch(/^id: only\nname: only\nquota: none of its own\n/);
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
-    const rows = (await keys("list")).split("\n");
-    expect(rows).toContain("both\tboth\t0 used\t300 available\tbudget below");
-    expect(rows).toContain("only\tonly\t0 used\t300 available\tbudget below");
-    expect(rows).toContain("less\tless\t0 used\t100 available\tbudget below");
-    expect(rows).toContain("neither\tneither\t0 used\tunlimited");
+    const rows = rowsOf(await keys("list")).split("\n");
+    expect(rows).toContain("both\tboth\t0\t300\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("only\tonly\t0\t300\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("less\tless\t0\t100\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("neither\tneither\t0\tunlimited\tactive\tevery model\tnever\t-");
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
@@ -605,7 +744,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(await budgets("list", ...usd)).toContain("money\tmoney\t0.00 USD used\t50.000001 USD available");
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t0.00 USD\t50.000001 USD\t0.00 USD");
     // A binary fraction of 1.005 times a million is 1004999.9999999999.
     await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
     expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
@@ -615,7 +754,9 @@ describe("polygate budgets", () => {
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
-    expect(await keys("list", ...usd)).toContain("rich\trich\t0.00 USD used\t0.000001 USD available\tbudget money");
+    expect(rowsOf(await keys("list", ...usd))).toContain(
+      "rich\trich\t0.00 USD\t0.000001 USD\tactive\tevery model\tnever\tmoney",
+    );
   });
 
   it("takes its currency from the environment", async () => {

@@ -25,7 +25,6 @@ const FILES = [
   ".gitignore",
   "Dockerfile",
   "README.md",
-  "calls.ts",
   "compose.yaml",
   "gateway.ts",
   "package.json",
@@ -150,14 +149,14 @@ describe("polygate init", () => {
     await writeFile(join(target, "server.ts"), "mine");
     await writeFile(join(target, "other.ts"), "other");
     await writeFile(join(folder, "far.ts"), "far");
-    await symlink(join(folder, "far.ts"), join(target, "calls.ts"));
+    await symlink(join(folder, "far.ts"), join(target, "gateway.ts"));
     const before = await contentsOf("mine");
     await expect(init([target, "--yes"])).rejects.toThrow(
-      `These files exist already in ${target}: server.ts, calls.ts. Nothing was written. --force replaces them.`,
+      `These files exist already in ${target}: server.ts, gateway.ts. Nothing was written. --force replaces them.`,
     );
     expect(await contentsOf("mine")).toEqual(before);
 
-    expect(await init([target, "--yes", "--force"])).toContain("Replaced server.ts, calls.ts.");
+    expect(await init([target, "--yes", "--force"])).toContain("Replaced server.ts, gateway.ts.");
     const after = await contentsOf("mine");
     expect(Object.keys(after).toSorted()).toEqual([...FILES, "other.ts"].toSorted());
     expect(after["server.ts"]).toContain("polygate/express");
@@ -207,7 +206,7 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
 
     /** The variables that the code reads; PGPASSWORD is read by `pg`, and POLYGATE_CURRENCY by the command. */
     const variables = (): string[] => {
-      const code = ["server.ts", "gateway.ts", "calls.ts", "stores.ts"].map(text).join("\n");
+      const code = ["server.ts", "gateway.ts", "stores.ts"].map(text).join("\n");
       const taken = Array.from(code.matchAll(/const \{([^}]*)\} = process\.env;/g), ([, names = ""]) => names);
       expect(taken).toHaveLength(code.split("process.env").length - 1);
       const names = taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []);
@@ -315,10 +314,6 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       expect(said).toContain(`  ${runner} install\n`);
       expect(said).toContain(`  ${runner} run polygate -- keys create`);
       expect(said.includes("docker compose up -d database")).toBe(database === "postgres");
-    });
-
-    it("makes its own table where several processes start together on an empty database", () => {
-      expect(text("calls.ts")).toContain("await createTable().catch(createTable);");
     });
 
     it("keeps secrets and databases out of git", () => {

@@ -439,19 +439,19 @@ describe("the commands", () => {
     const stdout = await printed("npx polygate keys grant");
     expect(stdout).toContain("migrated: true");
     expect(stdout).toMatch(/^apiKey: sk-\S{43}$/m);
-    expect(stdout).toContain("team-a\tTeam A\t0 used\t1500000 available");
+    expect(stdout).toMatch(/^team-a +Team A +0 +1500000 +active +small-1, large-1 +never +-$/m);
   });
 
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
     expect(stdout).toContain("budget team-a: 300000 of 300000 available");
-    expect(stdout).toContain("team-a\tteam-a\t0 used\t350000 available\tweek");
+    expect(stdout).toMatch(/^team-a +team-a +0 +350000 +0 +week +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
     const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
-    expect(stdout).toContain("anna\tanna\t0.00 USD used\t5.50 USD available\tbudget team-a");
+    expect(stdout).toMatch(/^anna +anna +0\.00 USD +5\.50 USD +active +every model +never +team-a$/m);
   });
 
   it("those of the README are scripts that are there", async () => {
@@ -469,7 +469,7 @@ describe("the whole gateway", () => {
 
   it("is a file of at most 60 lines, as the formatter writes it", async () => {
     const lines = code.trimEnd().split("\n");
-    expect(lines.length).toBeGreaterThan(40);
+    expect(lines.length).toBeGreaterThan(35);
     expect(lines.length).toBeLessThanOrEqual(60);
     expect(lines.filter((line) => line.length > 120)).toEqual([]);
     await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
@@ -529,7 +529,7 @@ describe("the whole gateway", () => {
     }
 
     using database = new DatabaseSync(`${folder}/gateway.db`);
-    const rows = database.prepare("SELECT key_id, model, upstream, units FROM calls WHERE units > 0").all();
+    const rows = database.prepare("SELECT key_id, model, upstream, units FROM polygate_calls WHERE units > 0").all();
     expect(rows).toEqual([{ key_id: "anna", model: "gpt-5-mini", upstream: "second", units: 11 * 1 + 3 * 5 }]);
     expect(errors()).toContain("ALERT: the budget team-a has reached 50 %.");
   });

@@ -114,7 +114,7 @@ async function succeed(command: string, args: readonly string[], cwd: string): P
 
 function rowsOf(file: string): Record<string, unknown>[] {
   using database = new DatabaseSync(file);
-  return database.prepare("SELECT * FROM calls ORDER BY began_at").all();
+  return database.prepare("SELECT *, model_answered AS answered FROM polygate_calls ORDER BY at").all();
 }
 
 const clientOf = ({ url }: Playground, apiKey: string): OpenAI =>
@@ -207,8 +207,8 @@ export function templateSuite(stage: () => PackageStage): void {
         const anthropic = new Anthropic({ apiKey, baseURL: host.url, maxRetries: 0 });
         const message = await anthropic.messages.create({ ...asking("Hello"), max_tokens: 100 });
         expect(message.content).toMatchObject([{ text: "Welcome." }]);
-        const tokens = { model: "upstream-1", upstream: "primary", input_tokens: 11, output_tokens: 3 };
-        const row = { key_id: "team-a", ...tokens, units: COST, certainty: "exact", outcome: "completed" };
+        const tokens = { answered: "upstream-1", upstream: "primary", input_tokens: 11, output_tokens: 3 };
+        const row = { key_id: "team-a", ...tokens, units: COST, estimated: 0, outcome: "completed" };
         await expect.poll(rows).toMatchObject([row, row, row]);
         expect(JSON.parse(await polygate("keys", "usage", "team-a", "--json"))).toMatchObject({ used: 3 * COST });
         expect(await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text()).toContain("polygate_units_charged");
@@ -217,7 +217,7 @@ export function templateSuite(stage: () => PackageStage): void {
       it("refuses an unknown key", async () => {
         const stranger = clientOf(host, "sk-nobody");
         await expect(stranger.chat.completions.create(asking("Hello"))).rejects.toThrow(OpenAI.AuthenticationError);
-        await expect.poll(() => rows().at(-1)).toMatchObject({ key_id: null, units: 0, outcome: "refused" });
+        await expect.poll(() => rows().at(-1)).toMatchObject({ key_id: "", units: 0, outcome: "refused" });
       });
 
       it("tells its health", async () => {
@@ -384,7 +384,7 @@ export function templateSuite(stage: () => PackageStage): void {
           over.abort();
           await load;
           expect(Object.keys(statuses)).toEqual(["200", "503"]);
-          const billed = `SELECT sum(units)::int AS units, count(*)::int AS calls FROM calls WHERE key_id LIKE 'load-%' AND units > 0`;
+          const billed = `SELECT sum(units)::int AS units, count(*)::int AS calls FROM polygate_calls WHERE key_id LIKE 'load-%' AND units > 0`;
           const charged = `SELECT sum(charged)::int AS charged FROM polygate_keys WHERE id LIKE 'load-%'`;
           await expect
             .poll(async () => [(await client.query(billed)).rows[0], (await client.query(charged)).rows[0]])
@@ -392,7 +392,7 @@ export function templateSuite(stage: () => PackageStage): void {
         });
 
         it("has written a row for each call when it ends, also where the table came back late", async () => {
-          await client.query("ALTER TABLE calls RENAME TO calls_elsewhere");
+          await client.query("ALTER TABLE polygate_calls RENAME TO calls_elsewhere");
           expect((await post(host.url, "Hello", { apiKey: "sk-team" })).status).toBe(200);
           const stopped = host.stop();
           const isOpen = (): Promise<boolean> =>
@@ -401,21 +401,21 @@ export function templateSuite(stage: () => PackageStage): void {
               () => false,
             );
           await expect.poll(isOpen).toBe(false);
-          await client.query("ALTER TABLE calls_elsewhere RENAME TO calls");
+          await client.query("ALTER TABLE calls_elsewhere RENAME TO polygate_calls");
           await stopped;
           const { rows } = await client.query(
-            `SELECT key_id, model, upstream, input_tokens, output_tokens, units, certainty, outcome, count(*) AS calls
-             FROM calls WHERE coalesce(key_id, 'none') IN ('busy', 'team', 'none') AND outcome <> 'failed'
+            `SELECT key_id, model_answered AS model, upstream, input_tokens, output_tokens, units, estimated, outcome, count(*) AS calls
+             FROM polygate_calls WHERE key_id IN ('busy', 'team', '') AND outcome <> 'failed'
              GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY key_id, outcome, units`,
           );
           const tokens = { model: "upstream-1", upstream: "primary", input_tokens: "11", output_tokens: "3" };
-          const told = { ...tokens, units: String(COST), certainty: "exact" };
+          const told = { ...tokens, units: String(COST), estimated: "0" };
           expect(rows).toMatchObject([
+            { key_id: "", units: "0", outcome: "refused", calls: "1" },
             { key_id: "busy", ...told, outcome: "completed", calls: "1" },
             { key_id: "busy", units: "0", outcome: "refused", calls: "1" },
             { key_id: "team", units: "0", outcome: "completed", calls: "1" },
             { key_id: "team", ...told, outcome: "completed", calls: "3" },
-            { key_id: null, units: "0", outcome: "refused", calls: "1" },
           ]);
         });
       });

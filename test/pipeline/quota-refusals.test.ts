@@ -1,7 +1,7 @@
 /** What a caller is told whose key has too little: in each format, and by what the store saw when it refused. */
 
 import { describe, expect, it } from "vitest";
-import type { Reservation } from "../../src/index.ts";
+import type { CallRecord, Reservation } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { AT_REST, opened, type Opened, type Setup } from "./bench.ts";
 
@@ -76,7 +76,7 @@ describe.each(formats)("a %s request", (name, request) => {
   it.each([
     [
       { available: 0, held: 100_000 },
-      "The quota that is left of this API key is held by other calls of it.",
+      "The quota that is left of this API key is held by other calls.",
       "The quota that is left of this API key or its budget is held by other calls.",
     ],
     [
@@ -103,7 +103,42 @@ describe.each(formats)("a %s request", (name, request) => {
       [withBudget, ofBudget],
     ] as const) {
       const { gateway } = setup({ refused: true, ...saw }, { around });
-      expect(await codes(await gateway.fetch(request()))).toMatchObject({ message });
+      const figures = `It needs ${name === "images" ? 2_000 : 11} units, and ${saw.available} are available.`;
+      expect(await codes(await gateway.fetch(request()))).toMatchObject({ message: `${message} ${figures}` });
+    }
+  });
+
+  it("is told the budget that refuses it, when it begins anew, and not a parent's name", async () => {
+    const endsAt = Date.UTC(2026, 0, 8);
+    const anew = "The budget begins anew at 2026-01-08T00:00:00.000Z.";
+    for (const [budget, named] of [
+      ["team", 'the budget "team" of this API key'],
+      ["company", "a budget of this API key"],
+    ] as const) {
+      const saw = { refused: true as const, available: 0, held: 0, budget, endsAt };
+      const records: CallRecord[] = [];
+      const { gateway, clock } = setup(saw, {
+        onCall: (record) => records.push(record),
+        around: (store) => ({
+          reserve: async () => saw,
+          async find(apiKey) {
+            const key = await store.find(apiKey);
+            return key && { ...key, budget: "team" };
+          },
+        }),
+      });
+      const response = await gateway.fetch(request());
+      const needed = name === "images" ? 2_000 : 11;
+      const message = `The quota of ${named} is used up. It needs ${needed} units, and 0 are available. ${anew}`;
+      const error = (await codes(response)) as { details?: unknown };
+      expect(error).toMatchObject({ message });
+      const waitMs = endsAt - clock.now();
+      expect(response.headers.get("retry-after")).toBe(String(Math.ceil(waitMs / 1_000)));
+      expect(response.headers.get("x-should-retry")).toBe("false");
+      const delays = JSON.stringify(error.details ?? []).match(/"retryDelay":"[\d.]+s"/g);
+      expect(delays).toEqual(google ? [`"retryDelay":"${waitMs / 1_000}s"`] : null);
+      const refusedBy = { kind: "budget", needed, available: 0, held: 0, budget, endsAt };
+      expect(records[0]).toMatchObject({ refusedBy, errorCode: "quota_exhausted", key: { budget: "team" } });
     }
   });
 

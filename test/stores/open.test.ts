@@ -8,6 +8,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect, promisify } from "node:util";
+import { sql } from "kysely";
 import { createConnection } from "mysql2/promise";
 import { createClient } from "redis";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
@@ -100,6 +101,38 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
     expect("responseStore" in stores.ports).toBe(isSql);
     await gateway.close();
     expect(failures).toEqual([]);
+  });
+
+  it.skipIf(!available || !isSql)("records calls, which its reports add up, and sweeps them", async () => {
+    const address = await place();
+    const stores = await openStores(address, { prefix });
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team", amount: 1_000_000, period: "month" });
+    await quotas.add({ id: "one", apiKey: "sk-one", budget: "team", metadata: { group: "blue" } });
+    const onCall = stores.recorder({ currency: "usd" });
+    const gateway = createGateway({ backend, onCall, ...stores.ports });
+    expect([await ask(gateway, "m"), await ask(gateway, "m"), await ask(gateway, "other")]).toEqual([200, 200, 200]);
+    await gateway.close();
+    const { used } = (await quotas.budgetReport("team")) ?? {};
+    // Closing writes what waits.
+    await stores.close();
+    const reader = await opened(address, { prefix });
+    await reader.sweep();
+    const { rows, total } = await reader.calls.usage({ by: ["budget", "group", "key", "model"] });
+    expect(total.units).toBe(used);
+    expect(rows.map(({ model, calls, budget, group, key }) => [budget, group, key, model, calls])).toEqual([
+      ["team", "blue", "one", "m", 2],
+      ["team", "blue", "one", "other", 1],
+    ]);
+    const [last] = await reader.calls.list({ limit: 1 });
+    expect(await reader.calls.find(last?.requestId ?? "")).toEqual(last);
+    expect(last).toMatchObject({ currency: "USD", status: 200, format: "chat-completions" });
+  });
+
+  it.skipIf(isSql || !available)("says that it keeps no record of calls", async () => {
+    const stores = await opened(await place(), { prefix });
+    expect(() => stores.recorder()).toThrow("stores.recorder: Redis keeps no record of calls.");
+    expect(() => stores.calls).toThrow("stores.calls: Redis keeps no record of calls.");
   });
 
   it.skipIf(!available)("shares a counter with other processes, except in SQLite", async () => {
@@ -247,9 +280,22 @@ describe("openStores sweeps", () => {
       new Error("No postgres://me:secret@host or redis:me:secret@host here."),
     );
     await stores.sweep();
-    expect(written.mock.calls).toEqual([
-      ["A sweep of the stores has failed: No postgres://***@host or redis:***@host here."],
-    ]);
+    expect(written.mock.calls).toEqual([["The stores have a problem: No postgres://***@host or redis:***@host here."]]);
+  });
+
+  it("and tells an outage of a recorder once, and writes what waits when it is closed", async () => {
+    const errors: unknown[] = [];
+    const stores = await opened("sqlite::memory:", { onError: (error) => void errors.push(error) });
+    const onCall = stores.recorder();
+    await stores.ports.quotas.add({ id: "one", apiKey: "sk-one", granted: 1_000 });
+    const gateway = createGateway({ backend, ...stores.ports, onCall });
+    await sql`ALTER TABLE polygate_calls RENAME TO away`.execute(stores.db);
+    expect(await ask(gateway)).toBe(200);
+    await expect(onCall.flush()).rejects.toThrow("polygate_calls");
+    await sql`ALTER TABLE away RENAME TO polygate_calls`.execute(stores.db);
+    await onCall.flush();
+    expect((await stores.calls.usage()).total).toMatchObject({ calls: 1 });
+    expect(errors).toEqual([]);
   });
 
   it("and goes on where the host's own function fails", async () => {
@@ -261,6 +307,19 @@ describe("openStores sweeps", () => {
     const next = vi.spyOn(stores.ports.quotas, "prune");
     await stores.sweep();
     expect([onError.mock.calls.length, next.mock.calls.length]).toEqual([1, 1]);
+  });
+});
+
+describe("stores.recorder refuses", () => {
+  it.each<readonly [string, object, string]>([
+    ["a misspelt option", { keepDay: 3 }, "keepDays"],
+    ["no days", { keepDays: 0 }, "keepDays"],
+    ["an unknown time zone", { timeZone: "Mars" }, '"Mars" is no time zone.'],
+    ["no code of a currency", { currency: "dollars" }, "currency must be a code of three letters"],
+    ["a group that is no function", { groupOf: "team" }, "groupOf"],
+  ])("%s", async (_what, options, message) => {
+    const stores = await opened("sqlite::memory:");
+    expect(() => stores.recorder(options)).toThrow(message);
   });
 });
 

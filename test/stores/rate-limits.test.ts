@@ -38,7 +38,15 @@ describe("windows", () => {
     for (const id of ["1", "2", "3", "4"]) await begun(limiter, id);
     expect(await used(minute, 'requests:0:["key"]')).toBe(2);
     expect(await used(day, 'requests:1:["key"]')).toBe(2);
-    expect((await limiter.begin(one)).refused).toEqual({ by: "requests", retryAfterMs: DAY * 1000 });
+    expect((await limiter.begin(one)).refused).toEqual({
+      by: "requests",
+      retryAfterMs: DAY * 1000,
+      needed: 1,
+      available: 0,
+      limit: 2,
+      windowMs: DAY * 1000,
+      endsAt: Date.now() + DAY * 1000,
+    });
   });
 
   it("are left as they were by one that fails", async () => {
@@ -110,6 +118,11 @@ describe("a call whose answer has less room than it may need", () => {
     expect((await taken(limiter, "2", { tokens: 1, outputTokens: 1 })).refused).toEqual({
       by: "tokens",
       retryAfterMs: 1_000,
+      needed: 2,
+      available: 0,
+      limit: 100,
+      windowMs: MINUTE * 1_000,
+      endsAt: Date.now() + MINUTE * 1_000,
     });
     expect(await used(counter, KEY)).toBe(100);
     await limiter.end("1", 45);
@@ -119,7 +132,7 @@ describe("a call whose answer has less room than it may need", () => {
     expect(await used(counter, KEY)).toBe(100);
     await limiter.end("3", 60);
     // Used tokens are no reservation: they come back with the next window.
-    expect((await taken(limiter, "4")).refused).toEqual({ by: "tokens", retryAfterMs: MINUTE * 1_000 });
+    expect((await taken(limiter, "4")).refused).toMatchObject({ by: "tokens", retryAfterMs: MINUTE * 1_000 });
   });
 
   it("is let in first of several that ask at once, and the others are not", async () => {
@@ -328,5 +341,91 @@ describe("tiers and groups", () => {
     expect(() => flexibleRateLimiter({ tiers: { gold: { perGroup: { callsAtOnce: 0 } } } })).toThrow(
       'tiers["gold"]: perGroup: callsAtOnce must be a positive integer, not 0',
     );
+  });
+});
+
+const counterOf = (points: number) => new RateLimiterMemory({ points, duration: MINUTE });
+
+describe("a refusal", () => {
+  const key = { id: "key", metadata: { group: "blue" } } as unknown as ApiKey;
+
+  it("names the limit of one model, and of the group", async () => {
+    const limiter = flexibleRateLimiter({
+      perModel: { tokens: [counterOf(50)] },
+      perGroup: { requests: [counterOf(2)], callsAtOnce: 9 },
+    });
+    await limiter.begin({ ...one, key });
+    expect((await limiter.take({ ...asks, key, tokens: 60, outputTokens: 5 })).refused).toMatchObject({
+      by: "tokens",
+      model: "any",
+      needed: 61,
+      available: 50,
+      limit: 50,
+      windowMs: MINUTE * 1_000,
+    });
+    await limiter.begin({ ...one, id: "2", key });
+    expect((await limiter.begin({ ...one, id: "3", key })).refused).toMatchObject({
+      by: "requests",
+      group: "blue",
+      needed: 1,
+      available: 0,
+      limit: 2,
+    });
+  });
+
+  it("names the most calls at once", async () => {
+    const limiter = flexibleRateLimiter({ perKey: { callsAtOnce: 1 } });
+    await limiter.begin(one);
+    expect((await limiter.begin({ ...one, id: "2" })).refused).toEqual({
+      by: "calls",
+      retryAfterMs: 1_000,
+      needed: 1,
+      available: 0,
+      limit: 1,
+    });
+  });
+});
+
+const limitOf = async (limiter: RateLimiter, id: string, model: string, key?: ApiKey): Promise<string | undefined> => {
+  const demand = { id, keyId: "key", ...(key && { key }) };
+  const { refused } = await limiter.begin(demand);
+  return (refused ?? (await limiter.take({ ...demand, model, tokens: 1 })).refused)?.by;
+};
+
+describe("limits by the name of a model", () => {
+  it("replace those of each model, beside one limit for all models", async () => {
+    const limiter = flexibleRateLimiter({
+      perKey: { requests: [counterOf(5)] },
+      perModel: { requests: [counterOf(1)] },
+      models: { large: { requests: [counterOf(2)] }, small: {} },
+    });
+    const models = ["large", "large", "large", "other", "other", "small"];
+    const found: (string | undefined)[] = [];
+    for (const [at, model] of models.entries()) found.push(await limitOf(limiter, String(at), model));
+    // The last call is refused by the limit for all models together, which counts the calls of each model.
+    expect(found).toEqual([undefined, undefined, "requests", undefined, "requests", "requests"]);
+  });
+
+  it("may differ by tier", async () => {
+    const limiter = flexibleRateLimiter({
+      models: { large: { requests: [counterOf(1)] } },
+      tiers: { gold: { models: { large: { requests: [counterOf(2)] } } } },
+    });
+    const gold = { id: "key", metadata: { tier: "gold" } } as unknown as ApiKey;
+    expect([await limitOf(limiter, "1", "large"), await limitOf(limiter, "2", "large")]).toEqual([
+      undefined,
+      "requests",
+    ]);
+    const ofGold = [await limitOf(limiter, "3", "large", gold), await limitOf(limiter, "4", "large", gold)];
+    expect([...ofGold, await limitOf(limiter, "5", "large", gold)]).toEqual([undefined, undefined, "requests"]);
+    // A name that every object has is no name of a limit.
+    expect(await limitOf(limiter, "6", "constructor")).toBeUndefined();
+  });
+
+  it("need counters of their own", () => {
+    const counter = counterOf(1);
+    expect(() =>
+      flexibleRateLimiter({ perKey: { requests: [counter] }, models: { large: { requests: [counter] } } }),
+    ).toThrow('models["large"].requests[0] is the same counter as flexibleRateLimiter: perKey.requests[0]');
   });
 });

@@ -6,6 +6,7 @@ import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
+import { type CallReader, type CallRecorder, RECORDER_SHAPES, type RecorderOptions } from "../calls.ts";
 import type { DurableQuotaStore } from "../durable.ts";
 import type { RateCounter } from "../rate-limits.ts";
 import {
@@ -22,6 +23,18 @@ import { counterIn } from "./counters.ts";
 assertNodeVersion();
 
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  CallFilter,
+  CallReader,
+  CallRecorder,
+  RecordedCall,
+  RecorderOptions,
+  UsageColumn,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsageSums,
+} from "../calls.ts";
 export type {
   BudgetDirectory,
   BudgetPage,
@@ -76,7 +89,7 @@ export interface OpenStoresOptions {
   readonly sweepMs?: number;
   /** Is told when a budget reaches 50, 80 and 100 percent. */
   readonly onBudget?: OnBudget;
-  /** Is told why a sweep has failed. Default: writes the message without passwords to `console.error`. */
+  /** Is told why a sweep or a write of recorded calls has failed. Default: writes the message without passwords to `console.error`. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -103,9 +116,17 @@ export interface OpenedStores {
    * @throws RangeError for a number out of range.
    */
   counter(points: number, seconds: number): RateCounter;
+  /**
+   * Makes a recorder of calls for `createGateway`'s `onCall`: a row for each finished call, and the sums of each day. Call it once.
+   * `sweep` makes the sums agree with the ledger, and deletes calls older than `keepDays`; `close` writes the calls that wait. Throws an
+   * Error for Redis, and a TypeError or RangeError for a wrong option.
+   */
+  recorder(options?: RecorderOptions): CallRecorder;
+  /** Reads the recorded calls, such as for `callAdmin` of `polygate/admin`. Throws an Error for Redis. */
+  readonly calls: CallReader;
   /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
   sweep(): Promise<void>;
-  /** Stops the sweeps, waits for the sweep that runs, and closes all connections. */
+  /** Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. */
   close(): Promise<void>;
 }
 
@@ -147,12 +168,15 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     throw unusable(address, error);
   }
 
+  const recorded: Recording[] = [];
+  let calls: CallReader | undefined;
   const tell = async (error: unknown): Promise<void> => onError(error);
   let running: Promise<void> | undefined;
   const sweep = (): Promise<void> =>
     (running ??= (async () => {
       // A step that fails does not stop the others.
-      for (const step of made.sweeps) await step().catch((error: unknown) => tell(error).catch(() => {}));
+      for (const step of [...recorded.flatMap(({ sweeps }) => sweeps), ...made.sweeps])
+        await step().catch((error: unknown) => tell(error).catch(() => {}));
       running = undefined;
     })());
   const timer = sweepMs > 0 ? setInterval(() => void sweep(), sweepMs) : undefined;
@@ -165,18 +189,39 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       if (connection.dialect === "redis") throw new Error("stores.db: Redis has no SQL database for your own tables.");
       return connection.db as Kysely<unknown>;
     },
+    recorder(recorderOptions = {}) {
+      assertOptions<RecorderOptions>("stores.recorder", recorderOptions, RECORDER_SHAPES);
+      if (connection.dialect === "redis") throw new Error("stores.recorder: Redis keeps no record of calls.");
+      const { db, dialect, stores } = connection;
+      const log = stores.sqlCallLog({ db, dialect, prefix, onError, keepDays, ...recorderOptions });
+      // The calls must be complete before the ledger forgets its holds.
+      recorded.push({ sweeps: [() => log.sweep(), () => log.prune()], close: () => log.close() });
+      return log.onCall;
+    },
+    get calls() {
+      if (connection.dialect === "redis") throw new Error("stores.calls: Redis keeps no record of calls.");
+      const { db, dialect, stores } = connection;
+      return (calls ??= stores.sqlCallReader({ db, dialect, prefix }));
+    },
     counter: (points, seconds) => counterIn(connection.counters, points, seconds),
     sweep,
     close: () =>
       (closed ??= (async () => {
         clearInterval(timer);
         await running;
+        for (const { close } of recorded) await close();
         await connection.close();
       })()),
   };
 }
 
 type Sweep = () => Promise<unknown>;
+
+/** A recorder that was made. */
+interface Recording {
+  readonly sweeps: readonly Sweep[];
+  readonly close: () => Promise<void>;
+}
 
 interface MadePorts {
   readonly ports: StorePorts;
@@ -230,4 +275,4 @@ function unusable(address: string, error: unknown): Error {
   return new Error(`openStores: ${message}`, { cause: error });
 }
 
-const logError = (error: unknown): void => console.error(`A sweep of the stores has failed: ${describeProblem(error)}`);
+const logError = (error: unknown): void => console.error(`The stores have a problem: ${describeProblem(error)}`);

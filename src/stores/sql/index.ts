@@ -12,6 +12,18 @@ import { SqlDriver } from "./driver.ts";
 
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
+  CallFilter,
+  CallReader,
+  CallRecorder,
+  RecordedCall,
+  RecorderOptions,
+  UsageColumn,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsageSums,
+} from "../calls.ts";
+export type {
   BudgetDirectory,
   BudgetPage,
   DurableKeyOptions,
@@ -22,11 +34,13 @@ export type {
   Retention,
 } from "../durable.ts";
 export type { KeyBounds } from "../memory-replays.ts";
+export { type SqlCallLog, sqlCallLog, type SqlCallLogOptions } from "./calls.ts";
 export { schemaVersion, type SqlDialect, type TimeExpression } from "./database.ts";
 export { nodePostgresDialect, type NodePostgresOptions, type NodePostgresPool, nodeSqliteDialect } from "./drivers.ts";
 export { migrate, type MigrationOptions, migrations } from "./migrations.ts";
 export { type SqlReplayStore, sqlReplayStore, type SqlReplayStoreOptions } from "./replays.ts";
 export { type SqlResponseStore, sqlResponseStore, type SqlResponseStoreOptions } from "./responses.ts";
+export { sqlCallReader } from "./usage.ts";
 export { SCHEMA_VERSION, type SqlDatabase, type SqlTables, type StoredInteger, type TableOptions } from "./tables.ts";
 export { type LedgerDifference, type VerifyOptions, verifyLedger } from "./journal.ts";
 

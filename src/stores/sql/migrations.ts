@@ -12,6 +12,8 @@ import {
   type SqlTables,
   type TableOptions,
   tablesOf,
+  USAGE_BY,
+  USAGE_SUMS,
   withTables,
 } from "./tables.ts";
 
@@ -37,6 +39,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
     "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
     "polygate-0006-recalls": { up: (db) => createRecalls(withTables(db, tables), dialect) },
+    "polygate-0007-calls": { up: (db) => createCalls(withTables(db, tables), tables, dialect) },
   };
 }
 
@@ -61,16 +64,19 @@ export async function migrate(db: SqlDatabase, migration: MigrationOptions): Pro
 }
 
 /** Column types that the databases name differently. */
-type ColumnTypes = Readonly<Record<"id" | "owner" | "asciiId" | "text" | "longText" | "seq", RawBuilder<unknown>>>;
+type ColumnTypes = Readonly<
+  Record<"id" | "owner" | "asciiId" | "text" | "exact" | "longText" | "seq", RawBuilder<unknown>>
+>;
 
 // Ids must be compared byte by byte. MySQL does so only with a binary collation, and even then ignores spaces at the end of a text. It
-// compares an `owner`, the id of a key that documents belong to, with such spaces.
+// compares an `owner`, the id of a key that documents belong to, with such spaces. An `exact` text is grouped by.
 const COLUMN_TYPES: Readonly<Record<SqlDialect, ColumnTypes>> = {
   sqlite: {
     id: sql`text`,
     owner: sql`text`,
     asciiId: sql`text`,
     text: sql`text`,
+    exact: sql`text`,
     longText: sql`text`,
     seq: sql`integer primary key autoincrement`,
   },
@@ -79,6 +85,7 @@ const COLUMN_TYPES: Readonly<Record<SqlDialect, ColumnTypes>> = {
     owner: sql`varchar(190)`,
     asciiId: sql`varchar(190)`,
     text: sql`text`,
+    exact: sql`text`,
     longText: sql`text`,
     seq: sql`bigserial primary key`,
   },
@@ -87,6 +94,7 @@ const COLUMN_TYPES: Readonly<Record<SqlDialect, ColumnTypes>> = {
     owner: sql`varbinary(760)`,
     asciiId: sql`varchar(190) character set ascii collate ascii_bin`,
     text: sql`text character set utf8mb4`,
+    exact: sql`text character set utf8mb4 collate utf8mb4_bin`,
     longText: sql`longtext character set ascii`,
     seq: sql`bigint auto_increment primary key`,
   },
@@ -112,6 +120,9 @@ async function createTable({ schema }: Kysely<SqlSchema>, table: Table, columns:
   await builder.execute();
 }
 
+/** MySQL's number of the error for an index that exists. */
+const DUPLICATE_INDEX = 1061;
+
 const createIndex =
   ({ schema }: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) =>
   async (table: Table, name: string, columns: readonly string[], isUnique = false): Promise<void> => {
@@ -121,8 +132,11 @@ const createIndex =
       .columns([...columns])
       .$call((index) => (isUnique ? index.unique() : index));
     // SQLite needs the condition, because two processes may run this at the same time. MySQL does not support it, and admits one
-    // process at a time.
-    await (dialect === "mysql" ? builder : builder.ifNotExists()).execute();
+    // process at a time; a process that was killed may have made the index.
+    if (dialect !== "mysql") return builder.ifNotExists().execute();
+    await builder.execute().catch((error: unknown) => {
+      if ((error as { errno?: unknown }).errno !== DUPLICATE_INDEX) throw error;
+    });
   };
 
 async function createLedger(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
@@ -266,4 +280,39 @@ async function createRecalls(db: Kysely<SqlSchema>, dialect: SqlDialect): Promis
     ["at", bigint],
   ]);
   await db.updateTable("schema_version").set({ version: 6 }).execute();
+}
+
+async function createCalls(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const { id, exact: text } = COLUMN_TYPES[dialect];
+  const texts = (names: readonly string[], constraint?: "nullable"): Column[] =>
+    names.map((name) => (constraint ? [name, text, constraint] : [name, text]));
+  await createTable(db, "calls", [
+    ["id", id, "primary key"],
+    ["at", bigint],
+    ["day", word],
+    ["key_id", id],
+    ...texts(["budgets", "group_name", "format", "route", "model", "upstream", "outcome"]),
+    ...texts(["metadata", "model_asked", "model_answered", "attempts", "error_code", "refused_by"], "nullable"),
+    ...integers(["streamed", "status", "end_ms"]),
+    ["first_event_ms", bigint, "nullable"],
+    ...integers(USAGE_SUMS.filter((name) => name !== "calls" && name !== "refused" && name !== "failed")),
+    ["currency", word, "nullable"],
+    ["replay_of", id, "nullable"],
+  ]);
+  await createTable(db, "usage_days", [
+    ["id", hash, "primary key"],
+    ["day", word],
+    ["key_id", id],
+    ...texts(USAGE_BY.filter((name) => name !== "day" && name !== "key_id")),
+    ...integers(USAGE_SUMS),
+  ]);
+  await createTable(db, "usage_mark", [
+    ["id", bigint, "primary key"],
+    ["at", bigint],
+  ]);
+  const index = createIndex(db, tables, dialect);
+  await index("calls", "by_time", ["at"]);
+  await index("calls", "by_key", ["key_id", "at"]);
+  await index("usage_days", "by_day", ["day"]);
+  await db.updateTable("schema_version").set({ version: 7 }).execute();
 }

@@ -17,7 +17,7 @@ import type { HoldState } from "../ledger.ts";
 export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 6;
+export const SCHEMA_VERSION = 7;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -164,6 +164,79 @@ export interface PeriodTable extends PeriodColumns {
   budget_id: string;
 }
 
+/** The sums of `usage_days`: each is a number of calls, of tokens or of units. */
+export const USAGE_SUMS = [
+  "calls",
+  "refused",
+  "failed",
+  "input_tokens",
+  "output_tokens",
+  "cache_read_tokens",
+  "cache_write_tokens",
+  "reasoning_tokens",
+  "images",
+  "units",
+  "estimated",
+] as const;
+
+/** The columns by which `usage_days` keeps sums apart. Empty texts stand for nothing. */
+export const USAGE_BY = ["day", "key_id", "budgets", "group_name", "model", "upstream"] as const;
+
+/** The sums of the calls of one day that have the same key, budgets, group, model and upstream. */
+export type UsageTable = Record<(typeof USAGE_SUMS)[number], StoredInteger> &
+  Record<(typeof USAGE_BY)[number], string> & {
+    /** SHA-256 in hex of the columns that the sums are kept apart by. */
+    id: string;
+  };
+
+/** A recorded call. Contains no prompt, no answer and no secret. */
+export interface CallTable {
+  /** The request id, which is also the id of the call's hold. */
+  id: string;
+  /** The beginning, moved into the budgets' periods that the call is charged to: Unix time in milliseconds. */
+  at: StoredInteger;
+  /** The day of `at` in the time zone of the key's budget, such as `2026-11-28`. */
+  day: string;
+  /** Empty for a call that ended before its key was known. */
+  key_id: string;
+  /** The ids of the key's budget, its parent, and so on, as JSON; empty without a budget. */
+  budgets: string;
+  group_name: string;
+  metadata: string | null;
+  format: string;
+  route: string;
+  model_asked: string | null;
+  model_answered: string | null;
+  /** The model that `usage_days` counts the call for; empty for none. */
+  model: string;
+  /** 0 or 1. */
+  streamed: StoredInteger;
+  /** The name of the upstream that was asked last; empty for none. */
+  upstream: string;
+  /** The requests to upstreams as JSON; null for none. */
+  attempts: string | null;
+  /** A `CallOutcome`, or `unrecorded` for a charge of the ledger whose process has died. */
+  outcome: string;
+  status: StoredInteger;
+  error_code: string | null;
+  /** The limit that refused the call, as JSON; null for every other call. */
+  refused_by: string | null;
+  input_tokens: StoredInteger;
+  output_tokens: StoredInteger;
+  cache_read_tokens: StoredInteger;
+  cache_write_tokens: StoredInteger;
+  reasoning_tokens: StoredInteger;
+  images: StoredInteger;
+  units: StoredInteger;
+  /** The units that rest on an estimate. */
+  estimated: StoredInteger;
+  /** The currency of which a unit is a millionth; null for units of another kind. */
+  currency: string | null;
+  replay_of: string | null;
+  first_event_ms: StoredInteger | null;
+  end_ms: StoredInteger;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
@@ -176,6 +249,10 @@ export interface SqlSchema {
   budget_periods: PeriodTable;
   /** The last recall of each key: Unix time in milliseconds. */
   recalls: { key_id: string; at: StoredInteger };
+  calls: CallTable;
+  usage_days: UsageTable;
+  /** How far the calls agree with the ledger: the end of the last compared hold, in Unix time in milliseconds. */
+  usage_mark: { id: StoredInteger; at: StoredInteger };
   schema_version: { version: StoredInteger };
 }
 
@@ -204,6 +281,9 @@ const TABLES: Shapes<Partial<SqlTables>> = {
   budgets: "string?",
   budget_periods: "string?",
   recalls: "string?",
+  calls: "string?",
+  usage_days: "string?",
+  usage_mark: "string?",
   schema_version: "string?",
 };
 

@@ -564,7 +564,7 @@ describe("budgets of a key that is lent out", () => {
     await clock.advance(WINDOW_MS);
     expect(store.budgetReport("team")).toMatchObject({ used: 520, held: 0 });
     expect(events).toEqual([50]);
-    expect(await at.reserve("three", 500)).toEqual({ refused: true, available: 480, held: 0 });
+    expect(await at.reserve("three", 500)).toMatchObject({ refused: true, available: 480, held: 0, budget: "team" });
   });
 
   it("charge a call to the period of its block", async () => {

@@ -232,9 +232,14 @@ describe.skipIf(!redisAnswers)("budgets in Redis", () => {
     for (const id of ["one {x}", "two"]) await store.add({ id, budget: "team" });
     await store.reserve(holdOf("one {x}", "idle", 90));
     await store.renew("idle", { leaseMs: LEASE_MS, used: 20 });
-    expect(await store.reserve(holdOf("two", "next", 50))).toEqual({ refused: true, available: 10, held: 90 });
+    expect(await store.reserve(holdOf("two", "next", 50))).toEqual({
+      refused: true,
+      available: 10,
+      held: 90,
+      budget: "team",
+    });
     advance(LEASE_MS);
-    expect(await store.balance("two")).toEqual({ used: 20, available: 80, held: 0 });
+    expect(await store.balance("two")).toEqual({ used: 20, available: 80, held: 0, budget: "team" });
     expect(await store.reserve(holdOf("two", "next", 80))).toEqual({ granted: 80 });
   });
 

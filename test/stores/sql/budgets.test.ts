@@ -79,10 +79,10 @@ describe.each([sqliteInMemory, ...databases])("budgets on $name", (database) => 
       await store.reserve({ id: "idle-hold", keyId: "idle-one", atLeast: 90, atMost: 90, leaseMs: LEASE_MS });
       await store.renew("idle-hold", { leaseMs: LEASE_MS, used: 20 });
       const next = { id: "idle-next", keyId: "idle-two", atLeast: 50, atMost: 100, leaseMs: LEASE_MS };
-      expect(await store.reserve(next)).toEqual({ refused: true, available: 10, held: 90 });
+      expect(await store.reserve(next)).toEqual({ refused: true, available: 10, held: 90, budget: "idle" });
       advance(LEASE_MS);
       expect(await store.reserve(next)).toEqual({ granted: 80 });
-      expect(await store.balance("idle-two")).toEqual({ used: 100, available: 0, held: 80 });
+      expect(await store.balance("idle-two")).toEqual({ used: 100, available: 0, held: 80, budget: "idle" });
     });
 
     it("add up when a period was closed, and when its holds are pruned", async () => {

@@ -1,0 +1,53 @@
+/** Reads and writes amounts of the command line: units, or money of which a unit is a millionth. */
+
+import { MOST_UNITS } from "../stores/ledger.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { currencyCode, DECIMALS, decimalsOf } from "./money.ts";
+
+const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
+
+/** Returns the code of a currency in capitals; undefined without one. */
+export function currencyOf(code: string | undefined): string | undefined {
+  if (code === undefined || code === "") return undefined;
+  const capitals = currencyCode(code);
+  if (capitals !== undefined) return capitals;
+  throw new UsageError(`--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not ${code}.`);
+}
+
+/** Reads an amount of units, or of money if there is a currency. */
+export function unitsOf(name: string, text: string, currency: string | undefined): number {
+  const units = millionthsOf(text);
+  if (currency !== undefined) {
+    if (units === undefined)
+      throw new UsageError(
+        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.`,
+      );
+    if (units > MOST_UNITS)
+      throw new UsageError(`${name} must be at most ${moneyOf(MOST_UNITS, currency)}, not ${text}.`);
+    return Number(units);
+  }
+  if (text.includes(".") && units !== undefined)
+    throw new UsageError(
+      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${units}, or write ${text} and add --currency usd.`,
+    );
+  const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
+  if (whole < 0 || whole > MOST_UNITS)
+    throw new UsageError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.`);
+  return Number(whole);
+}
+
+/** Returns the millionths of a decimal number; undefined for any other text. */
+function millionthsOf(text: string): bigint | undefined {
+  const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
+  return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
+}
+
+/** Formats units as they are, or as money with two to six digits behind the point. */
+export function amountOf(units: number, currency: string | undefined): string {
+  return currency === undefined ? String(units) : moneyOf(units, currency);
+}
+
+function moneyOf(units: number, currency: string): string {
+  // The numbers of a corrupt key are shown as they are.
+  return Number.isSafeInteger(units) ? `${decimalsOf(units)} ${currency}` : `${units} millionths of ${currency}`;
+}

@@ -1,0 +1,234 @@
+/** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
+
+import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
+import type { UpstreamAttempt } from "../ports/observer.ts";
+import {
+  type CallReader,
+  type RecordedCall,
+  USAGE_COLUMNS,
+  type UsageReport,
+  type UsageSums,
+} from "../stores/calls.ts";
+import { currencyCode, decimalsOf } from "./money.ts";
+
+type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
+
+/** The reason why a call ended as it did. */
+export interface CallReason {
+  /** Sentences for people, the most important first. */
+  readonly reasons: readonly string[];
+  readonly call: RecordedCall;
+}
+
+/** Options of `usageCsv`. */
+export interface UsageCsvOptions {
+  /** Adds the columns `amount` and `currency`, with prices in a currency: a code of three letters, such as `usd`. */
+  readonly currency?: string;
+}
+
+/** Reports about recorded calls. The functions reject with a TypeError or a RangeError for a wrong query. */
+export interface CallAdmin extends CallReader {
+  /** Says why a call ended as it did. Undefined when the call is not recorded, or not any more. */
+  why(requestId: string): Promise<CallReason | undefined>;
+}
+
+/**
+ * Reports about the calls that a recorder of `openStores` or a `sqlCallLog` writes.
+ *
+ * @example
+ * const { rows, total } = await callAdmin(stores.calls).usage({ by: ["key", "model"], since: "2026-11-01" });
+ */
+export function callAdmin(calls: CallReader): CallAdmin {
+  assertMethods("callAdmin", "the first argument", calls, ["usage", "find", "list"], "the calls of stores over SQL");
+  return {
+    usage: (query) => calls.usage(query),
+    find: (requestId) => calls.find(requestId),
+    list: (filter) => calls.list(filter),
+    async why(requestId) {
+      const call = await calls.find(requestId);
+      return call && { reasons: reasonsOf(call), call };
+    },
+  };
+}
+
+const SUM_NAMES: readonly (keyof UsageSums)[] = [
+  "calls",
+  "refused",
+  "failed",
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+  "images",
+  "units",
+  "estimated",
+];
+
+/** A table of a report: its headings, and the cells of its rows. */
+export interface UsageTable {
+  readonly headings: readonly string[];
+  /** The columns that are numbers. */
+  readonly numbers: ReadonlySet<string>;
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** Makes a table of the rows of a report. Amounts are decimal numbers, which are exact. */
+export function usageTable({ rows }: UsageReport, currency: string | undefined): UsageTable {
+  const [first = {}] = rows;
+  const names = Object.keys(first).filter((name) => (USAGE_COLUMNS as readonly string[]).includes(name));
+  const numbers = new Set<string>(SUM_NAMES);
+  if (currency !== undefined) numbers.add("amount");
+  const headings = [...names, ...SUM_NAMES, ...(currency === undefined ? [] : ["amount", "currency"])];
+  const cellsOf = (row: UsageReport["rows"][number]): string[] => [
+    ...[...names, ...SUM_NAMES].map((name) => String(row[name as keyof typeof row] ?? "")),
+    ...(currency === undefined ? [] : [decimalsOf(row.units), currency]),
+  ];
+  return { headings, numbers, rows: rows.map(cellsOf) };
+}
+
+/**
+ * Writes a report as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an
+ * apostrophe.
+ *
+ * @throws TypeError or RangeError for a wrong option.
+ */
+export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): string {
+  assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?" });
+  const table = usageTable(report, codeOf(options.currency));
+  const lines = table.rows.map((cells) =>
+    cells.map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell : cellOf(cell))).join(","),
+  );
+  return [table.headings.join(","), ...lines, ""].join("\r\n");
+}
+
+function codeOf(currency: string | undefined): string | undefined {
+  const code = currency === undefined ? undefined : currencyCode(currency);
+  if (currency !== undefined && code === undefined)
+    throw new RangeError(`usageCsv: currency must be a code of three letters, such as usd, not ${quoted(currency)}`);
+  return code;
+}
+
+/** Quotes a text where needed. Spreadsheets run cells that begin with one of these characters, also behind spaces. */
+function cellOf(text: string): string {
+  const harmless = /^\s*[=+\-@\t\r|%]/.test(text) ? `'${text}` : text;
+  return /[",\r\n\t]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}
+
+const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
+  completed: "The call was completed",
+  refused: "The call was refused before a model was asked",
+  failed: "The call failed",
+  "client-closed": "The client has disconnected before the end of the call",
+  deadline: "The call took longer than limits.deadlineMs",
+  shutdown: "The gateway was closed during the call",
+  unrecorded: "The call has left no record, because its process has died or the database was away",
+};
+
+const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> = {
+  invalid_request: "A field of the request has a wrong value.",
+  malformed_body: "The body is no JSON, or is nested too deep.",
+  unsupported_media_type: "The body has a content type that the route does not take.",
+  body_too_large: "The body is larger than the limits allow.",
+  context_length_exceeded: "The prompt is too long for the model.",
+  failed_precondition: "The request needs something that is missing or not supported.",
+  not_found: "The resource does not exist.",
+  method_not_allowed: "The route does not have this method.",
+  upgrade_required: "The route is a WebSocket that the host has not wired.",
+  missing_api_key: "The request had no API key.",
+  malformed_credential: "The authorization header has another scheme than Bearer.",
+  invalid_api_key: "The API key is unknown, deleted or revoked.",
+  expired_api_key: "The API key has expired.",
+  model_not_found: "The backend does not have the model.",
+  model_not_allowed: "The key may not use the model.",
+  quota_exhausted: "The quota is used up.",
+  quota_insufficient: "The rest of the quota is too small for the request.",
+  quota_held: "Running calls hold the rest of the quota.",
+  rate_limited: "A rate limit was reached.",
+  idempotency_key_reused: "A different request has used the idempotency key.",
+  idempotency_key_in_use: "The first request with the idempotency key was still running.",
+  busy: "The gateway was full or closing.",
+  client_closed: "The client has disconnected.",
+  deadline_exceeded: "The call or its upstream took too long.",
+  backend_unavailable: "The upstream could not be reached.",
+  backend_overloaded: "The upstream took no more requests.",
+  backend_refused: "The upstream refused the credential or the account of this service.",
+  backend_failed: "The upstream failed.",
+  store_unavailable: "A store of this service failed or did not answer in time.",
+  internal: "The gateway had an internal error.",
+};
+
+/** Returns sentences that say why a call ended as it did. */
+function reasonsOf(call: RecordedCall): readonly string[] {
+  const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
+  const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
+  return [
+    `${OUTCOMES[outcome]}${answer}.`,
+    ...(errorCode === undefined ? [] : [REASONS[errorCode] ?? errorCode]),
+    ...(refusedBy ? [limitSentence(refusedBy)] : []),
+    ...attempts.map(attemptSentence),
+    ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
+    ...(units > 0 ? [`The ledger has charged ${units} units.`] : []),
+  ];
+}
+
+function limitSentence({
+  kind,
+  needed,
+  available,
+  held,
+  limit,
+  windowMs,
+  endsAt,
+  model,
+  group,
+  budget,
+}: RefusedBy): string {
+  const owners: Readonly<Record<RefusedBy["kind"], string>> = {
+    requests: "the rate limit on requests",
+    tokens: "the rate limit on tokens",
+    calls: "the limit on calls at once",
+    quota: "the key's own quota",
+    budget: `the budget ${budget ?? ""}`,
+  };
+  const of = [
+    ...(group === undefined ? [] : [` of the group ${group}`]),
+    ...(model === undefined ? [] : [` for the model ${model}`]),
+    ...(limit === undefined ? [] : [`, ${limit}${windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`}`]),
+  ];
+  const state = [
+    ...(needed === undefined ? [] : [`needed: ${needed}`]),
+    ...(available === undefined ? [] : [`available: ${available}`]),
+    ...(held === undefined || held === 0 ? [] : [`held by running calls: ${held}`]),
+    ...(endsAt === undefined ? [] : [`begins anew at ${timeOf(endsAt)}`]),
+  ];
+  return `The call was refused by ${owners[kind]}${of.join("")}${state.length > 0 ? ` (${state.join(", ")})` : ""}.`;
+}
+
+function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs }: UpstreamAttempt): string {
+  if (movedOn === "resting") return `The upstream ${upstream} was not asked, because it was resting.`;
+  const end = errorCode === undefined ? "answered" : `failed (${errorCode})`;
+  return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${Math.round(endMs)} ms.`;
+}
+
+/** Writes a time for people. A host's own limiter may tell a time that no date can hold. */
+export function timeOf(at: number): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
+}
+
+/** Writes a reason and the call as lines. */
+export function linesOf({ reasons, call }: CallReason): readonly string[] {
+  const { attempts: _, refusedBy: __, metadata, budgets, at, ...fields } = call;
+  const texts = Object.entries({
+    ...fields,
+    at: timeOf(at),
+    ...(budgets.length > 0 && { budgets: budgets.join(", ") }),
+    ...(metadata && {
+      metadata: Object.entries(metadata)
+        .map((entry) => entry.join("="))
+        .join(", "),
+    }),
+  });
+  return [...reasons.map(oneLine), "", ...texts.map(([name, value]) => `${name}: ${oneLine(String(value))}`)];
+}

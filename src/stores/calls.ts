@@ -1,0 +1,236 @@
+/** The record of calls in a database: what a recorded call and a report of usage contain, and how they are asked for. */
+
+import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
+import { assertOptions, integer, MAX_TIMER_MS, quoted, type Shapes } from "../options.ts";
+import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
+
+/** The columns by which a report of usage can keep its sums apart. */
+export const USAGE_COLUMNS = ["day", "key", "budget", "group", "model", "upstream"] as const;
+
+/**
+ * A column of a report of usage.
+ * - `day`: the local day in the time zone of the key's own budget, such as `2026-11-28`.
+ * - `key`: the id of the key.
+ * - `budget`: the id of the key's own budget.
+ * - `group`: the group of the key, by default the entry `group` of its metadata.
+ * - `model`: the requested model.
+ * - `upstream`: the name of the upstream that was asked last.
+ */
+export type UsageColumn = (typeof USAGE_COLUMNS)[number];
+
+/** The calls that a report of usage counts, and the columns of its rows. */
+export interface UsageQuery {
+  /** The columns that keep the sums apart, in this order. Default: none, for one row with the sum of all calls. */
+  readonly by?: readonly UsageColumn[];
+  /** The first day, such as `2026-11-01`. Default: the first day that is kept. */
+  readonly since?: string;
+  /** The last day, which counts as a whole. Default: today. */
+  readonly until?: string;
+  /** Counts only calls of the key with this id. */
+  readonly key?: string;
+  /** Counts only calls that were charged to the budget with this id, also through its child budgets. */
+  readonly budget?: string;
+  readonly group?: string;
+  readonly model?: string;
+  readonly upstream?: string;
+  /** The most rows: 1 to 100,000, by default 1,000. */
+  readonly limit?: number;
+  /** The number of rows to leave out at the beginning. Default: 0. */
+  readonly offset?: number;
+}
+
+/** Sums of calls. Each is exact up to 2^53 - 1. */
+export interface UsageSums {
+  readonly calls: number;
+  /** The part of `calls` that was refused before a backend was asked. */
+  readonly refused: number;
+  /** The part of `calls` that failed, met the deadline or was cut by `gateway.close`. */
+  readonly failed: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** A part of `inputTokens`. */
+  readonly cacheReadTokens: number;
+  /** A part of `inputTokens`. */
+  readonly cacheWriteTokens: number;
+  /** A part of `outputTokens`. */
+  readonly reasoningTokens: number;
+  readonly images: number;
+  /** The charge in quota units, with overdraft, as in the ledger. */
+  readonly units: number;
+  /** The part of `units` that rests on estimates. */
+  readonly estimated: number;
+}
+
+/** A row of a report of usage. It has the columns that the query names; an empty text stands for nothing, such as no group. */
+export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn, string>>> {}
+
+/** A page of a report of usage, and the sums of all its rows, with those of other pages. */
+export interface UsageReport {
+  readonly rows: readonly UsageRow[];
+  readonly total: UsageSums;
+}
+
+/** A recorded call. Contains no prompt, no answer and no secret. */
+export interface RecordedCall {
+  readonly requestId: string;
+  /**
+   * The beginning: Unix time in milliseconds. A call at the border of two periods of a budget is moved into the period that it is
+   * charged to.
+   */
+  readonly at: number;
+  /** The local day of `at` in the time zone of the key's own budget, or else of the recorder. */
+  readonly day: string;
+  /** Absent when the call ended before its key was known. */
+  readonly keyId?: string;
+  /** The ids of the key's own budget, its parent, and so on. */
+  readonly budgets: readonly string[];
+  readonly group?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly format: string;
+  /** The method and the pattern of the route, such as `POST /v1/messages`. */
+  readonly route: string;
+  readonly modelAsked?: string;
+  readonly modelAnswered?: string;
+  readonly stream: boolean;
+  /** The upstream that was asked last. */
+  readonly upstream?: string;
+  readonly attempts: readonly UpstreamAttempt[];
+  /**
+   * The end of the call. `unrecorded` stands for a charge of the ledger whose call has left no record, because its process has died: only
+   * its key, its budgets and its units are known.
+   */
+  readonly outcome: CallOutcome | "unrecorded";
+  /** The HTTP status; 0 for an unrecorded call. */
+  readonly status: number;
+  readonly errorCode?: GatewayErrorCode;
+  readonly refusedBy?: RefusedBy;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly reasoningTokens: number;
+  readonly images: number;
+  /** The charge in quota units, with overdraft, as in the ledger. */
+  readonly units: number;
+  /** The part of `units` that rests on estimates. */
+  readonly estimated: number;
+  /** The currency of which a unit is a millionth, such as `USD`. Absent for units of another kind. */
+  readonly currency?: string;
+  readonly replayOf?: string;
+  readonly firstEventMs?: number;
+  readonly endMs: number;
+}
+
+/** A page of recorded calls, the latest first. */
+export interface CallFilter {
+  readonly key?: string;
+  readonly outcome?: RecordedCall["outcome"];
+  /** Only calls from this time on: Unix time in milliseconds. */
+  readonly since?: number;
+  /** Only calls before this time: Unix time in milliseconds. */
+  readonly until?: number;
+  /** The `requestId` of the last call of the page before. */
+  readonly after?: string;
+  /** The most calls: 1 to 1,000, by default 100. */
+  readonly limit?: number;
+}
+
+/** Reads recorded calls. The functions reject with a TypeError or a RangeError for a wrong query. */
+export interface CallReader {
+  /** Returns the sums of calls. */
+  usage(query?: UsageQuery): Promise<UsageReport>;
+  /** Returns the call that was answered with this `request-id`; undefined when it is not recorded, or not any more. */
+  find(requestId: string): Promise<RecordedCall | undefined>;
+  /** Lists calls, the latest first. */
+  list(filter?: CallFilter): Promise<readonly RecordedCall[]>;
+}
+
+/** Options of a recorder of calls. */
+export interface RecorderOptions {
+  /** The days for which each call is kept: an integer from 1 to 36,500. Default: 30. The sums of each day are kept for good. */
+  readonly keepDays?: number;
+  /** Returns the group of a call in reports. Default: the entry `group` of the key's metadata. */
+  readonly groupOf?: (record: CallRecord) => string | undefined;
+  /** The time zone of the days of calls without a budget, such as "Europe/Berlin". Default: "UTC". */
+  readonly timeZone?: string;
+  /** The currency of which a unit is a millionth, such as `usd`, with prices in a currency. Default: units are shown as they are. */
+  readonly currency?: string;
+  /** The longest time for which a finished call waits for its write, in milliseconds: an integer from 1 up. Default: 1 second. */
+  readonly flushMs?: number;
+  /**
+   * The most memory of calls that wait while the database is away, in bytes: an integer from 1 up. Default: 16 MiB, for about 10,000
+   * calls. Further calls get no record: only their charge appears, as an `unrecorded` call.
+   */
+  readonly maxWaitingBytes?: number;
+}
+
+export const RECORDER_SHAPES: Shapes<RecorderOptions> = {
+  keepDays: { optional: integer(1, 36_500) },
+  groupOf: "function?",
+  timeZone: "string?",
+  currency: "string?",
+  flushMs: { optional: integer(1, MAX_TIMER_MS) },
+  maxWaitingBytes: "positive?",
+};
+
+/** Records finished calls: give it to `createGateway` as `onCall`. */
+export interface CallRecorder {
+  (record: CallRecord): void;
+  /** Writes the calls that wait. Rejects when the database does not take them: they go on waiting. */
+  flush(): Promise<void>;
+}
+
+const QUERY_SHAPES: Shapes<UsageQuery> = {
+  by: "list?",
+  since: "string?",
+  until: "string?",
+  key: "string?",
+  budget: "string?",
+  group: "string?",
+  model: "string?",
+  upstream: "string?",
+  limit: { optional: integer(1, 100_000) },
+  offset: "fromZero?",
+};
+
+const FILTER_SHAPES: Shapes<CallFilter> = {
+  key: "string?",
+  outcome: {
+    optional: ["completed", "refused", "failed", "client-closed", "deadline", "shutdown", "unrecorded"],
+  },
+  since: "fromZero?",
+  until: "fromZero?",
+  after: "string?",
+  limit: { optional: integer(1, 1_000) },
+};
+
+/** Throws a TypeError or a RangeError that names the wrong part of a query. */
+export function assertUsageQuery(query: UsageQuery): void {
+  assertOptions<UsageQuery>("usage", query, QUERY_SHAPES);
+  assertPlain("usage", query);
+  for (const column of query.by ?? [])
+    if (!USAGE_COLUMNS.includes(column))
+      throw new RangeError(`usage: by must name ${USAGE_COLUMNS.join(", ")}, not ${quoted(column)}`);
+  for (const name of ["since", "until"] as const) {
+    const day = query[name];
+    if (day !== undefined && !isDay(day))
+      throw new RangeError(`usage: ${name} must be a day, such as 2026-11-28, not ${quoted(day)}`);
+  }
+}
+
+/** True for a day of the calendar, such as `2026-11-28`. */
+export const isDay = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d$/.test(text) && new Date(`${text}T00:00:00Z`).toJSON()?.slice(0, 10) === text;
+
+/** Throws a TypeError or a RangeError that names the wrong part of a filter. */
+export function assertCallFilter(filter: CallFilter): void {
+  assertOptions<CallFilter>("list", filter, FILTER_SHAPES);
+  assertPlain("list", filter);
+}
+
+/** Throws a RangeError for a text that no database stores. */
+function assertPlain(where: string, texts: object): void {
+  for (const [name, text] of Object.entries(texts))
+    if (typeof text === "string" && (text.includes("\0") || !text.isWellFormed()))
+      throw new RangeError(`${where}: ${name} must be plain text, not ${quoted(text)}`);
+}

@@ -1,0 +1,480 @@
+/** The record of calls in SQL: writes calls with the sums of their day, and keeps their units equal to those of the ledger. */
+
+import { type Insertable, type Selectable, sql } from "kysely";
+import { parseJson } from "../../model/json.ts";
+import { assertOptions, CLOCK, type Shapes } from "../../options.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { CallRecord } from "../../ports/observer.ts";
+import { calendarOf, dateAt, spanAt } from "../budgets.ts";
+import { type CallReader, type CallRecorder, RECORDER_SHAPES, type RecorderOptions } from "../calls.ts";
+import { type StoredShare, toShares } from "../driver.ts";
+import { isStorableId } from "../durable.ts";
+import { hashApiKey as hashOf, TwoGenerationMap } from "../ledger.ts";
+import { WriteBehind } from "../write-behind.ts";
+import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { type CallTable, numberOf, USAGE_BY, USAGE_SUMS, type UsageTable } from "./tables.ts";
+import { readerOf } from "./usage.ts";
+
+/** Options of the record of calls over SQL. */
+export interface SqlCallLogOptions extends SqlStoreOptions, RecorderOptions {
+  /** Is told when the database does not take calls, and of calls without a record. Default: nobody is told. */
+  readonly onError?: (error: unknown) => void;
+  /** The clock of the timers. Default: the machine's clock. */
+  readonly timers?: Clock;
+}
+
+/** The record of calls in an SQL database. */
+export interface SqlCallLog extends CallReader {
+  /** Records finished calls: give it to `createGateway` as `onCall`. */
+  readonly onCall: CallRecorder;
+  /**
+   * Compares the recorded calls with the ledger in the same tables, and returns the number of corrected calls: a charge that has no call
+   * gets an `unrecorded` one, and a call that was charged otherwise gets the units of the ledger. Leaves out holds that were resolved
+   * within the last minute, whose calls may still wait to be written. Call it each minute.
+   */
+  sweep(): Promise<number>;
+  /** Deletes calls older than `keepDays`, and returns their number. The sums of their days stay. */
+  prune(): Promise<number>;
+  /** Writes the calls that wait, for half a minute at most while the database is away. Call it after `gateway.close`. */
+  close(): Promise<void>;
+}
+
+const LOG_SHAPES: Shapes<SqlCallLogOptions> = {
+  ...SQL_SHAPES,
+  ...RECORDER_SHAPES,
+  onError: "function?",
+  timers: CLOCK,
+};
+
+/**
+ * Makes a record of calls in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its tables must have been made by
+ * `migrate`. With the quota store in the same tables, the sums of units agree with the ledger.
+ *
+ * @throws TypeError or RangeError for a wrong option, such as an unknown time zone.
+ * @example
+ * const calls = sqlCallLog({ db, dialect: "postgres" });
+ * const gateway = createGateway({ backend, quotas, onCall: calls.onCall });
+ */
+export function sqlCallLog(options: SqlCallLogOptions): SqlCallLog {
+  assertOptions<SqlCallLogOptions>("sqlCallLog", options, LOG_SHAPES);
+  const access = SqlAccess.open(options);
+  return Object.assign(new SqlCalls(access, options), readerOf(access));
+}
+
+type CallRow = Insertable<CallTable>;
+
+/** A call before it is written, with the facts that the database must add. */
+interface Draft {
+  readonly row: Omit<CallRow, "at" | "day" | "budgets">;
+  readonly beganAt: number;
+  /** The id of the key's own budget; undefined without a budget. */
+  readonly budget: string | undefined;
+}
+
+const DAY_MS = 86_400_000;
+/** The age of a resolved hold whose call must have been written, in milliseconds. */
+const GRACE_MS = 60_000;
+/** One transaction corrects, or deletes, at most this many calls. */
+const MOST_AT_ONCE = 200;
+/** The most transactions of one sweep. */
+const MOST_PAGES = 500;
+/** The longest text of a model, a group or an upstream, in characters. */
+const MOST_CHARS = 256;
+/** The memory of a waiting call beside its texts, in bytes. */
+const DRAFT_BYTES = 1_000;
+
+const groupInMetadata = ({ key }: CallRecord): string | undefined => key?.metadata?.["group"];
+
+class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
+  readonly onCall: CallRecorder;
+  readonly #access: SqlAccess;
+  readonly #keepMs: number;
+  readonly #groupOf: NonNullable<RecorderOptions["groupOf"]>;
+  readonly #currency: string | null;
+  readonly #calendar: Calendars;
+  readonly #queue: WriteBehind<Draft>;
+
+  constructor(access: SqlAccess, options: SqlCallLogOptions) {
+    const { keepDays = 30, groupOf = groupInMetadata, timeZone = "UTC", currency } = options;
+    const { flushMs = 1_000, maxWaitingBytes = 16 * 1024 * 1024, onError = () => {}, timers } = options;
+    if (currency !== undefined && !/^[a-z]{3}$/i.test(currency))
+      throw new RangeError(`currency must be a code of three letters, such as usd, not ${JSON.stringify(currency)}`);
+    this.#access = access;
+    this.#keepMs = keepDays * DAY_MS;
+    this.#groupOf = groupOf;
+    this.#currency = currency?.toUpperCase() ?? null;
+    this.#calendar = new Calendars(timeZone);
+    this.#queue = new WriteBehind({
+      write: (drafts) => this.#write(drafts),
+      onError: (error) => void tellError(onError, error),
+      flushMs,
+      maxBytes: maxWaitingBytes,
+      clock: timers,
+    });
+    this.onCall = Object.assign((record: CallRecord) => this.#add(record), { flush: () => this.#queue.flush() });
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close();
+  }
+
+  #add(record: CallRecord): void {
+    const { key, usage, images, refusedBy, attempts } = record;
+    const upstream = attempts.at(-1)?.upstream;
+    const isAnswered = record.units > 0 || record.outcome === "completed" || record.modelListed;
+    const row: Draft["row"] = {
+      id: record.requestId.slice(0, 190),
+      key_id: key && isStorableId(key.id) ? key.id : "",
+      group_name: clip(this.#groupIn(record)),
+      metadata: key?.metadata ? JSON.stringify(key.metadata) : null,
+      format: clip(record.format),
+      route: clip(`${record.method} ${record.route}`),
+      model_asked: record.modelAsked === undefined ? null : clip(record.modelAsked),
+      model_answered: record.modelAnswered === undefined ? null : clip(record.modelAnswered),
+      // The name of a model that nobody knows is any text of the caller, and each would have sums of its own.
+      model: isAnswered ? clip(record.modelAsked ?? record.modelAnswered) : "",
+      streamed: record.stream ? 1 : 0,
+      upstream: clip(upstream),
+      attempts: attempts.length === 0 ? null : JSON.stringify(attempts.map(clipped)),
+      outcome: record.outcome,
+      status: record.status,
+      error_code: record.errorCode ?? null,
+      refused_by: refusedBy ? JSON.stringify(clipped(refusedBy)) : null,
+      input_tokens: countOf(
+        usage?.inputTokens ?? (images && images.usage.inputTextTokens + images.usage.inputImageTokens),
+      ),
+      output_tokens: countOf(usage?.outputTokens ?? images?.usage.outputTokens),
+      cache_read_tokens: countOf(usage?.cacheReadTokens),
+      cache_write_tokens: countOf(usage?.cacheWriteTokens),
+      reasoning_tokens: countOf(usage?.reasoningTokens),
+      images: countOf(images?.count),
+      units: record.units,
+      estimated: record.certainty === "estimated" ? record.units : 0,
+      currency: this.#currency,
+      replay_of: record.replayOf?.slice(0, 190) ?? null,
+      first_event_ms: record.firstEventMs === undefined ? null : Math.round(record.firstEventMs),
+      end_ms: Math.round(record.endMs),
+    };
+    const chars = (row.metadata?.length ?? 0) + (row.attempts?.length ?? 0) + (row.refused_by?.length ?? 0);
+    this.#queue.add({ row, beganAt: Math.round(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
+  }
+
+  /** Asks the host's function, which may throw, and may return anything. */
+  #groupIn(record: CallRecord): string {
+    try {
+      const group: unknown = this.#groupOf(record);
+      return typeof group === "string" ? group : "";
+    } catch {
+      return "";
+    }
+  }
+
+  /** Writes calls and adds them to the sums of their days, in one transaction. A call that is written already changes nothing. */
+  #write(drafts: readonly Draft[]): Promise<void> {
+    const byId = new Map(drafts.map((draft) => [draft.row.id, draft]));
+    return this.#access.transact(async (access) => {
+      const ids = Array.from(byId.keys());
+      const known = await access.db.selectFrom("calls").selectAll().where("id", "in", ids).execute();
+      const sums = new DaySums();
+      // A process that seemed dead tells of its call after all.
+      for (const row of known)
+        if (row.outcome === "unrecorded") await this.#take(access, row, sums);
+        else byId.delete(row.id);
+      const charges = await this.#chargesOf(access, Array.from(byId.keys()));
+      const rows: CallRow[] = [];
+      for (const { row, beganAt, budget } of byId.values()) {
+        const charge = charges.get(row.id);
+        const placed = await this.#place(access, beganAt, charge?.shares, budget);
+        rows.push(charged({ ...row, ...placed }, charge));
+      }
+      for (const row of rows) sums.add(row, 1);
+      if (rows.length > 0) await access.db.insertInto("calls").values(rows).execute();
+      await sums.write(access);
+    });
+  }
+
+  /** Deletes a call, and takes it out of the sums. Conflicts with a transaction that has changed it meanwhile. */
+  async #take({ db }: SqlAccess, row: Selectable<CallTable>, sums: DaySums): Promise<void> {
+    const [done] = await db.deleteFrom("calls").where("id", "=", row.id).where("units", "=", row.units).execute();
+    if (Number(done?.numDeletedRows) !== 1) throw conflict();
+    sums.add(row, -1);
+  }
+
+  /** Reads what the ledger has charged for calls. Calls without a hold, or with a hold of another store, have no charge here. */
+  async #chargesOf({ db }: SqlAccess, ids: readonly string[]): Promise<ReadonlyMap<string, Charge>> {
+    if (ids.length === 0) return new Map();
+    const holds = await db
+      .selectFrom("holds")
+      .select(["id", "state", "used", "shares"])
+      .where("id", "in", ids)
+      .execute();
+    return new Map(holds.map((hold) => [hold.id, chargeOf(hold)]));
+  }
+
+  /**
+   * Places a call in time: the moment of its beginning, in the periods of the budgets that it is charged to, by the calendar of the key's
+   * own budget.
+   */
+  async #place(
+    access: SqlAccess,
+    beganAt: number,
+    shares: readonly StoredShare[] | undefined,
+    budget: string | undefined,
+  ): Promise<Pick<CallRow, "at" | "day" | "budgets">> {
+    let at = beganAt;
+    for (const [id, startsAt] of shares ?? []) {
+      const terms = await this.#calendar.termsOf(access, id);
+      at = Math.max(startsAt, at);
+      if (terms) at = Math.min(at, spanAt(terms, startsAt).endsAt - 1);
+    }
+    const own = shares?.[0]?.[0] ?? budget;
+    const terms = own === undefined ? undefined : await this.#calendar.termsOf(access, own);
+    const chain = shares?.map(([id]) => id) ?? terms?.chain ?? [];
+    return {
+      at,
+      day: this.#calendar.dayAt(terms?.timeZone, at),
+      budgets: chain.length > 0 ? JSON.stringify(chain) : "",
+    };
+  }
+
+  async sweep(): Promise<number> {
+    let corrected = 0;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const done = await this.#correctSome();
+      corrected += done;
+      if (done < MOST_AT_ONCE) break;
+    }
+    return corrected;
+  }
+
+  /** Corrects some calls whose units are not those of the ledger, and notes how far the ledger was compared. */
+  #correctSome(): Promise<number> {
+    return this.#access.transact(async (access) => {
+      const { db, time } = access;
+      const mark = await db.selectFrom("usage_mark").select("at").where("id", "=", 1).executeTakeFirst();
+      if (!mark) await db.insertInto("usage_mark").values({ id: 1, at: 0 }).execute();
+      const { now } = await db.selectNoFrom(time.as("now")).executeTakeFirstOrThrow();
+      const [since, until] = [numberOf(mark?.at ?? 0), numberOf(now) - GRACE_MS];
+      const holds = await db
+        .selectFrom("holds")
+        .leftJoin("calls", "calls.id", "holds.id")
+        .select(["holds.id", "holds.key_id", "holds.state", "holds.used", "holds.shares", "holds.resolved_at"])
+        .select("calls.id as call_id")
+        .where("holds.resolved_at", ">", since)
+        .where("holds.resolved_at", "<=", until)
+        // A block holds the units of many calls, which have records of their own.
+        .where("holds.id", "not like", "block-%")
+        .where((eb) =>
+          eb.or([
+            eb.and([eb("calls.id", "is", null), eb("holds.used", ">", 0)]),
+            eb("calls.units", "!=", eb.ref("holds.used")),
+          ]),
+        )
+        .orderBy("holds.resolved_at")
+        .orderBy("holds.id")
+        .limit(MOST_AT_ONCE)
+        .execute();
+      const sums = new DaySums();
+      const ids = holds.flatMap(({ call_id }) => call_id ?? []);
+      const known = ids.length > 0 ? await db.selectFrom("calls").selectAll().where("id", "in", ids).execute() : [];
+      const byId = new Map(known.map((row) => [row.id, row]));
+      for (const hold of holds) {
+        const before = byId.get(hold.id);
+        const charge = chargeOf(hold);
+        if (before) await this.#take(access, before, sums);
+        const { id, key_id, resolved_at } = hold;
+        const placed = before ?? (await this.#place(access, numberOf(resolved_at ?? 0), charge.shares, undefined));
+        const row: CallRow = charged(before ?? { ...UNRECORDED, ...placed, id, key_id }, charge);
+        sums.add(row, 1);
+        await db.insertInto("calls").values(row).execute();
+      }
+      await sums.write(access);
+      // Holds of the same moment may follow on the next page.
+      const at = holds.length < MOST_AT_ONCE ? until : numberOf(holds.at(-1)?.resolved_at ?? 0) - 1;
+      await db.updateTable("usage_mark").set({ at }).where("id", "=", 1).where("at", "<", at).execute();
+      return holds.length;
+    });
+  }
+
+  async prune(): Promise<number> {
+    const { db, time } = this.#access;
+    const before = sql<number>`${time} - ${sql.lit(this.#keepMs)}`;
+    let total = 0;
+    for (;;) {
+      const old = await this.#access.attempt(() =>
+        db.selectFrom("calls").select("id").where("at", "<", before).limit(MOST_AT_ONCE).execute(),
+      );
+      if (old.length === 0) return total;
+      const ids = old.map(({ id }) => id);
+      await this.#access.attempt(() => db.deleteFrom("calls").where("id", "in", ids).execute());
+      total += old.length;
+    }
+  }
+}
+
+/** Calls a function of the host, whose errors change nothing. */
+async function tellError(onError: (error: unknown) => unknown, error: unknown): Promise<void> {
+  try {
+    await onError(error);
+  } catch {}
+}
+
+/** The fields of a charge whose call has left no record. */
+const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets"> = {
+  units: 0,
+  estimated: 0,
+  group_name: "",
+  metadata: null,
+  format: "",
+  route: "",
+  model_asked: null,
+  model_answered: null,
+  model: "",
+  streamed: 0,
+  upstream: "",
+  attempts: null,
+  outcome: "unrecorded",
+  status: 0,
+  error_code: null,
+  refused_by: null,
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_read_tokens: 0,
+  cache_write_tokens: 0,
+  reasoning_tokens: 0,
+  images: 0,
+  currency: null,
+  replay_of: null,
+  first_event_ms: null,
+  end_ms: 0,
+};
+
+/** What the ledger has charged for a call. */
+interface Charge {
+  /** Undefined while the hold lives. */
+  readonly units: number | undefined;
+  /** True for a hold that has expired: its charge is an estimate. */
+  readonly isExpired: boolean;
+  readonly shares: readonly StoredShare[] | undefined;
+}
+
+const chargeOf = (hold: {
+  readonly state: string;
+  readonly used: CallTable["units"];
+  readonly shares: string | null;
+}): Charge => ({
+  units: hold.state === "live" ? undefined : numberOf(hold.used),
+  isExpired: hold.state === "expired",
+  shares: hold.shares === null ? undefined : toShares(hold.shares),
+});
+
+/** Gives a call the units of the ledger, once they are known. */
+function charged(row: CallRow, { units, isExpired }: Partial<Charge> = {}): CallRow {
+  if (units === undefined) return row;
+  return { ...row, units, estimated: isExpired ? units : Math.min(units, numberOf(row.estimated)) };
+}
+
+/** The error for a row that another transaction has changed: the transaction runs again. */
+const conflict = (): Error => Object.assign(new Error("Another process has changed the call."), { code: "40001" });
+
+/** Returns a text that every database stores, of bounded length; empty for none. */
+const clip = (text = ""): string => text.slice(0, MOST_CHARS).toWellFormed().replaceAll("\0", "\uFFFD");
+
+const clipped = (fields: object): object =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? clip(value) : value]),
+  );
+
+/** A count that a backend or a meter tells. */
+const countOf = (count = 0): number => (Number.isSafeInteger(count) && count > 0 ? count : 0);
+
+/** The changes of `usage_days` that a transaction makes. */
+class DaySums {
+  readonly #rows = new Map<string, Insertable<UsageTable> & Record<(typeof USAGE_SUMS)[number], number>>();
+
+  /** @param sign 1 to add a call, -1 to take it out. */
+  add(row: CallRow | Selectable<CallTable>, sign: 1 | -1): void {
+    const by = USAGE_BY.map((name) => row[name]);
+    const id = hashOf(JSON.stringify(by));
+    const none = Object.fromEntries(USAGE_SUMS.map((name) => [name, 0])) as Record<(typeof USAGE_SUMS)[number], number>;
+    const named = Object.fromEntries(USAGE_BY.map((name, at) => [name, by[at]])) as Pick<
+      CallRow,
+      (typeof USAGE_BY)[number]
+    >;
+    const sums = this.#rows.get(id) ?? { id, ...named, ...none };
+    for (const name of USAGE_SUMS) sums[name] += sign * partOf(row, name);
+    this.#rows.set(id, sums);
+  }
+
+  /** Adds the changes to the stored sums, in one order, so that no two transactions wait for each other. */
+  async write({ db, dialect }: SqlAccess): Promise<void> {
+    const rows = Array.from(this.#rows.values())
+      .filter((row) => USAGE_SUMS.some((name) => row[name] !== 0))
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    if (rows.length === 0) return;
+    const insert = db.insertInto("usage_days").values(rows);
+    const sums = USAGE_SUMS.map((name) => {
+      const [stored, given] = [sql.ref(`usage_days.${name}`), sql.ref(dialect === "mysql" ? name : `excluded.${name}`)];
+      return [name, dialect === "mysql" ? sql`${given} + VALUES(${given})` : sql`${stored} + ${given}`];
+    });
+    const changes = Object.fromEntries(sums) as Record<string, never>;
+    await (
+      dialect === "mysql"
+        ? insert.onDuplicateKeyUpdate(changes)
+        : insert.onConflict((on) => on.column("id").doUpdateSet(changes))
+    ).execute();
+  }
+}
+
+const FAILED: ReadonlySet<string> = new Set(["failed", "deadline", "shutdown"]);
+
+function partOf(row: CallRow | Selectable<CallTable>, name: (typeof USAGE_SUMS)[number]): number {
+  if (name === "calls") return 1;
+  if (name === "refused") return row.outcome === "refused" ? 1 : 0;
+  if (name === "failed") return FAILED.has(row.outcome) ? 1 : 0;
+  return numberOf(row[name]);
+}
+
+/** The terms of a budget that place a call in time. */
+interface BudgetCalendar {
+  readonly period: "day" | "week" | "month" | undefined;
+  readonly timeZone: string;
+  readonly chain: readonly string[];
+}
+
+/** The calendars of budgets, which never change, and those of their time zones. */
+class Calendars {
+  readonly #timeZone: string;
+  readonly #terms = new TwoGenerationMap<BudgetCalendar>(1_000);
+  readonly #zones = new Map<string, Intl.DateTimeFormat>();
+
+  /** Throws a RangeError for an unknown time zone. */
+  constructor(timeZone: string) {
+    this.#timeZone = timeZone;
+    this.#zones.set(timeZone, calendarOf(timeZone));
+  }
+
+  /** Reads the terms of a budget; undefined for a budget that is not in these tables. */
+  async termsOf({ db }: SqlAccess, id: string): Promise<BudgetCalendar | undefined> {
+    const known = this.#terms.get(id);
+    if (known || !isStorableId(id)) return known;
+    const row = await db
+      .selectFrom("budgets")
+      .select(["period", "time_zone", "chain"])
+      .where("id", "=", id)
+      .executeTakeFirst();
+    if (!row) return undefined;
+    // The casts are safe: the columns are written from such values.
+    const stored = parseJson(row.chain) as readonly string[];
+    const period = (row.period ?? undefined) as BudgetCalendar["period"];
+    const terms = { period, timeZone: row.time_zone, chain: stored.length > 0 ? stored : [id] };
+    this.#terms.add(id, terms);
+    return terms;
+  }
+
+  dayAt(timeZone = this.#timeZone, at: number): string {
+    let calendar = this.#zones.get(timeZone);
+    if (!calendar) this.#zones.set(timeZone, (calendar = calendarOf(timeZone)));
+    return new Date(dateAt(calendar, at)).toISOString().slice(0, 10);
+  }
+}

@@ -1,0 +1,186 @@
+/** Reads recorded calls and their sums from SQL. */
+
+import { type ExpressionBuilder, type Selectable, sql } from "kysely";
+import { parseJson } from "../../model/json.ts";
+import { assertOptions } from "../../options.ts";
+import {
+  assertCallFilter,
+  assertUsageQuery,
+  type CallFilter,
+  type CallReader,
+  type RecordedCall,
+  type UsageColumn,
+  type UsageQuery,
+  type UsageReport,
+  type UsageRow,
+  type UsageSums,
+} from "../calls.ts";
+import { isStorableId } from "../durable.ts";
+import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { type CallTable, numberOf, type SqlSchema, type StoredInteger, type USAGE_BY, USAGE_SUMS } from "./tables.ts";
+
+/**
+ * Makes a reader of the calls that a `sqlCallLog` or a recorder of `openStores` writes, in this process or another one.
+ *
+ * @example
+ * const { rows } = await sqlCallReader({ db, dialect: "sqlite" }).usage({ by: ["key"], since: "2026-11-01" });
+ */
+export function sqlCallReader(options: SqlStoreOptions): CallReader {
+  assertOptions<SqlStoreOptions>("sqlCallReader", options, SQL_SHAPES);
+  return readerOf(SqlAccess.open(options));
+}
+
+export const readerOf = (access: SqlAccess): CallReader => ({
+  usage: async (query = {}) => usageOf(access, query),
+  async find(requestId) {
+    if (!isStorableId(requestId)) return undefined;
+    const rows = access.db.selectFrom("calls").selectAll().where("id", "=", requestId);
+    const row = await access.attempt(() => rows.executeTakeFirst());
+    return row && callOf(row);
+  },
+  list: async (filter = {}) => listOf(access, filter),
+});
+
+const COLUMNS: Readonly<Record<UsageColumn, (typeof USAGE_BY)[number]>> = {
+  day: "day",
+  key: "key_id",
+  budget: "budgets",
+  group: "group_name",
+  model: "model",
+  upstream: "upstream",
+};
+
+type SumColumn = (typeof USAGE_SUMS)[number];
+
+const SUMS: Readonly<Record<keyof UsageSums, SumColumn>> = {
+  calls: "calls",
+  refused: "refused",
+  failed: "failed",
+  inputTokens: "input_tokens",
+  outputTokens: "output_tokens",
+  cacheReadTokens: "cache_read_tokens",
+  cacheWriteTokens: "cache_write_tokens",
+  reasoningTokens: "reasoning_tokens",
+  images: "images",
+  units: "units",
+  estimated: "estimated",
+};
+
+async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageReport> {
+  assertUsageQuery(query);
+  const { by = [], since, until, key, budget, group, model, upstream, limit = 1_000, offset = 0 } = query;
+  const { db, dialect } = access;
+  const chains = budget === undefined ? undefined : await chainsWith(access, budget);
+  const counted = (eb: ExpressionBuilder<SqlSchema, "usage_days">) =>
+    eb.and([
+      ...(since === undefined ? [] : [eb("day", ">=", since)]),
+      ...(until === undefined ? [] : [eb("day", "<=", until)]),
+      ...(key === undefined ? [] : [eb("key_id", "=", key)]),
+      ...(chains === undefined ? [] : [chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)]),
+      ...(group === undefined ? [] : [eb("group_name", "=", group)]),
+      ...(model === undefined ? [] : [eb("model", "=", model)]),
+      ...(upstream === undefined ? [] : [eb("upstream", "=", upstream)]),
+    ]);
+  // As text, which is exact where a driver's numbers are not.
+  const sums = USAGE_SUMS.map((name) =>
+    sql<string | null>`CAST(SUM(${sql.ref(name)}) AS ${sql.raw(dialect === "mysql" ? "CHAR" : "TEXT")})`.as(name),
+  );
+  const asked = db
+    .selectFrom("usage_days")
+    .select(() => sums)
+    .where(counted);
+  const total = await access.attempt(() => asked.executeTakeFirst());
+  const columns = Array.from(new Set(by), (column) => COLUMNS[column]);
+  if (columns.length === 0) return { rows: [sumsOf(total ?? {})], total: sumsOf(total ?? {}) };
+  const grouped = asked.select(columns).groupBy(columns).limit(limit).offset(offset);
+  const ordered = columns.reduce((query, column) => query.orderBy(column), grouped);
+  const rows = await access.attempt(() => ordered.execute());
+  return { rows: rows.map((row) => ({ ...namesOf(row, by), ...sumsOf(row) })), total: sumsOf(total ?? {}) };
+}
+
+/** Finds the chains of budgets that contain a budget, as they are stored. */
+async function chainsWith(access: SqlAccess, budget: string): Promise<readonly string[]> {
+  const rows = await access.attempt(() => access.db.selectFrom("usage_days").select("budgets").distinct().execute());
+  return rows.flatMap(({ budgets }) => (chainOf(budgets).includes(budget) ? budgets : []));
+}
+
+/** The cast is safe: the column is written from such a list. */
+const chainOf = (stored: string): readonly string[] => (stored === "" ? [] : (parseJson(stored) as readonly string[]));
+
+function namesOf(
+  row: Partial<Record<(typeof USAGE_BY)[number], string>>,
+  by: readonly UsageColumn[],
+): Partial<Record<UsageColumn, string>> {
+  return Object.fromEntries(
+    by.map((column) => {
+      const stored = row[COLUMNS[column]] ?? "";
+      return [column, column === "budget" ? (chainOf(stored)[0] ?? "") : stored];
+    }),
+  );
+}
+
+/** The cast is safe: each name of the sums gets a number. */
+const sumsOf = (row: Partial<Record<SumColumn, StoredInteger | null>>): UsageRow =>
+  Object.fromEntries(
+    Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]),
+  ) as unknown as UsageRow;
+
+async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly RecordedCall[]> {
+  assertCallFilter(filter);
+  const { key, outcome, since, until, after, limit = 100 } = filter;
+  const { db } = access;
+  let query = db.selectFrom("calls").selectAll().orderBy("at", "desc").orderBy("id", "desc").limit(limit);
+  if (key !== undefined) query = query.where("key_id", "=", key);
+  if (outcome !== undefined) query = query.where("outcome", "=", outcome);
+  if (since !== undefined) query = query.where("at", ">=", since);
+  if (until !== undefined) query = query.where("at", "<", until);
+  if (after !== undefined) {
+    const rows = db.selectFrom("calls").select("at").where("id", "=", after);
+    const last = await access.attempt(() => rows.executeTakeFirst());
+    if (!last) return [];
+    query = query.where((eb) =>
+      eb.or([eb("at", "<", last.at), eb.and([eb("at", "=", last.at), eb("id", "<", after)])]),
+    );
+  }
+  return (await access.attempt(() => query.execute())).map(callOf);
+}
+
+const jsonOf = (stored: string | null): unknown => (stored === null ? undefined : parseJson(stored));
+
+/** The casts are safe: the columns are written from such values. */
+function callOf(row: Selectable<CallTable>): RecordedCall {
+  const metadata = jsonOf(row.metadata) as RecordedCall["metadata"];
+  const refusedBy = jsonOf(row.refused_by) as RecordedCall["refusedBy"];
+  return {
+    requestId: row.id,
+    at: numberOf(row.at),
+    day: row.day,
+    ...(row.key_id !== "" && { keyId: row.key_id }),
+    budgets: chainOf(row.budgets),
+    ...(row.group_name !== "" && { group: row.group_name }),
+    ...(metadata && { metadata }),
+    format: row.format,
+    route: row.route,
+    ...(row.model_asked !== null && { modelAsked: row.model_asked }),
+    ...(row.model_answered !== null && { modelAnswered: row.model_answered }),
+    stream: numberOf(row.streamed) === 1,
+    ...(row.upstream !== "" && { upstream: row.upstream }),
+    attempts: (jsonOf(row.attempts) ?? []) as RecordedCall["attempts"],
+    outcome: row.outcome as RecordedCall["outcome"],
+    status: numberOf(row.status),
+    ...(row.error_code !== null && { errorCode: row.error_code as NonNullable<RecordedCall["errorCode"]> }),
+    ...(refusedBy && { refusedBy }),
+    inputTokens: numberOf(row.input_tokens),
+    outputTokens: numberOf(row.output_tokens),
+    cacheReadTokens: numberOf(row.cache_read_tokens),
+    cacheWriteTokens: numberOf(row.cache_write_tokens),
+    reasoningTokens: numberOf(row.reasoning_tokens),
+    images: numberOf(row.images),
+    units: numberOf(row.units),
+    estimated: numberOf(row.estimated),
+    ...(row.currency !== null && { currency: row.currency }),
+    ...(row.replay_of !== null && { replayOf: row.replay_of }),
+    ...(row.first_event_ms !== null && { firstEventMs: numberOf(row.first_event_ms) }),
+    endMs: numberOf(row.end_ms),
+  };
+}

@@ -1,0 +1,71 @@
+/** The failures that a gateway prints when its host does not listen. */
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { createGateway, GatewayError, type ModelBackend, memoryQuotaStore } from "../../src/index.ts";
+
+const printed: string[] = [];
+beforeEach(() => {
+  printed.length = 0;
+  vi.spyOn(console, "error").mockImplementation((...said: unknown[]) => void printed.push(said.map(String).join(" ")));
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+const cause = new Error("connect ECONNREFUSED\npolygate: req_forged failed (internal)");
+
+/** Fails at its upstream, or by itself. */
+const failing = (isUpstream: boolean): ModelBackend => ({
+  // oxlint-disable-next-line require-yield -- It fails before its first event.
+  async *chat(_request, call) {
+    const error = new GatewayError("backend_unavailable", "The upstream is away.", { cause, port: "model-backend" });
+    if (!isUpstream) throw error;
+    const observed = call.observeUpstream?.({
+      name: "first",
+      address: "api.example.com",
+      port: 443,
+      format: "messages",
+      model: "large",
+      modelListed: true,
+      stream: false,
+    });
+    observed?.end({ status: 503, endMs: 1, error, errorCode: error.code });
+    throw error;
+  },
+});
+
+async function printedBy(backend: ModelBackend): Promise<readonly string[]> {
+  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]) });
+  const response = await gateway.fetch(
+    new Request("http://host/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+      body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }] }),
+    }),
+  );
+  await response.text();
+  await gateway.close();
+  return printed;
+}
+
+it("are one line for a failed request to an upstream, with its causes and without stacks", async () => {
+  const lines = await printedBy(failing(true));
+  expect(lines).toEqual([
+    expect.stringMatching(
+      /^polygate: req_\w+ failed \(backend_unavailable\) The upstream first at api\.example\.com:443 failed for the model large, with the status 503\., GatewayError: The upstream is away\., caused by Error: connect ECONNREFUSED, polygate: req_forged failed \(internal\)$/,
+    ),
+  ]);
+});
+
+it("have the stacks when DEBUG names polygate", async () => {
+  vi.stubEnv("DEBUG", "http,polygate");
+  const [text = ""] = await printedBy(failing(true));
+  expect(text).toMatch(/^polygate: req_\w+ failed \(backend_unavailable\)\n {2}The upstream first at/);
+  expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
+});
+
+it("are whole for every other failure", async () => {
+  const [text = ""] = await printedBy(failing(false));
+  expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
+});

@@ -1,0 +1,349 @@
+/** The record of calls in each SQL database: its sums agree with the ledger, whatever happens to the processes. */
+
+import fc from "fast-check";
+import { sql } from "kysely";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { CallRecord } from "../../../src/index.ts";
+import { sqlCallLog, type SqlCallLog, type SqlCallLogOptions, verifyLedger } from "../../../src/stores/sql/index.ts";
+import { databases, type TestPlace } from "./databases.ts";
+import { storeAt } from "./open.ts";
+
+const MONTH = { period: "month", timeZone: "Europe/Berlin" } as const;
+/** The first second of December in Berlin, which is still November in UTC. */
+const DECEMBER = Date.parse("2026-11-30T23:00:00Z");
+
+const recordOf = (requestId: string, record: Partial<CallRecord> = {}): CallRecord => ({
+  requestId,
+  context: undefined,
+  key: { id: "team", name: "Team", budget: undefined, metadata: undefined },
+  format: "messages",
+  method: "POST",
+  route: "/v1/messages",
+  modelAsked: "large",
+  modelListed: true,
+  modelAnswered: "large-2026",
+  stream: false,
+  usage: {
+    inputTokens: 70,
+    outputTokens: 30,
+    cacheReadTokens: 50,
+    cacheWriteTokens: 10,
+    reasoningTokens: 5,
+  },
+  images: undefined,
+  units: 100,
+  certainty: "exact",
+  replayOf: undefined,
+  outcome: "completed",
+  status: 200,
+  errorCode: undefined,
+  refusedBy: undefined,
+  beganAt: DECEMBER,
+  firstEventMs: 12,
+  endMs: 340,
+  attempts: [],
+  dropped: [],
+  droppedFromAnswer: [],
+  ...record,
+});
+
+const unitsOf = async (log: SqlCallLog, key: string): Promise<number> => (await log.usage({ key })).total.units;
+
+describe.each(databases.filter(({ available }) => available))("The record of calls in $name", (database) => {
+  let place: TestPlace;
+  beforeAll(async () => void (place = await database.place()));
+  afterAll(() => place.remove());
+
+  /** A log whose database clock is minutes ahead, so that no resolved hold is too young to compare. */
+  const logAt = (options: Partial<SqlCallLogOptions> = {}): SqlCallLog =>
+    sqlCallLog({ ...place.options, clock: (now) => sql`(${now} + 120000)`, ...options });
+
+  /** Compares from the beginning: another test has compared up to a time that its clock was ahead. */
+  const compareAnew = () => sql`UPDATE ${sql.table(`${place.prefix}usage_mark`)} SET at = 0`.execute(place.db);
+
+  let keys = 0;
+  const newKey = async (options: object = {}): Promise<string> => {
+    const id = `key-${keys++}`;
+    await storeAt(place).store.add({ id, granted: 1_000_000, ...options });
+    return id;
+  };
+
+  it("keeps each column of a call, and neither prompt nor secret", async () => {
+    const log = logAt({ currency: "usd" });
+    const id = await newKey();
+    const attempt = { upstream: "first", model: "m", beganAt: 5, endMs: 7 };
+    const refusedBy = { kind: "tokens", needed: 9, available: 2, limit: 10, windowMs: 60_000, endsAt: 99 } as const;
+    log.onCall(
+      recordOf("whole", {
+        key: { id, name: "n", budget: undefined, metadata: { group: "blue", plan: "gold" } },
+        attempts: [
+          { ...attempt, status: 503, errorCode: "backend_failed", movedOn: "failed" },
+          { ...attempt, upstream: "second", status: 200, errorCode: undefined, movedOn: undefined },
+        ],
+        refusedBy,
+        errorCode: "rate_limited",
+        images: { count: 2, usage: { inputTextTokens: 1, inputImageTokens: 2, outputTokens: 3 } },
+        replayOf: "earlier",
+        certainty: "estimated",
+      }),
+    );
+    await log.onCall.flush();
+    expect(await log.find("whole")).toEqual({
+      requestId: "whole",
+      at: DECEMBER,
+      day: "2026-11-30",
+      keyId: id,
+      budgets: [],
+      group: "blue",
+      metadata: { group: "blue", plan: "gold" },
+      format: "messages",
+      route: "POST /v1/messages",
+      modelAsked: "large",
+      modelAnswered: "large-2026",
+      stream: false,
+      upstream: "second",
+      attempts: [
+        { ...attempt, status: 503, errorCode: "backend_failed", movedOn: "failed" },
+        { ...attempt, upstream: "second", status: 200 },
+      ],
+      outcome: "completed",
+      status: 200,
+      errorCode: "rate_limited",
+      refusedBy,
+      inputTokens: 70,
+      outputTokens: 30,
+      cacheReadTokens: 50,
+      cacheWriteTokens: 10,
+      reasoningTokens: 5,
+      images: 2,
+      units: 100,
+      estimated: 100,
+      currency: "USD",
+      replayOf: "earlier",
+      firstEventMs: 12,
+      endMs: 340,
+    });
+    expect(await log.find("nobody")).toBeUndefined();
+  });
+
+  it("counts a call once, however often it is told", async () => {
+    const [one, other] = [logAt(), logAt()];
+    const id = await newKey();
+    const record = recordOf("twice", { key: { id, name: "n", budget: undefined, metadata: undefined } });
+    one.onCall(record);
+    one.onCall(record);
+    other.onCall(record);
+    await Promise.all([one.onCall.flush(), other.onCall.flush()]);
+    await one.onCall.flush();
+    expect((await one.usage({ key: id, by: ["model"] })).rows).toEqual([
+      expect.objectContaining({ model: "large", calls: 1, units: 100, inputTokens: 70 }),
+    ]);
+  });
+
+  it("agrees with the ledger to the unit, after crashes, late settlements and races of two processes", async () => {
+    type Fate = "settled" | "crashed" | "late" | "abandoned" | "refused";
+    const fate = fc.constantFrom<Fate>("settled", "crashed", "late", "abandoned", "refused");
+    const calls = fc.array(fc.record({ fate, used: fc.nat(400), noted: fc.nat(300) }), { minLength: 1, maxLength: 12 });
+    let runs = 0;
+    await fc.assert(
+      fc.asyncProperty(calls, async (fates) => {
+        const run = runs++;
+        const budget = `budget-${run}`;
+        const { store, advance } = storeAt(place);
+        const other = storeAt(place);
+        await store.addBudget({ id: budget, amount: 1_500, ...MONTH });
+        const id = await newKey({ granted: 1_000, used: 20, budget });
+        const key = { id, name: "n", budget, metadata: undefined };
+        const logs = [logAt(), logAt()] as const;
+        const late: (() => Promise<void>)[] = [];
+        await Promise.all(
+          fates.map(async ({ fate, used, noted }, index) => {
+            const callId = `call-${run}-${index}`;
+            const hold = { id: callId, keyId: id, atLeast: 1, atMost: 200, leaseMs: 60_000 };
+            const answer = await (index % 2 ? store : other.store).reserve(hold);
+            const record = recordOf(callId, { key, units: used });
+            const log = logs[index % 2] ?? logs[0];
+            if (answer.refused || fate === "refused") {
+              log.onCall(recordOf(callId, { key, units: 0, outcome: "refused", status: 429 }));
+              if (!answer.refused) await store.settle(callId, { used: 0, certainty: "exact" });
+              return;
+            }
+            await store.renew(callId, { leaseMs: 60_000, used: noted });
+            const settle = () => store.settle(callId, { used, certainty: "exact" });
+            if (fate === "settled") await settle();
+            if (fate !== "crashed") log.onCall(record);
+            if (fate === "late") late.push(settle);
+          }),
+        );
+        await Promise.all(logs.map((log) => log.onCall.flush()));
+        advance(61_000);
+        other.advance(61_000);
+        await store.sweep();
+        await compareAnew();
+        await Promise.all(logs.map((log) => log.sweep()));
+        await Promise.all(late.map((settle) => settle()));
+        // The mark of the last comparison is a minute behind the clock of the log, and these settlements come after it.
+        const later = logAt({ clock: (now) => sql`(${now} + 600000)` });
+        await Promise.all([later.sweep(), later.sweep()]);
+        const report = await store.report(id);
+        const books = await store.budgetReport(budget);
+        const expected = (report?.used ?? 0) - (report?.held ?? 0) + (report?.overdraft ?? 0) - 20;
+        expect(await unitsOf(later, id)).toBe(expected);
+        expect((await later.usage({ budget })).total.units).toBe((books?.used ?? 0) + (books?.overdraft ?? 0));
+        const rows = (await later.usage({ key: id, by: ["day", "model", "upstream"] })).rows;
+        expect(rows.reduce((sum, { units }) => sum + units, 0)).toBe(expected);
+        expect(rows.reduce((sum, { calls }) => sum + calls, 0)).toBe((await later.list({ key: id })).length);
+        for (const log of logs) await log.close();
+      }),
+      { numRuns: 8 },
+    );
+    const { db, dialect, prefix } = place;
+    expect(await verifyLedger(db, { dialect, prefix })).toEqual([]);
+  });
+
+  it("replaces an unrecorded charge by its call when the call is told after all", async () => {
+    const { store } = storeAt(place);
+    const id = await newKey();
+    await store.reserve({ id: "silent", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
+    await store.settle("silent", { used: 42, certainty: "exact" });
+    const log = logAt({ clock: (now) => sql`(${now} + 1200000)` });
+    await compareAnew();
+    expect(await log.sweep()).toBeGreaterThan(0);
+    expect(await log.sweep()).toBe(0);
+    expect(await log.find("silent")).toMatchObject({ outcome: "unrecorded", units: 42, keyId: id, status: 0 });
+    log.onCall(recordOf("silent", { key: { id, name: "n", budget: undefined, metadata: undefined }, units: 41 }));
+    await log.onCall.flush();
+    expect(await log.find("silent")).toMatchObject({ outcome: "completed", units: 42, modelAsked: "large" });
+    const { rows } = await log.usage({ key: id, by: ["model"] });
+    expect(rows.filter(({ calls }) => calls > 0)).toEqual([expect.objectContaining({ model: "large", units: 42 })]);
+  });
+
+  it("puts a call into the period and the local day of the budget that is charged", async () => {
+    const { store } = storeAt(place);
+    await store.addBudget({ id: "company", amount: 1_000_000, ...MONTH });
+    await store.addBudget({ id: "team", amount: 1_000_000, period: "day", parent: "company" });
+    const id = await newKey({ budget: "team" });
+    await store.reserve({ id: "border", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
+    await store.settle("border", { used: 7, certainty: "exact" });
+    const { startsAt = 0, endsAt = 0 } = (await store.budgetReport("team")) ?? {};
+    const log = logAt();
+    const key = { id, name: "n", budget: "team", metadata: undefined };
+    // By the clock of the gateway, the calls began just before the period, and just after it.
+    log.onCall(recordOf("border", { key, beganAt: startsAt - 5 }));
+    await log.onCall.flush();
+    expect(await log.find("border")).toMatchObject({ at: startsAt, budgets: ["team", "company"], units: 7 });
+    await store.reserve({ id: "ahead", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
+    log.onCall(recordOf("ahead", { key, beganAt: endsAt + 5 }));
+    await log.onCall.flush();
+    const ahead = await log.find("ahead");
+    expect(ahead?.at).toBe(endsAt - 1);
+    expect(ahead?.day).toBe((await log.find("border"))?.day);
+    expect(ahead?.day).toBe(new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(startsAt));
+    expect((await log.usage({ budget: "company", by: ["budget"] })).rows).toMatchObject([{ budget: "team", calls: 2 }]);
+    expect((await log.usage({ budget: "eam" })).total.calls).toBe(0);
+  });
+
+  it("keeps sums apart by each column exactly, and filters and pages them", async () => {
+    const log = logAt({ groupOf: ({ key }) => key?.name });
+    const id = await newKey();
+    const odd = ["Large", "large", "l'arge", '"', "%"];
+    for (const [index, model] of odd.entries()) {
+      const key = { id, name: index % 2 ? "one" : "two", budget: undefined, metadata: undefined };
+      log.onCall(recordOf(`odd-${index}`, { key, modelAsked: model, units: index + 1 }));
+    }
+    log.onCall(
+      recordOf("bad", {
+        key: { id, name: "\0\uD800", budget: undefined, metadata: undefined },
+        units: 0,
+        outcome: "failed",
+        status: 500,
+      }),
+    );
+    await log.onCall.flush();
+    const { rows, total } = await log.usage({ key: id, by: ["model", "group"], limit: 4, offset: 1 });
+    expect(total).toMatchObject({ calls: 6, units: 15, failed: 1 });
+    const all = (await log.usage({ key: id, by: ["model", "group"] })).rows;
+    expect(rows).toEqual(all.slice(1, 5));
+    expect(new Set(all.map(({ model }) => model))).toEqual(new Set(odd));
+    expect((await log.usage({ key: id, model: "Large" })).total).toMatchObject({ calls: 1, units: 1 });
+    expect((await log.usage({ key: id, group: "one" })).total).toMatchObject({ calls: 2, units: 6 });
+    expect((await log.usage({ key: id, since: "2026-12-01" })).total.calls).toBe(0);
+    expect((await log.usage({ key: id, since: "2026-11-30", until: "2026-11-30" })).total.calls).toBe(6);
+    await expect(log.usage({ by: ["colour" as "key"] })).rejects.toThrow("by must name day, key");
+    await expect(log.usage({ key: "a\0b" })).rejects.toThrow("usage: key must be plain text");
+    await expect(log.list({ outcome: "lost" as "failed" })).rejects.toThrow("outcome");
+    expect(await log.find("a\0b")).toBeUndefined();
+    await expect(log.usage({ since: "2026-02-30" })).rejects.toThrow("since must be a day");
+  });
+
+  it("compares more holds than fit into a transaction, and those of one moment", async () => {
+    const { store } = storeAt(place);
+    const id = await newKey();
+    for (let at = 0; at < 230; at++) {
+      await store.reserve({ id: `many-${at}`, keyId: id, atLeast: 1, atMost: 5, leaseMs: 60_000 });
+      await store.settle(`many-${at}`, { used: 3, certainty: "exact" });
+    }
+    const holds = sql.table(`${place.prefix}holds`);
+    await sql`UPDATE ${holds} SET resolved_at = 77 WHERE id LIKE 'many-%'`.execute(place.db);
+    await compareAnew();
+    const log = logAt();
+    await log.sweep();
+    expect((await log.usage({ key: id })).total).toMatchObject({ calls: 230, units: 690 });
+    expect(await log.sweep()).toBe(0);
+  });
+
+  it("records a call whose group cannot be told", async () => {
+    const id = await newKey();
+    const log = logAt({
+      groupOf: () => {
+        throw new Error("The host's own.");
+      },
+    });
+    log.onCall(recordOf("no-group", { key: { id, name: "n", budget: undefined, metadata: undefined } }));
+    await log.onCall.flush();
+    expect(await log.find("no-group")).not.toHaveProperty("group");
+  });
+
+  it("does not keep sums for each made-up name of a model", async () => {
+    const log = logAt();
+    const id = await newKey();
+    const key = { id, name: "n", budget: undefined, metadata: undefined };
+    const refused = { key, units: 0, outcome: "refused", status: 404, modelListed: false } as const;
+    for (let at = 0; at < 20; at++) log.onCall(recordOf(`made-up-${at}`, { ...refused, modelAsked: `made-up-${at}` }));
+    await log.onCall.flush();
+    expect((await log.usage({ key: id, by: ["model"] })).rows).toMatchObject([{ model: "", calls: 20, refused: 20 }]);
+    expect((await log.list({ key: id, limit: 1 }))[0]?.modelAsked).toMatch(/^made-up/);
+  });
+
+  it("lists the latest calls first, page by page", async () => {
+    const log = logAt();
+    const id = await newKey();
+    const key = { id, name: "n", budget: undefined, metadata: undefined };
+    for (let at = 0; at < 5; at++)
+      log.onCall(
+        recordOf(`page-${at}`, { key, beganAt: DECEMBER + (at >> 1), outcome: at === 3 ? "refused" : "completed" }),
+      );
+    await log.onCall.flush();
+    const first = await log.list({ key: id, limit: 2 });
+    const second = await log.list({ key: id, limit: 2, after: first.at(-1)?.requestId ?? "" });
+    const third = await log.list({ key: id, limit: 2, after: second.at(-1)?.requestId ?? "" });
+    expect([...first, ...second, ...third].map(({ requestId }) => requestId)).toEqual(
+      [4, 3, 2, 1, 0].map((at) => `page-${at}`),
+    );
+    expect((await log.list({ key: id, outcome: "refused" })).map(({ requestId }) => requestId)).toEqual(["page-3"]);
+    expect(await log.list({ key: id, since: DECEMBER + 1, until: DECEMBER + 2 })).toHaveLength(2);
+    expect(await log.list({ key: id, after: "unknown" })).toEqual([]);
+  });
+
+  it("deletes old calls, and keeps their sums", async () => {
+    const id = await newKey();
+    const key = { id, name: "n", budget: undefined, metadata: undefined };
+    const log = logAt({ keepDays: 1 });
+    log.onCall(recordOf("old", { key, beganAt: Date.now() - 3 * 86_400_000 }));
+    log.onCall(recordOf("new", { key, beganAt: Date.now() }));
+    await log.onCall.flush();
+    expect(await log.prune()).toBeGreaterThan(0);
+    expect((await log.list({ key: id })).map(({ requestId }) => requestId)).toEqual(["new"]);
+    expect((await log.usage({ key: id })).total).toMatchObject({ calls: 2, units: 200 });
+  });
+});
