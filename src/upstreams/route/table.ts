@@ -18,6 +18,7 @@ import {
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
 import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
+import { type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
 import { RoutedBackend, type RouteUpstream } from "./upstream.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
@@ -103,6 +104,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
 interface Target {
   readonly upstreams: readonly RoutedBackend[];
   readonly hangUp: HangUp | undefined;
+  readonly order: UpstreamOrder;
 }
 
 /** A function of a backend that answers a kind of request. */
@@ -132,6 +134,7 @@ class RouteTable {
     assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
     const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
+    const byWeight = new OrderByWeight(random);
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
@@ -152,10 +155,8 @@ class RouteTable {
           return one;
         });
         const names = namesOf(all);
-        return [
-          pattern,
-          { upstreams: all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock)), hangUp },
-        ];
+        const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
+        return [pattern, { upstreams: routed, hangUp, order: byWeight }];
       }),
     );
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
@@ -240,9 +241,11 @@ class RouteTable {
     const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
       return verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, routed);
     };
+    const ordered = this.#ordered(asked, call, this.takers(kind, asked));
+    const { upstreams, began } = ordered instanceof Promise ? await ordered : ordered;
     let lost: readonly unknown[] = [];
     const begun = await this.#attempts
-      .begin(this.takers(kind, asked), request, call, ask, (counts) => (lost = counts))
+      .begin(upstreams, request, call, ask, (counts) => (lost = counts))
       .catch((error: unknown) => ({ error }));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
@@ -251,11 +254,15 @@ class RouteTable {
     }
     const { upstream, routed, source, first, counts } = begun;
     const hasOtherName = upstream.model !== undefined;
+    const read = began?.(upstream, routed.elapsedMs);
     let isOver = first.done === true;
     try {
+      for (const count of counts) read?.(count);
       yield* counts;
-      for (let step = first; !step.done; step = await source.next())
+      for (let step = first; !step.done; step = await source.next()) {
+        read?.(step.value);
         yield hasOtherName ? renamed(step.value, model) : step.value;
+      }
       isOver = true;
       upstream.succeed();
       routed.ended();
@@ -273,6 +280,15 @@ class RouteTable {
         await source.return?.();
       }
     }
+  }
+
+  #ordered(
+    request: RoutableRequest,
+    call: CallContext,
+    upstreams: readonly RoutedBackend[],
+  ): CallOrder<RoutedBackend> | Promise<CallOrder<RoutedBackend>> {
+    const order = this.#find(request.model)?.order;
+    return order && upstreams.length > 1 ? order.order(call, request, upstreams) : { upstreams };
   }
 
   upstreamsOf(model: string, kind: ModelKind): readonly UpstreamModel[] {
