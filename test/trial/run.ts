@@ -9,6 +9,7 @@ import { simulateTrial } from "../properties/simulator/trial.ts";
 import { raceTrial } from "../race/race.ts";
 import { retriesTrial } from "../retries/retries.ts";
 import { crowdTrial, soakTrial } from "../soak/trial.ts";
+import { cachesTrial } from "../upstreams/affinity/caches/fleet.ts";
 import { runTrial } from "./frame.ts";
 
 await runTrial(
@@ -22,6 +23,7 @@ await runTrial(
     fleetTrial,
     attackTrial,
     conversationsTrial,
+    cachesTrial,
   ],
   process.argv.slice(2),
 );

@@ -1,5 +1,6 @@
 /** The order in which a call asks the upstreams of its route: by default, drawn by weight. */
 
+import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 
 /** An upstream of a route, as far as its place in the order depends on it. */
@@ -38,6 +39,17 @@ export interface CallOrder<Upstream> {
    * @param waitedMs The time from the request to the upstream until its first event, in milliseconds.
    */
   readonly began?: (upstream: Upstream, waitedMs: number) => (event: unknown) => void;
+}
+
+/** Orders the upstreams of a route so that conversations stay where they are cached. */
+export interface Affinity {
+  /**
+   * Makes the order of one route.
+   *
+   * @param upstreams The names of the upstreams.
+   * @param otherwise The order of requests that have no conversation.
+   */
+  orderOf(upstreams: readonly string[], clock: Clock, otherwise: UpstreamOrder): UpstreamOrder;
 }
 
 /** Draws the upstreams at random by weight. */

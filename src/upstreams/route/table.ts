@@ -1,7 +1,7 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
-import { assertOptions, CLOCK, mapOf, nearest, type Shapes, overridden, unknownName } from "../../options.ts";
+import { assertOptions, CLOCK, mapOf, nearest, portOf, type Shapes, overridden, unknownName } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -18,7 +18,7 @@ import {
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
 import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
-import { type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
+import { type Affinity, type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
 import { RoutedBackend, type RouteUpstream } from "./upstream.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
@@ -55,6 +55,8 @@ export interface Route {
   readonly upstreams: readonly (ModelBackend | RouteUpstream)[];
   /** Decides what happens to a call whose client hangs up. Default: the setting of the first upstream's backend. */
   readonly hangUp?: HangUp;
+  /** Keeps conversations with the upstream that has cached their beginning: `promptCache()`. Default: each call is drawn by weight. */
+  readonly affinity?: Affinity;
 }
 
 const ROUTE_SHAPES: {
@@ -70,7 +72,11 @@ const ROUTE_SHAPES: {
     clock: CLOCK,
     random: "function?",
   },
-  route: { upstreams: "list", hangUp: { optional: HANG_UP } },
+  route: {
+    upstreams: "list",
+    hangUp: { optional: HANG_UP },
+    affinity: { optional: portOf(["orderOf"], "an affinity, such as promptCache()") },
+  },
   upstream: { backend: "any", name: "string?", weight: "amount?", model: "string?" },
 };
 
@@ -139,7 +145,7 @@ class RouteTable {
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
         assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route, verbs);
-        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        const { upstreams, hangUp, affinity }: Route = "upstreams" in to ? to : { upstreams: [to] };
         if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
@@ -156,7 +162,7 @@ class RouteTable {
         });
         const names = namesOf(all);
         const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
-        return [pattern, { upstreams: routed, hangUp, order: byWeight }];
+        return [pattern, { upstreams: routed, hangUp, order: affinity?.orderOf(names, clock, byWeight) ?? byWeight }];
       }),
     );
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
