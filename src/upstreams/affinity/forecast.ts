@@ -6,7 +6,7 @@ import { INPUT_COUNT, type UpstreamModel } from "../../ports/model-backend.ts";
 import type { PrefixUse } from "../../ports/prefix-memory.ts";
 import type { OrderedUpstream } from "../route/order.ts";
 import { type Fingerprints, Hash, mixed } from "./fingerprints.ts";
-import { CacheChances, Chance, Mean } from "./odds.ts";
+import { CacheChances, Chance, decay, Mean } from "./odds.ts";
 
 /** The facts about a vendor's prompt cache. */
 export interface PromptCacheFacts {
@@ -49,7 +49,8 @@ export class LearnedUpstream {
   readonly assumed: Chance = new Chance(ASSUMED);
   /** The share of the known prefix that calls of running conversations read from the cache, whatever its age. */
   readonly later: Chance = new Chance(LATER);
-  readonly waitMs: Mean = new Mean();
+  readonly #waitMs: Mean = new Mean();
+  #waitedAt = 0;
   /** True once an answer had tokens from a cache: then an answer that tells no such tokens had none. */
   hasRead = false;
 
@@ -58,6 +59,22 @@ export class LearnedUpstream {
     hash.text(name);
     this.seed = mixed(hash.id);
     this.facts = facts;
+  }
+
+  /** Counts the time until the first event of an answer. */
+  waited(ms: number, now: number): void {
+    this.#waitMs.add(ms);
+    this.#waitedAt = now;
+  }
+
+  /** The time until the first event, as the latest answers have shown it. */
+  get lastWaitMs(): number | undefined {
+    return this.#waitMs.value;
+  }
+
+  /** Returns the expected time until the first event. It falls to `usualMs` while nothing new is known, so that a slow upstream is tried again. */
+  waitMs(usualMs: number, now: number): number {
+    return usualMs + ((this.#waitMs.value ?? usualMs) - usualMs) * decay(now - this.#waitedAt);
   }
 }
 
@@ -151,10 +168,10 @@ export class Forecaster {
     const drafts = upstreams.map((upstream, at) => this.#forecast(upstream, facts, draws[at] ?? 0, at === home));
     const uncached = Math.min(...drafts.map((draft) => draft.uncached));
     const unit = Number.isFinite(uncached) ? uncached : 0;
-    const waits = drafts.flatMap(({ learned }) => learned.waitMs.value ?? []);
+    const waits = drafts.flatMap(({ learned }) => learned.lastWaitMs ?? []);
     const usualMs = waits.length === 0 ? 0 : Math.min(...waits);
     const forecasts = drafts.map((draft): Forecast<Upstream> => {
-      const seconds = (draft.learned.waitMs.value ?? usualMs) / 1_000;
+      const seconds = draft.learned.waitMs(usualMs, now) / 1_000;
       return { ...draft, cost: draft.cost + this.#secondWorth * seconds * unit };
     });
     const lowest = Math.min(...forecasts.map(({ cost, group }) => (group === 0 ? cost : Number.POSITIVE_INFINITY)));
@@ -319,5 +336,6 @@ function drawOf(conversation: number, seed: number, weight: number): number {
   const low = mixed((conversation | 0) ^ seed);
   const high = mixed(Math.floor(conversation / 2 ** 32) ^ low);
   const point = ((high >>> 0) + 0.5) / 2 ** 32;
-  return (weight || 1) / -Math.log(point);
+  // The least weight keeps those of weight 0 behind all others.
+  return Math.max(1e-9, weight) / -Math.log(point);
 }

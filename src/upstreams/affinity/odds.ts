@@ -5,7 +5,8 @@ const HALF_LIFE_MS = 1_800_000;
 /** The number of observations that the first guess counts for. */
 const GUESS_WEIGHT = 4;
 
-const decay = (ms: number): number => 2 ** (-Math.max(0, ms) / HALF_LIFE_MS);
+/** Returns the weight of something learned so long ago, from 1 to 0. */
+export const decay = (ms: number): number => 2 ** (-Math.max(0, ms) / HALF_LIFE_MS);
 
 /** The chance of something that has been seen to come true in a share of cases. Old cases count less. */
 export class Chance {

@@ -135,7 +135,7 @@ class PromptCacheOrder implements UpstreamOrder {
       began: (upstream, waitedMs) => {
         const forecast = forecasts.find((one) => one.upstream === upstream);
         if (!forecast) return () => {};
-        forecast.learned.waitMs.add(waitedMs);
+        forecast.learned.waited(waitedMs, this.#clock.now());
         this.#note(tenant, prints, forecast);
         return readerOf(
           (counts) => this.#forecaster.learn(counts, prints, forecast, this.#clock.now()),

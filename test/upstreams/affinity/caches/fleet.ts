@@ -9,7 +9,15 @@ import { route } from "../../../../src/upstreams/route/index.ts";
 import type { Outcome, Row, Trial } from "../../../trial/frame.ts";
 import { Random } from "../../../trial/random.ts";
 import { callContext } from "../../relay/stage.ts";
-import { blocksOf, OUTPUT_TOKENS, PROGRAM_TOKENS, type Session, type SessionCall, sessionCalls } from "./sessions.ts";
+import {
+  blocksOf,
+  oneSession,
+  OUTPUT_TOKENS,
+  PROGRAM_TOKENS,
+  type Session,
+  type SessionCall,
+  sessionCalls,
+} from "./sessions.ts";
 import { Vendor, type VendorOptions } from "./vendor.ts";
 
 interface CachesFlags extends Readonly<Record<string, number>> {
@@ -21,6 +29,8 @@ interface CachesFlags extends Readonly<Record<string, number>> {
 export interface Fleet {
   readonly name: string;
   readonly vendors: readonly VendorOptions[];
+  /** The turns of one agent's session. Default: many sessions of many agents. */
+  readonly turns?: number;
   /** The processes between which the calls are drawn. Default: 1. */
   readonly processes?: number;
   /** True when the processes share a memory. */
@@ -81,6 +91,13 @@ export const FLEETS: readonly Fleet[] = [
     vendors: [claude("cached"), claude("uncached", { lifetimeMs: 0 }), claude("also cached")],
     most: 1.1,
   },
+  {
+    name: "one agent of 100 turns",
+    // Without misses and evictions: of 100 calls, few would have bad luck, and their number would decide.
+    vendors: ["one", "two"].map((name) => claude(name, { missChance: 0, evictedAfterMs: 1e12 })),
+    turns: 100,
+    most: 1.1,
+  },
   { name: "four processes alone", vendors: regions, processes: 4, most: 1.1 },
   { name: "four processes, shared memory", vendors: regions, processes: 4, isShared: true, most: 1.1 },
 ];
@@ -105,7 +122,7 @@ type Choose = (call: SessionCall, number: number) => Promise<void>;
 
 /** @returns The bills of all ways, and a problem if affinity costs too much. */
 export async function runFleet(fleet: Fleet, { seed, calls: count }: CachesFlags): Promise<Outcome> {
-  const calls = sessionCalls(seed, count, 20);
+  const calls = fleet.turns === undefined ? sessionCalls(seed, count, 20) : oneSession(seed, fleet.turns);
   const world = (): [vendors: Vendor[], bill: Bill] => [
     fleet.vendors.map((options, at) => new Vendor(options, seed * 1_000_003 + at)),
     { cost: 0, read: 0, input: 0 },
@@ -137,7 +154,9 @@ export async function runFleet(fleet: Fleet, { seed, calls: count }: CachesFlags
     "cached, round robin": hits(robin),
   };
   const problems = affinity.cost > fleet.most * best.cost ? [`Affinity costs ${ratio(affinity)} of the best.`] : [];
-  const notes = Object.entries(bills).map(([name, bill]) => `${name}: ${ratio(bill)}, cached ${hits(bill)}`);
+  const notes = Object.entries(bills).map(
+    ([name, bill]) => `${name}: ${ratio(bill)}, ${(bill.cost / 1e6).toFixed(2)} $, cached ${hits(bill)}`,
+  );
   return { rows: [row], problems, notes };
 }
 
