@@ -7,7 +7,7 @@ import { type PrefixMemory, RETAINED_LIFETIMES } from "../../src/ports/prefix-me
 export interface OpenedPrefixMemory {
   readonly memory: PrefixMemory;
   readonly other: PrefixMemory;
-  advance(ms: number): void;
+  readonly advance: (ms: number) => void;
 }
 
 /** Declares the tests of the laws. Tenants of tests have names of their own. */

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ChatMessage, ChatRequest, Part } from "../../../src/index.ts";
+import type { ChatMessage, ChatRequest, JsonObject, Part, Tool } from "../../../src/index.ts";
 import { EventLoopYielder } from "../../../src/ports/clock.ts";
 import { type Fingerprints, fingerprintsOf } from "../../../src/upstreams/affinity/fingerprints.ts";
 import { chatRequest } from "../relay/stage.ts";
@@ -40,6 +40,20 @@ const marked = (messages: readonly ChatMessage[], at: number): ChatMessage[] =>
       : message,
   );
 
+const file = (data: string): Part => ({
+  type: "media",
+  kind: "image",
+  source: { type: "base64", mediaType: "image/png", data },
+});
+
+const schema = (type: string): JsonObject => ({ type: "object", properties: { cache: { type } } });
+const tool = (type: string): Tool => ({ type: "function", name: "a", inputSchema: schema(type) });
+
+const call = (input: JsonObject): ChatMessage => ({
+  role: "assistant",
+  parts: [{ type: "tool-call", id: "1", name: "a", input }],
+});
+
 describe("the fingerprints of a request", () => {
   it("have the end of each request before it in the conversation, wherever its marks stand", async () => {
     await fc.assert(
@@ -53,59 +67,30 @@ describe("the fingerprints of a request", () => {
   });
 
   it("differ where anything but the marks differs", async () => {
-    const request = {
-      tools: [
-        { type: "function", name: "a", inputSchema: { type: "object", properties: { cache: { type: "string" } } } },
-      ],
+    const one: ChatMessage = { role: "user", parts: [text("One"), text("Two")] };
+    const two = call({ b: 1, c: [1, 2, { d: null }] });
+    const result = { type: "tool-result", callId: "1", parts: [{ type: "text", text: "3" }] } as const;
+    const three: ChatMessage = { role: "user", parts: [result] };
+    const request: Partial<ChatRequest> = {
+      tools: [tool("string")],
       system: [{ type: "text", text: "Be short." }],
-      messages: [
-        { role: "user", parts: [text("One"), text("Two")] },
-        {
-          role: "assistant",
-          parts: [{ type: "tool-call", id: "1", name: "a", input: { b: 1, c: [1, 2, { d: null }] } }],
-        },
-        { role: "user", parts: [{ type: "tool-result", callId: "1", parts: [{ type: "text", text: "3" }] }] },
-      ],
-    } satisfies Partial<ChatRequest>;
-    const [one, two, three] = request.messages;
+      messages: [one, two, three],
+    };
     const others: Partial<ChatRequest>[] = [
-      { ...request, model: "other" },
-      { ...request, cachedContent: "cachedContents/1" },
-      { ...request, tools: [] },
-      {
-        ...request,
-        tools: [{ ...request.tools[0]!, inputSchema: { type: "object", properties: { cache: { type: "number" } } } }],
-      },
-      { ...request, system: [{ type: "text", text: "Be short!" }] },
-      { ...request, messages: [{ ...one!, parts: [text("OneT"), text("wo")] }, two!, three!] },
-      { ...request, messages: [{ ...one!, parts: [text("OneTwo")] }, two!, three!] },
-      { ...request, messages: [{ ...one!, name: "Ann" }, two!, three!] },
-      {
-        ...request,
-        messages: [
-          one!,
-          {
-            role: "assistant",
-            parts: [{ ...(two!.parts[0] as object), input: { b: 1, c: [1, 2], d: null } } as never],
-          },
-          three!,
-        ],
-      },
-      { ...request, messages: [one!, { role: "user", parts: two!.parts }, three!] },
-      {
-        ...request,
-        messages: [
-          one!,
-          two!,
-          {
-            role: "user",
-            parts: [{ type: "tool-result", callId: "1", isError: true, parts: [{ type: "text", text: "3" }] }],
-          },
-        ],
-      },
+      { model: "other" },
+      { cachedContent: "cachedContents/1" },
+      { tools: [] },
+      { tools: [tool("number")] },
+      { system: [{ type: "text", text: "Be short!" }] },
+      { messages: [{ ...one, parts: [text("OneT"), text("wo")] }, two, three] },
+      { messages: [{ ...one, parts: [text("OneTwo")] }, two, three] },
+      { messages: [{ ...one, name: "Ann" }, two, three] },
+      { messages: [one, call({ b: 1, c: [1, 2], d: null }), three] },
+      { messages: [one, { ...two, role: "user" }, three] },
+      { messages: [one, two, { role: "user", parts: [{ ...result, isError: true }] }] },
     ];
     const last = new Set([ids(await prints(request)).at(-1)]);
-    for (const other of others) last.add(ids(await prints(other)).at(-1));
+    for (const other of others) last.add(ids(await prints({ ...request, ...other })).at(-1));
     last.add(ids(await prints(request, "other key")).at(-1));
     expect(last.size).toBe(others.length + 2);
   });
@@ -150,18 +135,13 @@ describe("the fingerprints of a request", () => {
   });
 
   it("count a file in base64 as a few thousand characters", async () => {
-    const file = (data: string): Part => ({
-      type: "media",
-      kind: "image",
-      source: { type: "base64", mediaType: "image/png", data },
-    });
     const [small, large] = await Promise.all(
       [10_000, 1_000_000].map((length) =>
         prints({ messages: [{ role: "user", parts: [file("iVBORw0K".repeat(length / 8))] }] }),
       ),
     );
     expect(small?.chars).toBe(large?.chars);
-    expect(ids(small!).at(-1)).not.toBe(ids(large!).at(-1));
+    expect(small && ids(small).at(-1)).not.toBe(large && ids(large).at(-1));
   });
 
   it("are made in slices, between which the event loop turns, and end with the call", async () => {

@@ -98,21 +98,21 @@ class Stage {
   /** Asks, and returns the name of the upstream that has answered. */
   async ask(request: ChatRequest, keyId = "key"): Promise<string> {
     const context = callContext();
-    let [text, hasEnded] = ["", false];
+    const state = { text: "", hasEnded: false };
     const run = async (): Promise<void> => {
       for await (const event of this.backend.chat?.(request, {
         ...context,
         signal: context.signal,
         key: { ...context.key, id: keyId },
       }) ?? [])
-        if (typeof event === "string") text += event;
+        if (typeof event === "string") state.text += event;
     };
-    const running = run().finally(() => (hasEnded = true));
+    const running = run().finally(() => (state.hasEnded = true));
     running.catch(() => {});
     await this.clock.advance(0);
-    while (!hasEnded) await this.clock.advance(10);
+    while (!state.hasEnded) await this.clock.advance(10);
     await running;
-    return text;
+    return state.text;
   }
 
   /** Asks with many new conversations. Returns the number of each upstream. */
@@ -125,6 +125,54 @@ class Stage {
     return counts;
   }
 }
+
+/** Prices of the input at each upstream; a tenth of it for input from the cache. */
+const at =
+  (prices: Readonly<Record<string, number>>): CostOf =>
+  ({ inputTokens, cacheReadTokens }, _model, _kind, upstream) =>
+    (inputTokens - 0.9 * cacheReadTokens) * (prices[upstream?.name ?? ""] ?? Number.NaN);
+
+const keyed = (cacheKey: string): Partial<ChatRequest> => ({
+  native: { format: "chat-completions", betas: [], body: { prompt_cache_key: cacheKey } },
+});
+
+const marked = (answers: number): ChatRequest =>
+  conversation("c", answers, { system: [{ type: "text", text: TEXT, cache: { ttl: "1h" } }] });
+
+/** Returns how many of 30 new conversations go to an upstream that is five seconds slower. */
+const slowOf30 = async (secondWorth: number): Promise<number> => {
+  const stage = new Stage(["slow", "quick"], { secondWorth });
+  stage.of("slow").takesMs = 5_000;
+  await stage.spread(10);
+  const { slow = 0 } = await stage.spread(30);
+  if (secondWorth === 0) return slow;
+  // An upstream that was slow hours ago is tried again.
+  await stage.clock.advance(4 * 60 * MINUTE);
+  expect((await stage.spread(10))["slow"]).toBeGreaterThan(0);
+  return slow;
+};
+
+const failing =
+  (fail: () => number): CostOf =>
+  (usage, model, kind, upstream) =>
+    upstream?.name === "two" ? fail() : at({ one: 1 })(usage, model, kind, upstream);
+const none = () => {
+  throw new Error("No price.");
+};
+const late = () => Promise.reject(new Error("Late.")) as unknown as number;
+
+/** A memory with some of its functions replaced, and the number of its calls. */
+const memoryWith = (more: Partial<PrefixMemory>): PrefixMemory & { asked: number } => {
+  const memory = {
+    asked: 0,
+    find: (tenant: string, ids: readonly number[]) => {
+      memory.asked++;
+      return more.find?.(tenant, ids) ?? [];
+    },
+    note: more.note ?? (() => {}),
+  };
+  return memory;
+};
 
 describe("a conversation", () => {
   it("stays with the upstream that has its beginning, and others spread", async () => {
@@ -169,9 +217,7 @@ describe("a conversation", () => {
   });
 
   it("of one key tells nothing of the conversations of another", async () => {
-    const prices = { one: 10, two: 11 };
-    const price: PromptCacheOptions["price"] = ({ inputTokens, cacheReadTokens }, _model, _kind, at) =>
-      (inputTokens - 0.9 * cacheReadTokens) * prices[at?.name as "one" | "two"];
+    const price = at({ one: 10, two: 11 });
     const stage = new Stage(["one", "two"], { price });
     stage.of("one").isOut = true;
     expect(await stage.ask(conversation("c", 0), "first")).toBe("two");
@@ -182,8 +228,7 @@ describe("a conversation", () => {
   });
 
   it("shares its prefixes with the other keys of its tenant", async () => {
-    const price: PromptCacheOptions["price"] = ({ inputTokens, cacheReadTokens }, _model, _kind, at) =>
-      (inputTokens - 0.9 * cacheReadTokens) * (at?.name === "one" ? 10 : 11);
+    const price = at({ one: 10, two: 11 });
     const stage = new Stage(["one", "two"], { price, tenantOf: () => "team" });
     stage.of("one").isOut = true;
     await stage.ask(conversation("c", 0), "first");
@@ -207,9 +252,6 @@ describe("a conversation", () => {
 
   it("goes where its cache key leads, whatever its first turn", async () => {
     const stage = new Stage(["one", "two", "three"]);
-    const keyed = (cacheKey: string): Partial<ChatRequest> => ({
-      native: { format: "chat-completions", betas: [], body: { prompt_cache_key: cacheKey } },
-    });
     const groups = new Set<string>();
     for (let key = 0; key < 20; key++) {
       const counts = await stage.spread(3, keyed(`key ${key}`));
@@ -263,17 +305,12 @@ describe("where nothing is known", () => {
       random: () => point,
     });
     for (point of [0, 0.9, 0])
-      for await (const _event of backend.embed?.({ model: "m", inputs: ["a"] } as never, callContext()) ?? []);
+      for await (const _ of backend.embed?.({ model: "m", inputs: ["a"] } as never, callContext()) ?? []);
     expect(drawn).toEqual(["one", "two", "one"]);
   });
 });
 
 describe("the cost decides", () => {
-  const at =
-    (prices: Readonly<Record<string, number>>): CostOf =>
-    ({ inputTokens, cacheReadTokens }, _model, _kind, upstream) =>
-      (inputTokens - 0.9 * cacheReadTokens) * (prices[upstream?.name ?? ""] ?? Number.NaN);
-
   it("between upstreams of different prices", async () => {
     const stage = new Stage(["dear", "cheap"], { price: at({ dear: 3, cheap: 2 }) });
     expect(await stage.spread(12)).toEqual({ cheap: 12 });
@@ -291,8 +328,6 @@ describe("the cost decides", () => {
 
   it("with the lifetime that a mark of the caller names", async () => {
     const stage = new Stage(["dear", "cheap"], { price: at({ dear: 2.5, cheap: 2 }) });
-    const marked = (answers: number): ChatRequest =>
-      conversation("c", answers, { system: [{ type: "text", text: TEXT, cache: { ttl: "1h" } }] });
     stage.of("cheap").isOut = true;
     await stage.ask(marked(0));
     stage.of("cheap").isOut = false;
@@ -355,30 +390,11 @@ describe("the cost decides", () => {
   });
 
   it("with the time until the first event", async () => {
-    const spread = async (secondWorth: number): Promise<number> => {
-      const stage = new Stage(["slow", "quick"], { secondWorth });
-      stage.of("slow").takesMs = 5_000;
-      await stage.spread(10);
-      const { slow = 0 } = await stage.spread(30);
-      if (secondWorth === 0) return slow;
-      // An upstream that was slow hours ago is tried again.
-      await stage.clock.advance(4 * 60 * MINUTE);
-      expect((await stage.spread(10))["slow"]).toBeGreaterThan(0);
-      return slow;
-    };
-    expect(await spread(0.02)).toBe(0);
-    expect(await spread(0)).toBeGreaterThan(5);
+    expect(await slowOf30(0.02)).toBe(0);
+    expect(await slowOf30(0)).toBeGreaterThan(5);
   });
 
   it("and a price that fails counts as the highest", async () => {
-    const failing =
-      (fail: () => number): CostOf =>
-      (usage, model, kind, upstream) =>
-        upstream?.name === "two" ? fail() : at({ one: 1 })(usage, model, kind, upstream);
-    const none = () => {
-      throw new Error("No price.");
-    };
-    const late = () => Promise.reject(new Error("Late.")) as unknown as number;
     for (const fail of [none, () => Number.NaN, () => -1, late])
       expect(await new Stage(["one", "two"], { price: failing(fail) }).spread(6)).toEqual({ one: 6 });
     const all = new Stage(["one", "two"], { price: none });
@@ -388,19 +404,6 @@ describe("the cost decides", () => {
 });
 
 describe("a memory of the host", () => {
-  /** A memory with some of its functions replaced, and the number of its calls. */
-  const memoryWith = (more: Partial<PrefixMemory>): PrefixMemory & { asked: number } => {
-    const memory = {
-      asked: 0,
-      find: (tenant: string, ids: readonly number[]) => {
-        memory.asked++;
-        return more.find?.(tenant, ids) ?? [];
-      },
-      note: more.note ?? (() => {}),
-    };
-    return memory;
-  };
-
   it.each<[string, Partial<PrefixMemory>]>([
     [
       "throws",

@@ -29,8 +29,8 @@ interface CachesFlags extends Readonly<Record<string, number>> {
 export interface Fleet {
   readonly name: string;
   readonly vendors: readonly VendorOptions[];
-  /** The turns of one agent's session. Default: many sessions of many agents. */
-  readonly turns?: number;
+  /** The shortest and the longest time between two turns of one session, in milliseconds. Default: many sessions of many agents. */
+  readonly gapsMs?: readonly [least: number, most: number];
   /** The processes between which the calls are drawn. Default: 1. */
   readonly processes?: number;
   /** True when the processes share a memory. */
@@ -70,6 +70,9 @@ const outages = (fromMs: number): NonNullable<VendorOptions["outages"]> => ({
 });
 const regions = [claude("one"), claude("two"), claude("three")];
 
+/** Without misses and evictions: of 100 calls, few would have bad luck, and their number would decide. */
+const steady = ["one", "two"].map((name) => claude(name, { missChance: 0, evictedAfterMs: 1e12 }));
+
 export const FLEETS: readonly Fleet[] = [
   { name: "three equal regions", vendors: regions, most: 1.1 },
   {
@@ -91,13 +94,8 @@ export const FLEETS: readonly Fleet[] = [
     vendors: [claude("cached"), claude("uncached", { lifetimeMs: 0 }), claude("also cached")],
     most: 1.1,
   },
-  {
-    name: "one agent of 100 turns",
-    // Without misses and evictions: of 100 calls, few would have bad luck, and their number would decide.
-    vendors: ["one", "two"].map((name) => claude(name, { missChance: 0, evictedAfterMs: 1e12 })),
-    turns: 100,
-    most: 1.1,
-  },
+  { name: "one agent, 100 quick turns", vendors: steady, gapsMs: [5_000, 40_000], most: 1.1 },
+  { name: "one agent, 100 slow turns", vendors: steady, gapsMs: [1 * MINUTE, 4 * MINUTE], most: 1.1 },
   { name: "four processes alone", vendors: regions, processes: 4, most: 1.1 },
   { name: "four processes, shared memory", vendors: regions, processes: 4, isShared: true, most: 1.1 },
 ];
@@ -122,7 +120,7 @@ type Choose = (call: SessionCall, number: number) => Promise<void>;
 
 /** @returns The bills of all ways, and a problem if affinity costs too much. */
 export async function runFleet(fleet: Fleet, { seed, calls: count }: CachesFlags): Promise<Outcome> {
-  const calls = fleet.turns === undefined ? sessionCalls(seed, count, 20) : oneSession(seed, fleet.turns);
+  const calls = fleet.gapsMs ? oneSession(seed, fleet.gapsMs) : sessionCalls(seed, count, 20);
   const world = (): [vendors: Vendor[], bill: Bill] => [
     fleet.vendors.map((options, at) => new Vendor(options, seed * 1_000_003 + at)),
     { cost: 0, read: 0, input: 0 },
@@ -252,7 +250,7 @@ const routed =
       const backend = backends[random.int(0, processes - 1)];
       const context: CallContext = { ...callContext(), key: { ...callContext().key, id: call.session.key } };
       // A copy has no signal of its own.
-      for await (const _event of backend?.chat?.(requestOf(call), context) ?? []);
+      for await (const _ of backend?.chat?.(requestOf(call), context) ?? []);
     };
   };
 

@@ -55,18 +55,18 @@ export function sessionCalls(seed: number, count: number, keys: number): Session
 
 export const blocksOf = ({ session, turn }: SessionCall): readonly Block[] => session.blocks.slice(0, turn + 2);
 
-/** @returns The calls of one agent: a program of 16,000 tokens, and 400 to 1,200 more with each turn, every 5 to 40 seconds. */
-export function oneSession(seed: number, turns: number): SessionCall[] {
+/** @returns The calls of one agent: a program of 16,000 tokens, and 400 to 1,200 more with each of 100 turns. */
+export function oneSession(seed: number, [least, most]: readonly [least: number, most: number]): SessionCall[] {
   const random = new Random(seed);
   const calls: SessionCall[] = [];
   let [at, upTo] = [0, PROGRAM_TOKENS[3] ?? 0];
   const blocks: Block[] = [{ prefix: "program 3", upTo }];
   const session: Session = { key: "key", program: 3, id: 0, calls, blocks };
-  for (let turn = 0; turn < turns; turn++) {
+  for (let turn = 0; turn < 100; turn++) {
     upTo += random.int(400, 1_200);
     blocks.push({ prefix: `turn ${turn}`, upTo });
     calls.push({ at, session, turn });
-    at += random.int(5_000, 40_000);
+    at += random.int(least, most);
   }
   return calls;
 }
