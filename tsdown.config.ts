@@ -36,6 +36,7 @@ const formats = Object.fromEntries(
 
 const entry = {
   index: "src/index.ts",
+  "backends/affinity": "src/upstreams/affinity/index.ts",
   "backends/ai-sdk": "src/upstreams/ai-sdk/index.ts",
   "backends/relay": "src/upstreams/relay/index.ts",
   "backends/route": "src/upstreams/route/index.ts",

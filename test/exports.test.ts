@@ -30,6 +30,7 @@ import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
 import * as telemetry from "../src/telemetry/index.ts";
+import * as affinity from "../src/upstreams/affinity/index.ts";
 import * as aiSdk from "../src/upstreams/ai-sdk/index.ts";
 import * as relay from "../src/upstreams/relay/index.ts";
 import * as route from "../src/upstreams/route/index.ts";
@@ -62,6 +63,7 @@ it("polygate", () => {
 });
 
 it.each([
+  ["backends/affinity", affinity, ["DEFAULT_PROMPT_CACHE", "RETAINED_LIFETIMES", "promptCache"]],
   ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
   ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
@@ -137,7 +139,7 @@ it("polygate/stores/sql", () => {
 });
 
 it("polygate/stores/redis", () => {
-  expect(names(redis)).toEqual(["redisQuotaStore", "redisReplayStore"]);
+  expect(names(redis)).toEqual(["redisPrefixMemory", "redisQuotaStore", "redisReplayStore"]);
 });
 
 it("polygate/admin", () => {

@@ -21,6 +21,7 @@ import { workersSuite } from "./package/workers.ts";
 const ENTRIES = [
   "index",
   "admin",
+  "backends/affinity",
   "backends/relay",
   "backends/route",
   "bun",

@@ -10,6 +10,7 @@ import { raceTrial } from "../race/race.ts";
 import { redactionTrial } from "../redactor/trial.ts";
 import { retriesTrial } from "../retries/retries.ts";
 import { crowdTrial, soakTrial } from "../soak/trial.ts";
+import { cachesTrial } from "../upstreams/affinity/caches/fleet.ts";
 import { runTrial } from "./frame.ts";
 
 await runTrial(
@@ -24,6 +25,7 @@ await runTrial(
     attackTrial,
     conversationsTrial,
     redactionTrial,
+    cachesTrial,
   ],
   process.argv.slice(2),
 );

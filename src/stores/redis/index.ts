@@ -1,4 +1,4 @@
-/** The exports of "polygate/stores/redis": a quota store and a replay store in a single Redis or in a cluster. */
+/** The exports of "polygate/stores/redis": a quota store, a replay store and a memory of prefixes in a single Redis or in a cluster. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -24,6 +24,7 @@ export type {
 } from "../durable.ts";
 export type { KeyBounds } from "../memory-replays.ts";
 export type { BunRedisClient, IoredisClient, NodeRedisClient, NodeRedisCluster, RedisClient } from "./client.ts";
+export { redisPrefixMemory, type RedisPrefixMemoryOptions } from "./prefixes.ts";
 export { redisReplayStore, type RedisReplayStoreOptions } from "./replays.ts";
 
 /** Options of the quota store in Redis. */

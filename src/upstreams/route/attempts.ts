@@ -95,12 +95,13 @@ export class Attempts {
   /**
    * Resolves with the first upstream that begins to answer, and with the answer's first event.
    *
+   * @param order The upstreams, in the order in which each round asks them.
    * @param ask Asks one upstream. Returns undefined when the upstream's backend no longer has a method for the request.
    * @param onCounts Gets the counts of each upstream that has any before its first other event. They alone do not begin an answer: the next
    *   upstream may still be asked.
    */
   async begin<Event>(
-    upstreams: readonly RoutedBackend[],
+    order: readonly RoutedBackend[],
     request: RoutedRequest,
     call: CallContext,
     ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
@@ -108,7 +109,6 @@ export class Attempts {
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
     this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
-    const order = this.#drawn(upstreams);
     const refused = new Set<RoutedBackend>();
     let last: GatewayError | undefined;
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
@@ -169,19 +169,6 @@ export class Attempts {
       if (refused.size === order.length) break;
     }
     throw last ?? unavailable(order);
-  }
-
-  /** Returns the upstreams in the order of one call: drawn at random by weight, with those of weight 0 at the end. */
-  #drawn(upstreams: readonly RoutedBackend[]): readonly RoutedBackend[] {
-    const remaining = upstreams.filter(({ weight }) => weight > 0);
-    const order: RoutedBackend[] = [];
-    while (remaining.length > 0) {
-      let point = this.#random() * remaining.reduce((sum, { weight }) => sum + weight, 0);
-      const index = remaining.findIndex(({ weight }) => (point -= weight) < 0);
-      // Rounding errors may leave `point` just above 0: then take the last upstream.
-      order.push(...remaining.splice(index < 0 ? remaining.length - 1 : index, 1));
-    }
-    return [...order, ...upstreams.filter(({ weight }) => weight === 0)];
   }
 
   /**

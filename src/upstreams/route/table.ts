@@ -1,7 +1,7 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
-import { assertOptions, CLOCK, mapOf, nearest, type Shapes, overridden, unknownName } from "../../options.ts";
+import { assertOptions, CLOCK, mapOf, nearest, portOf, type Shapes, overridden, unknownName } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -18,6 +18,7 @@ import {
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
 import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
+import { type Affinity, type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
 import { RoutedBackend, type RouteUpstream } from "./upstream.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
@@ -54,6 +55,8 @@ export interface Route {
   readonly upstreams: readonly (ModelBackend | RouteUpstream)[];
   /** Decides what happens to a call whose client hangs up. Default: the setting of the first upstream's backend. */
   readonly hangUp?: HangUp;
+  /** Keeps conversations with the upstream that has cached their beginning: `promptCache()`. Default: each call is drawn by weight. */
+  readonly affinity?: Affinity;
 }
 
 const ROUTE_SHAPES: {
@@ -69,7 +72,11 @@ const ROUTE_SHAPES: {
     clock: CLOCK,
     random: "function?",
   },
-  route: { upstreams: "list", hangUp: { optional: HANG_UP } },
+  route: {
+    upstreams: "list",
+    hangUp: { optional: HANG_UP },
+    affinity: { optional: portOf(["orderOf"], "an affinity, such as promptCache()") },
+  },
   upstream: { backend: "any", name: "string?", weight: "amount?", model: "string?" },
 };
 
@@ -103,6 +110,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
 interface Target {
   readonly upstreams: readonly RoutedBackend[];
   readonly hangUp: HangUp | undefined;
+  readonly order: UpstreamOrder;
 }
 
 /** A function of a backend that answers a kind of request. */
@@ -132,11 +140,12 @@ class RouteTable {
     assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
     const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
+    const byWeight = new OrderByWeight(random);
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
         assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route, verbs);
-        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        const { upstreams, hangUp, affinity }: Route = "upstreams" in to ? to : { upstreams: [to] };
         if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
@@ -152,10 +161,8 @@ class RouteTable {
           return one;
         });
         const names = namesOf(all);
-        return [
-          pattern,
-          { upstreams: all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock)), hangUp },
-        ];
+        const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
+        return [pattern, { upstreams: routed, hangUp, order: affinity?.orderOf(names, clock, byWeight) ?? byWeight }];
       }),
     );
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
@@ -240,9 +247,11 @@ class RouteTable {
     const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
       return verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, routed);
     };
+    const ordered = this.#ordered(asked, call, this.takers(kind, asked));
+    const { upstreams, began } = ordered instanceof Promise ? await ordered : ordered;
     let lost: readonly unknown[] = [];
     const begun = await this.#attempts
-      .begin(this.takers(kind, asked), request, call, ask, (counts) => (lost = counts))
+      .begin(upstreams, request, call, ask, (counts) => (lost = counts))
       .catch((error: unknown) => ({ error }));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
@@ -251,11 +260,15 @@ class RouteTable {
     }
     const { upstream, routed, source, first, counts } = begun;
     const hasOtherName = upstream.model !== undefined;
+    const read = began?.(upstream, routed.elapsedMs);
     let isOver = first.done === true;
     try {
+      for (const count of counts) read?.(count);
       yield* counts;
-      for (let step = first; !step.done; step = await source.next())
+      for (let step = first; !step.done; step = await source.next()) {
+        read?.(step.value);
         yield hasOtherName ? renamed(step.value, model) : step.value;
+      }
       isOver = true;
       upstream.succeed();
       routed.ended();
@@ -273,6 +286,15 @@ class RouteTable {
         await source.return?.();
       }
     }
+  }
+
+  #ordered(
+    request: RoutableRequest,
+    call: CallContext,
+    upstreams: readonly RoutedBackend[],
+  ): CallOrder<RoutedBackend> | Promise<CallOrder<RoutedBackend>> {
+    const order = this.#find(request.model)?.order;
+    return order && upstreams.length > 1 ? order.order(call, request, upstreams) : { upstreams };
   }
 
   upstreamsOf(model: string, kind: ModelKind): readonly UpstreamModel[] {

@@ -148,6 +148,11 @@ export class RoutedCall implements CallContext {
     return this.#call.signal;
   }
 
+  /** The time since the upstream was asked, in milliseconds. */
+  get elapsedMs(): number {
+    return Math.max(0, this.#clock.now() - this.#beganAt);
+  }
+
   reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
     this.#call.reportConversions(conversions);
   }
@@ -233,7 +238,7 @@ export class RoutedCall implements CallContext {
     // The error of a call that was cut is not the upstream's.
     const { error, ...cut } = outcome;
     const told = this.#call.signal.aborted || !error ? cut : outcome;
-    this.#own?.end({ ...told, endMs: Math.max(0, this.#clock.now() - this.#beganAt) });
+    this.#own?.end({ ...told, endMs: this.elapsedMs });
     this.#own = undefined;
   }
 
