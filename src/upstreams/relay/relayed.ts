@@ -94,7 +94,7 @@ export async function refusalOf(
     isAboutRoute(status, body)
       ? upstreamFailed("The model backend failed.", body)
       : codec.decodeError(status, headers, body);
-  const error = await failures.ofResponse(response, { decodeError }, exchange);
+  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange);
   const { code, message, cause } = error;
   if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
   const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
