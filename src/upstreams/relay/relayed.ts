@@ -36,7 +36,7 @@ export async function* relayed<Decoded, Event>(
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
     call.body = "";
     call.turn = undefined;
-    observation?.onStatus(response.status);
+    observation?.onHead(response);
     if (response.status < 200 || response.status > 299) {
       const error = await refusalOf(response, upstream, call, failures, exchange);
       if (NO_ROUTE.has(response.status) && error.code === "backend_failed") call.onNoRoute?.();
@@ -342,8 +342,9 @@ export class Observation implements AnswerNotes {
     return this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
   }
 
-  onStatus(status: number): void {
-    this.#outcome.status = status;
+  onHead(response: UpstreamResponse): void {
+    this.#outcome.status = response.status;
+    this.#observer.head?.((name) => response.header(name));
   }
 
   /** Records the time of the first event. */
