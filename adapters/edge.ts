@@ -6,7 +6,7 @@ assertNodeVersion();
 
 export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "./edge-mount.ts";
 export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS, relay } from "../src/upstreams/relay/index.ts";
-export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "../src/upstreams/route/index.ts";
+export { balance, canary, DEFAULT_BREAKER, DEFAULT_RETRY, hedge, route, shadow } from "../src/upstreams/route/index.ts";
 // Export everything that the index exports: this bundle has its own copies of the classes, and a host must not mix the two.
 export {
   borrowingQuotaStore,

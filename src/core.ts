@@ -67,4 +67,4 @@ export {
   withCredentials,
 } from "./upstreams/relay/relay.ts";
 export { checkRelay } from "./upstreams/relay/check.ts";
-export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "./upstreams/route/index.ts";
+export { balance, canary, DEFAULT_BREAKER, DEFAULT_RETRY, hedge, route, shadow } from "./upstreams/route/index.ts";

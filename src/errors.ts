@@ -93,6 +93,14 @@ export interface RefusedBy {
 /** The keys from a body's root to a field. */
 export type FieldPath = readonly (string | number)[];
 
+/** Headers by which the clients of one format wait for the limits of a vendor. */
+export interface VendorLimits {
+  /** The wire format. Callers of other formats do not get the headers. */
+  readonly format: string;
+  /** The values by the names of the headers, in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** The details of an error, beside its code and message. */
 export interface GatewayErrorDetails {
   /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
@@ -105,6 +113,8 @@ export interface GatewayErrorDetails {
   readonly context?: ContextTokens;
   /** The limit that refused the call. The caller is told its kind and its numbers, not the ids of groups and budgets. */
   readonly refusedBy?: RefusedBy;
+  /** Further headers of the answer, for an error of a limit. */
+  readonly limits?: VendorLimits;
   /** The part of the host that failed. Reported to the host, never to the caller. */
   readonly port?: Port;
   /** The original error. Reported to the host, never to the caller. */
@@ -134,6 +144,7 @@ export class GatewayError extends Error {
   readonly allow: readonly string[] | undefined;
   readonly context: ContextTokens | undefined;
   readonly refusedBy: RefusedBy | undefined;
+  readonly limits: VendorLimits | undefined;
   readonly port: Port | undefined;
 
   constructor(code: GatewayErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -144,6 +155,7 @@ export class GatewayError extends Error {
     this.allow = details.allow;
     this.context = details.context;
     this.refusedBy = details.refusedBy;
+    this.limits = details.limits;
     this.port = details.port;
   }
 }

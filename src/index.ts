@@ -58,6 +58,7 @@ export {
   GatewayError,
   type GatewayErrorCode,
   type GatewayErrorDetails,
+  type VendorLimits,
   type Port,
   type RefusedBy,
 } from "./errors.ts";

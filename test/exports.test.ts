@@ -66,7 +66,7 @@ it.each([
   ["backends/affinity", affinity, ["DEFAULT_PROMPT_CACHE", "RETAINED_LIFETIMES", "promptCache"]],
   ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
-  ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
+  ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "balance", "canary", "hedge", "route", "shadow"]],
   ["clouds/aws", aws, ["bedrockMessages", "signAws"]],
   ["clouds/azure", azure, ["azureChatCompletions", "azureResponses", "azureToken"]],
   ["clouds/google", google, ["googleToken", "vertexGenerateContent", "vertexMessages"]],

@@ -2,7 +2,7 @@
  * The interfaces of a wire format: the endpoints that serve the format, and the codec that speaks it to an upstream.
  */
 
-import type { GatewayError } from "../errors.ts";
+import type { GatewayError, VendorLimits } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { BodyIntake } from "../http/body.ts";
 import type { Form } from "../http/form.ts";
@@ -396,6 +396,8 @@ export interface ChatCodec {
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
   decodeError(status: number, headers: Headers, body: unknown): GatewayError;
+  /** Returns the headers of a 429 by which clients of this format wait, without those that tell more of the host's account. */
+  limitsOf?(headers: Headers): VendorLimits;
 }
 
 /** Encodes embedding requests for an upstream, and decodes its answers and errors. */

@@ -174,7 +174,7 @@ interface AnyCall<Decoded, Event> extends RequestBelow {
   readonly model: string;
   /** The caller's name of the model. */
   readonly callerModel: string;
-  readonly codec: Pick<ChatCodec, "decodeError">;
+  readonly codec: Pick<ChatCodec, "decodeError" | "limitsOf">;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
   handOn(
     events: readonly Decoded[],

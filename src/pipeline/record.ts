@@ -225,6 +225,10 @@ export class Attempt implements UpstreamObserver {
     return this.#observer ? this.#observer.run(work) : work();
   }
 
+  chosen(): void {
+    this.#call.found.answering = this;
+  }
+
   /** Ends the attempt. Only the first end counts. */
   end(outcome: UpstreamOutcome): void {
     if (this.#outcome) return;
@@ -265,7 +269,8 @@ export class Attempt implements UpstreamObserver {
       beganAt: this.#beganAt,
       endMs: Math.max(0, outcome ? outcome.endMs : endedAt - this.#beganAt),
       errorCode: outcome ? outcome.errorCode : callError,
-      movedOn: isLast && movedOn !== "resting" ? undefined : movedOn,
+      movedOn: isLast && movedOn !== "resting" && movedOn !== "outrun" ? undefined : movedOn,
+      usage: movedOn === "outrun" ? outcome?.usage : undefined,
     };
   }
 }

@@ -253,13 +253,13 @@ const disconnecting =
 /** Returns the error in the format of its endpoint. */
 export function refusal(call: AnsweredCall, error: GatewayError): Answer {
   const { status, body } = call.endpoint.encodeError(error, call.id);
-  return jsonAnswer(status, body, { ...errorHeaders(error), ...callHeaders(call) });
+  return jsonAnswer(status, body, { ...errorHeaders(error, call.endpoint.format), ...callHeaders(call) });
 }
 
 /** The parts of a call that the headers of its answer need. */
 interface AnsweredCall {
   readonly id: string;
-  readonly endpoint: Pick<Endpoint, "encodeError" | "rateHeaders">;
+  readonly endpoint: Pick<Endpoint, "encodeError" | "format" | "rateHeaders">;
   readonly services: { readonly clock: Clock };
   /** Missing for a request that reaches no endpoint. */
   readonly found?: { readonly rates: readonly RateLimit[] };
@@ -300,8 +300,8 @@ function conversionHeaders(conversions: readonly Conversion[]): Record<string, s
   };
 }
 
-function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<string, string> {
-  const headers: Record<string, string> = {};
+function errorHeaders({ code, retryAfterMs, allow, limits }: GatewayError, format: string): Record<string, string> {
+  const headers: Record<string, string> = limits?.format === format ? { ...limits.headers } : {};
   if (allow) headers["allow"] = allow.join(", ");
   if (code === "upgrade_required") headers["upgrade"] = "websocket";
   if (NO_RETRY.has(code)) headers["x-should-retry"] = "false";

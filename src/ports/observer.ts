@@ -151,8 +151,10 @@ export interface UpstreamAttempt {
   readonly endMs: number;
   /** The code of the error that ended the attempt; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
-  /** The reason for which the call went on to the next attempt; undefined for the last attempt. */
+  /** The reason for which the call went on to the next attempt; undefined for the last attempt, and for one that has answered. */
   readonly movedOn: MovedOn | undefined;
+  /** The counts that an upstream had reported when it was outrun: it may charge them. Undefined for all other attempts. */
+  readonly usage: Partial<Usage> | undefined;
 }
 
 /**
@@ -162,8 +164,9 @@ export interface UpstreamAttempt {
  *   again.
  * - `rate-limited`: the upstream takes no more requests for now.
  * - `resting`: the upstream was not asked, because its circuit breaker is open or it has asked for a pause.
+ * - `outrun`: two upstreams were asked, and the other one has spoken first. This one was cut.
  */
-export type MovedOn = "failed" | "refused" | "rate-limited" | "resting";
+export type MovedOn = "failed" | "refused" | "rate-limited" | "resting" | "outrun";
 
 /** Receives the record of a call that has ended and is settled. Its own errors and rejections are ignored, and no answer waits for it. */
 export type OnCall<Context = unknown> = (record: CallRecord<Context>) => unknown;
@@ -316,6 +319,10 @@ export interface UpstreamObserver {
   readonly isBrief?: boolean;
   /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
   run<Result>(work: () => Result): Result;
+  /** Called when the headers of the answer have come, whatever its status. `header` returns one by its name in lower case. */
+  head?(header: (name: string) => string | undefined): void;
+  /** Called when this upstream answers the call although another one was asked after it: the call is charged as this one's. */
+  chosen?(): void;
   /** Called once, when the exchange has ended. */
   end(outcome: UpstreamOutcome): void;
 }

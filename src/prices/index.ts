@@ -1,15 +1,20 @@
 /**
- * polygate/prices: prices in a currency, from a table or from a catalogue file. Reads the price file that many gateways share: LiteLLM's
- * `model_prices_and_context_window.json`.
+ * polygate/prices: prices in a currency, from a table or from a catalogue file. Reads two files that many gateways share: LiteLLM's
+ * `model_prices_and_context_window.json`, and the `api.json` of models.dev.
  */
 
 import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
-import { assertOptions, quoted } from "../options.ts";
-import type { LongerRates, ModelPrice, PriceRows, TierRates, TokenRates } from "./price-table.ts";
-
+export {
+  type Catalogue,
+  type CatalogueOptions,
+  type CatalogueRoute,
+  priceCatalogue,
+  type WrongEntry,
+} from "./catalogue.ts";
+export type { CatalogueModel } from "./entry.ts";
 export {
   type LongerRates,
   type ModelPrice,
@@ -19,178 +24,3 @@ export {
   type TierRates,
   type TokenRates,
 } from "./price-table.ts";
-
-/** The options of `priceCatalogue`. */
-export interface CatalogueOptions {
-  /** The day of the file, such as `2026-11-01`. A price file ages, and has no date of its own. */
-  readonly date: string;
-  /** Chooses the models to read. Default: all. */
-  readonly only?: (model: string) => boolean;
-}
-
-/** A catalogue of prices. */
-export interface Catalogue {
-  /** The day of the file, as it was given. */
-  readonly date: string;
-  /** The rows for `priceTable`. */
-  readonly rows: PriceRows;
-  /** The models that are not in `rows`, because the file has no price for their tokens or pictures, such as prices by the second. */
-  readonly skipped: readonly string[];
-}
-
-/** The field of the file for each price of a token. */
-const FIELDS = {
-  input: "input_cost_per_token",
-  output: "output_cost_per_token",
-  cacheRead: "cache_read_input_token_cost",
-  cacheWrite: "cache_creation_input_token_cost",
-  cacheWrite1h: "cache_creation_input_token_cost_above_1hr",
-  reasoning: "output_cost_per_reasoning_token",
-  audioInput: "input_cost_per_audio_token",
-  audioOutput: "output_cost_per_audio_token",
-  imageInput: "input_cost_per_image_token",
-  imageOutput: "output_cost_per_image_token",
-  videoInput: "input_cost_per_video_token",
-} as const satisfies Record<keyof TokenRates, string>;
-
-const TIERS = ["priority", "flex", "batches"] as const;
-/** The providers' word for a tier whose word in the file differs. */
-const TIER_NAMES: Readonly<Record<string, string>> = { batches: "batch" };
-
-/** The modes of models that answer in tokens. */
-const CHATS: ReadonlySet<unknown> = new Set(["chat", "completion", "responses"]);
-
-const LONGER = /_above_(\d+)k_tokens(?:_(\w+))?$/;
-/** The name of a picture's price, such as `hd/1024-x-1792/dall-e-3`. */
-const PICTURE = /^(?:([\w-]+)\/)?(\d+)-x-(\d+)\/(.+)$/;
-
-/**
- * Reads a price file in LiteLLM's shape: an object of models with `input_cost_per_token` and the like, in US dollars. The host gives the
- * parsed file, for example with `import prices from "./prices.json" with { type: "json" }`; no prices are built in. Rounds each price to 6
- * digits, because some prices in the file have the digits that binary fractions leave.
- *
- * @throws TypeError if the file has another shape, with the model and the field.
- */
-export function priceCatalogue(file: unknown, options: CatalogueOptions): Catalogue {
-  assertOptions<CatalogueOptions>("priceCatalogue", options, { date: "string", only: "function?" });
-  const { date, only = () => true } = options;
-  if (Number.isNaN(Date.parse(date)))
-    throw new TypeError(`The date of a price file must be a day such as 2026-11-01, not ${quoted(date)}`);
-  if (!isObject(file)) throw new TypeError("A price file must be an object of models");
-  const rows: Record<string, ModelPrice> = Object.create(null) as Record<string, ModelPrice>;
-  const skipped: string[] = [];
-  for (const [name, entry] of Object.entries(file)) {
-    // The file explains its fields in an entry of this name.
-    if (name === "sample_spec") continue;
-    const [, quality, width, height, model = name] = PICTURE.exec(name) ?? [];
-    if (!only(model)) continue;
-    if (!isObject(entry)) throw new TypeError(`The price file's "${name}" must be an object`);
-    const prices = new Prices(name, entry);
-    const row = width === undefined ? prices.row() : prices.picture(`${width}x${height}`, quality);
-    if (!row) skipped.push(name);
-    else rows[model] = { ...rows[model], ...row, pictures: { ...picturesOf(rows[model]), ...picturesOf(row) } };
-  }
-  return { date, rows, skipped };
-}
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-const picturesOf = (row: ModelPrice | undefined): Readonly<Record<string, number>> =>
-  typeof row?.pictures === "object" ? row.pictures : {};
-
-/** One entry of the file. */
-class Prices {
-  readonly #name: string;
-  readonly #entry: Readonly<Record<string, unknown>>;
-
-  constructor(name: string, entry: Readonly<Record<string, unknown>>) {
-    this.#name = name;
-    this.#entry = entry;
-  }
-
-  row(): ModelPrice | undefined {
-    const usual = this.#rates("");
-    const pictures = this.#picture();
-    const toolUses = this.#toolUses();
-    const { input, output } = usual;
-    if (input === undefined && pictures === undefined) return undefined;
-    const { mode = "chat" } = this.#entry;
-    // A chat model without a price for its input or output must not answer for nothing.
-    if (CHATS.has(mode) && (input === undefined) !== (output === undefined)) return undefined;
-    const longer = this.#longer(undefined, usual);
-    const tiers: Record<string, TierRates> = {};
-    for (const tier of TIERS) {
-      const rates = this.#rates(`_${tier}`);
-      const own = this.#longer(tier, { ...usual, ...rates });
-      if (Object.keys(rates).length > 0 || own.length > 0)
-        tiers[TIER_NAMES[tier] ?? tier] = { ...rates, ...(own.length > 0 && { longer: own }) };
-    }
-    return {
-      ...usual,
-      ...((input ?? output) !== undefined && { input: input ?? 0, output: output ?? 0 }),
-      per: 1,
-      unit: "usd",
-      ...(longer.length > 0 && { longer }),
-      ...(Object.keys(tiers).length > 0 && { tiers }),
-      ...(toolUses && { toolUses }),
-      ...(pictures !== undefined && { pictures: { "*": pictures } }),
-    };
-  }
-
-  /** Returns the row of an entry that is for pictures of one size. */
-  picture(size: string, quality: string | undefined): ModelPrice | undefined {
-    const [width = 0, height = 0] = size.split("x").map(Number);
-    const pixel = this.#amount("input_cost_per_pixel") ?? this.#amount("output_cost_per_pixel");
-    const amount = this.#picture() ?? (pixel === undefined ? undefined : rounded(pixel * width * height));
-    if (amount === undefined) return undefined;
-    return { per: 1, unit: "usd", pictures: { [quality === undefined ? size : `${quality}/${size}`]: amount } };
-  }
-
-  #picture(): number | undefined {
-    return (
-      this.#amount("output_cost_per_image") ??
-      (this.#entry["mode"] === "image_generation" ? this.#amount("input_cost_per_image") : undefined)
-    );
-  }
-
-  #toolUses(): Readonly<Record<string, number>> | undefined {
-    const search = this.#entry["search_context_cost_per_query"];
-    if (!isObject(search)) return undefined;
-    const amounts = Object.entries(search).map(([field]) => this.#amount(field, search) ?? 0);
-    return { web_search: Math.max(0, ...amounts) };
-  }
-
-  #rates(suffix: string): TokenRates {
-    const rates: Record<string, number> = {};
-    for (const [rate, field] of Object.entries(FIELDS)) {
-      const amount = this.#amount(field + suffix);
-      if (amount !== undefined) rates[rate] = amount;
-    }
-    return rates;
-  }
-
-  /** Returns the prices of longer calls, of one tier or without a tier. Leaves out those that are lower than for shorter calls. */
-  #longer(tier: string | undefined, usual: TokenRates): LongerRates[] {
-    const lengths = new Set<string>();
-    for (const field of Object.keys(this.#entry)) {
-      const [, thousands, of] = LONGER.exec(field) ?? [];
-      if (thousands !== undefined && of === tier) lengths.add(thousands);
-    }
-    return Array.from(lengths, (thousands) => {
-      const rates = this.#rates(`_above_${thousands}k_tokens${tier === undefined ? "" : `_${tier}`}`);
-      const higher = Object.entries(rates).filter(([rate, amount]) => amount >= (usual[rate as keyof TokenRates] ?? 0));
-      return { above: Number(thousands) * 1_000, ...Object.fromEntries(higher) };
-    }).filter((rates) => Object.keys(rates).length > 1);
-  }
-
-  #amount(field: string, entry: Readonly<Record<string, unknown>> = this.#entry): number | undefined {
-    const amount = entry[field];
-    if (amount === undefined || amount === null) return undefined;
-    if (typeof amount !== "number" || !(amount >= 0) || amount === Number.POSITIVE_INFINITY)
-      throw new TypeError(`The price file's "${this.#name}" has a wrong ${field}: ${JSON.stringify(amount)}`);
-    return rounded(amount);
-  }
-}
-
-const rounded = (amount: number): number => Number(amount.toPrecision(6));

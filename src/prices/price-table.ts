@@ -131,7 +131,7 @@ const MAX_MISSED = 100;
 /**
  * Makes prices from a table: `createGateway({ ...priceTable({ "claude-*": { input: 3, output: 15 } }) })`. The exact name of a model goes
  * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
- * name, where both are exact or both match a pattern. A model without a row is refused with `model_not_found`,
+ * name, where both are exact or both match a pattern; a row for `upstream/model`, with the upstream's name in a route, goes before both. A model without a row is refused with `model_not_found`,
  * before the backend is asked; `onFailure` hears of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
@@ -141,11 +141,13 @@ const MAX_MISSED = 100;
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
   return {
-    price: (usage, model, _kind, upstream) => table.row(model, upstream?.model).costOf(model, usage),
-    imagePrice: ({ model, size, quality, upstream }) =>
-      table.row(model, upstream?.model).costOfPicture(model, size, quality),
+    price: (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage),
+    imagePrice: ({ model, size, quality, upstream }) => table.row(model, upstream).costOfPicture(model, size, quality),
   };
 }
+
+/** The upstream that may answer, with its own name of the model. */
+type Upstream = Parameters<Price>[3];
 
 class Table {
   readonly #exact = new Map<string, Row>();
@@ -177,9 +179,14 @@ class Table {
     }
   }
 
-  /** @param own The upstream's own name of the model, if it is known. */
-  row(model: string, own: string = model): Row {
-    const row = this.#exact.get(own) ?? this.#exact.get(model) ?? this.#matching(own) ?? this.#matching(model);
+  row(model: string, upstream?: Upstream): Row {
+    const own = upstream?.model ?? model;
+    const row =
+      (upstream && this.#exact.get(`${upstream.name}/${own}`)) ??
+      this.#exact.get(own) ??
+      this.#exact.get(model) ??
+      this.#matching(own) ??
+      this.#matching(model);
     if (row) return row;
     const cause = this.#missing(model, own);
     throw new GatewayError("model_not_found", `The model "${model}" has no price.`, {
@@ -284,6 +291,19 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   for (const [kind, amount] of Object.entries(picturesOf(pictures)))
     amounts.push([`${at}: picture ${kind}`, amount, 1]);
   for (const [field, amount, tokens] of amounts) if (amount !== undefined) yield [field, amount, tokens];
+}
+
+/** The most digits behind the point of a millionth, and the highest price in millionths, that fit beside those of any other row. */
+const COMMON = { decimals: 9, units: 9_000_000 };
+
+/** Throws a RangeError for a row that no table takes, or that not every table takes beside its other rows. */
+export function assertFits(name: string, price: ModelPrice): void {
+  priceTable({ [name]: price });
+  for (const [field, amount, per] of amountsOf(name, price)) {
+    const { digits, places } = unitsOf(amount, per, price.unit);
+    if (places > COMMON.decimals || Number(digits) / 10 ** places > COMMON.units)
+      throw new RangeError(`${field} does not fit beside other prices: ${amount}`);
+  }
 }
 
 /** True for a row that prices tokens, and not only pictures. */

@@ -1,6 +1,7 @@
-/** A price file in the shape that many gateways share: what is read, what is skipped, and what is refused. */
+/** Price files in the two shapes that many gateways share: what is read, what is skipped, and what is told to be wrong. */
 
-import { expect, it } from "vitest";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
 import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
 import { priceCatalogue, priceTable } from "../../src/prices/index.ts";
 
@@ -97,24 +98,239 @@ it("reads only the chosen models", () => {
   expect(Object.keys(rows)).toEqual(["gpt-5-mini"]);
 });
 
+it.each<[string, unknown]>([
+  ["a list", []],
+  ["a text", "{}"],
+])("refuses %s", (_name, file) => {
+  expect(() => priceCatalogue(file, { date: "2026-11-01" })).toThrow(
+    new TypeError("A price file must be an object of models"),
+  );
+});
+
 it.each<[string, unknown, string]>([
-  ["a list", [], "A price file must be an object of models"],
-  ["a text", "{}", "A price file must be an object of models"],
-  ["an entry that is no object", { m: 3 }, `The price file's "m" must be an object`],
+  ["an entry that is no object", 3, `The price file's "m" must be an object`],
   [
     "a text as a price",
-    { m: { input_cost_per_token: "3e-6" } },
+    { input_cost_per_token: "3e-6" },
     `The price file's "m" has a wrong input_cost_per_token: "3e-6"`,
   ],
+  ["a price below 0", { output_cost_per_token: -1 }, `The price file's "m" has a wrong output_cost_per_token: -1`],
   [
-    "a price below 0",
-    { m: { output_cost_per_token: -1 } },
-    `The price file's "m" has a wrong output_cost_per_token: -1`,
+    "a price with too many digits",
+    { input_cost_per_token: 1e-20, output_cost_per_token: 1e-6 },
+    `The price of "m": input has too many digits: 1e-20`,
   ],
-])("refuses %s", (_name, file, message) => {
-  expect(() => priceCatalogue(file, { date: "2026-11-01" })).toThrow(new TypeError(message));
+])("tells %s by name, and keeps all other models", (_name, m, problem) => {
+  const { rows, wrong, skipped } = priceCatalogue({ ...FILE, m }, { date: "2026-11-01" });
+  expect(wrong).toEqual([{ model: "m", problem }]);
+  expect([rows, skipped]).toEqual([catalogue.rows, catalogue.skipped]);
 });
 
 it("refuses a date that is no day", () => {
   expect(() => priceCatalogue(FILE, { date: "soon" })).toThrow('must be a day such as 2026-11-01, not "soon"');
+});
+
+it("lists the models with their kinds and limits, and dates every row with the file", () => {
+  const { models, olderThan } = priceCatalogue(
+    {
+      "gpt-9": {
+        ...FILE["gpt-5-mini"],
+        litellm_provider: "openai",
+        max_input_tokens: 400_000,
+        max_output_tokens: 128_000,
+      },
+      "embed-9": { ...FILE["text-embedding-3-small"], max_input_tokens: "many" },
+      "1024-x-1024/dall-e-3": FILE["1024-x-1024/dall-e-3"],
+      "speech-9": { input_cost_per_token: 1e-6, mode: "audio_speech" },
+    },
+    { date: "2026-11-01" },
+  );
+  expect(models).toEqual([
+    { id: "gpt-9", ownedBy: "openai", kinds: ["chat"], maxInputTokens: 400_000, maxOutputTokens: 128_000 },
+    { id: "embed-9", kinds: ["embedding"] },
+    { id: "dall-e-3", kinds: ["image"] },
+    { id: "speech-9", kinds: [] },
+  ]);
+  expect(olderThan("2026-11-01")).toEqual([]);
+  expect(olderThan("2026-11-02")).toHaveLength(4);
+  expect(() => olderThan("yesterday")).toThrow('olderThan: the day must be a day such as 2026-11-01, not "yesterday"');
+});
+
+it("makes routes of LiteLLM's file, with the providers' own names", () => {
+  const prices = { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 };
+  const { routes } = priceCatalogue(
+    {
+      "gpt-9": { ...prices, litellm_provider: "openai" },
+      "azure/gpt-9": { ...prices, litellm_provider: "azure" },
+      "azure/*": { ...prices, litellm_provider: "azure" },
+      "gpt-8": { litellm_provider: "openai", mode: "chat" },
+    },
+    { date: "2026-11-01" },
+  );
+  expect(routes({ azure: "a", openai: "o" })).toEqual({
+    "gpt-9": {
+      upstreams: [
+        { backend: "a", name: "azure", model: "gpt-9" },
+        { backend: "o", name: "openai", model: "gpt-9" },
+      ],
+    },
+  });
+  expect(() => routes({ openia: "o" })).toThrow('routes: the file has no model of the provider "openia".');
+});
+
+const facts = (cost: unknown, more: object = {}): object => ({
+  name: "A model",
+  release_date: "2026-01-15",
+  last_updated: "2026-03-01",
+  modalities: { input: ["text"], output: ["text"] },
+  limit: { context: 200_000, output: 64_000 },
+  cost,
+  ...more,
+});
+
+describe("a file of models.dev", () => {
+  const DEV = {
+    anthropic: {
+      id: "anthropic",
+      name: "Anthropic",
+      models: {
+        "claude-9": facts({
+          input: 3,
+          output: 15,
+          cache_read: 0.3,
+          cache_write: 3.75,
+          context_over_200k: { input: 6, output: 22.5 },
+        }),
+        "claude-8": facts({ input: 1, output: 5 }, { last_updated: "2025-02" }),
+        free: facts(undefined),
+        "no-output": facts({ input: 1 }),
+      },
+    },
+    other: {
+      id: "other",
+      models: {
+        "claude-9": facts({ input: 4, output: 16 }, { last_updated: "soon" }),
+        "talk-1": facts({
+          input: 1,
+          output: 2,
+          reasoning: 3,
+          input_audio: 4,
+          output_audio: 5,
+          tiers: [
+            { input: 2, output: 1, tier: { type: "context", size: 100 } },
+            { input: 3, tier: { type: "context", size: 1_000 } },
+          ],
+        }),
+        "text-embed-1": facts({ input: 0.1, output: 0 }),
+        "draw-1": facts({ input: 1, output: 1 }, { modalities: { output: ["image"] } }),
+      },
+    },
+  };
+  const DATE = { date: "2026-11-01" };
+
+  it("has rows by provider and model, at its own prices", () => {
+    const { rows, skipped, wrong } = priceCatalogue(DEV, DATE);
+    expect(Object.keys(rows)).toEqual([
+      "anthropic/claude-9",
+      "anthropic/claude-8",
+      "other/claude-9",
+      "other/talk-1",
+      "other/text-embed-1",
+      "other/draw-1",
+    ]);
+    expect([skipped, wrong]).toEqual([["anthropic/free", "anthropic/no-output"], []]);
+    const table = priceTable(rows);
+    const costs = (model: string, counts: Partial<Usage>): number =>
+      table.price({ ...NO_USAGE, ...counts }, model, "chat");
+    expect(costs("anthropic/claude-9", { inputTokens: 100, cacheReadTokens: 90, outputTokens: 10 })).toBe(
+      30 + 27 + 150,
+    );
+    expect(costs("anthropic/claude-9", { inputTokens: 300_000 })).toBe(1_800_000);
+    expect(costs("other/talk-1", { inputTokens: 10, outputTokens: 10, reasoningTokens: 4 })).toBe(10 + 12 + 12);
+    // A lower price for longer calls is left out.
+    expect(costs("other/talk-1", { inputTokens: 200, outputTokens: 10 })).toBe(400 + 20);
+    expect(costs("other/talk-1", { inputTokens: 2_000 })).toBe(6_000);
+  });
+
+  it("has the models' own names for chosen providers: those of the first that has one", () => {
+    const { rows, models } = priceCatalogue(DEV, { ...DATE, providers: ["other", "anthropic"] });
+    expect(rows["claude-9"]).toEqual(rows["other/claude-9"]);
+    expect(rows["claude-8"]).toEqual(rows["anthropic/claude-8"]);
+    expect(models.map(({ id, kinds, ownedBy }) => [id, kinds, ownedBy])).toEqual([
+      ["claude-9", ["chat"], "other"],
+      ["talk-1", ["chat"], "other"],
+      ["text-embed-1", ["embedding"], "other"],
+      ["draw-1", ["image"], "other"],
+      ["anthropic/claude-9", ["chat"], "anthropic"],
+      ["claude-8", ["chat"], "anthropic"],
+    ]);
+    expect(models[0]).toMatchObject({
+      displayName: "A model",
+      createdAt: Date.UTC(2026, 0, 15) / 1_000,
+      maxInputTokens: 200_000,
+      maxOutputTokens: 64_000,
+    });
+  });
+
+  it("dates each row by itself; a row whose date cannot be read is old", () => {
+    const { olderThan } = priceCatalogue(DEV, DATE);
+    expect(olderThan("2025-01-01")).toEqual(["other/claude-9"]);
+    expect(olderThan("2026-03-01")).toEqual(["anthropic/claude-8", "other/claude-9"]);
+    expect(olderThan("2026-03-02")).toHaveLength(6);
+  });
+
+  it.each<[string, unknown, string]>([
+    ["a model that is no object", 3, `The price file's "other/m" must be an object`],
+    ["a cost that is no object", facts("free"), `The price file's "other/m" has a wrong cost`],
+    ["a price below 0", facts({ input: -1, output: 1 }), `The price file's "other/m" has a wrong cost.input: -1`],
+    ["a text as a price", facts({ input: 1, output: "1" }), `The price file's "other/m" has a wrong cost.output: "1"`],
+    [
+      "a tier that begins nowhere",
+      facts({ input: 1, output: 1, tiers: [{ input: 2, tier: { size: -1 } }] }),
+      `The price file's "other/m" has a wrong tier`,
+    ],
+    [
+      "a price that fits beside no usual one",
+      facts({ input: 1, output: 1e8 }),
+      `The price of "other/m": output does not fit beside other prices: 100000000`,
+    ],
+    [
+      "a price with too many digits",
+      facts({ input: 1e-20, output: 1 }),
+      `The price of "other/m": input has too many digits: 1e-20`,
+    ],
+  ])("tells %s by name, and keeps all others", (_name, m, problem) => {
+    const broken = { ...DEV, other: { ...DEV.other, models: { ...DEV.other.models, m } }, empty: { id: "empty" } };
+    const { rows, wrong } = priceCatalogue(broken, DATE);
+    expect(wrong).toEqual([
+      { model: "other/m", problem },
+      { model: "empty", problem: `The price file's provider "empty" has no models` },
+    ]);
+    expect(rows).toEqual(priceCatalogue(DEV, DATE).rows);
+  });
+
+  it.each<[string, unknown, readonly string[], string]>([
+    ["a provider that is not there", DEV, ["anthropc"], 'priceCatalogue: the file has no provider "anthropc".'],
+    ["providers of a file of LiteLLM", FILE, ["openai"], "priceCatalogue: providers is only for a file of models.dev."],
+  ])("refuses %s", (_name, file, providers, message) => {
+    expect(() => priceCatalogue(file, { ...DATE, providers })).toThrow(new TypeError(message));
+  });
+
+  it("keeps every good row beside any others", () => {
+    const amount = fc.oneof(
+      fc.double(),
+      fc.double({ min: 0, max: 1e9 }),
+      fc.integer({ min: -12, max: 9 }).map((power) => 10 ** power),
+    );
+    const value = fc.oneof(fc.anything(), amount, fc.record({ input: amount, output: amount }));
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), value), (costs) => {
+        const models = Object.fromEntries(Object.entries(costs).map(([name, cost]) => [`x-${name}`, facts(cost)]));
+        const { rows } = priceCatalogue({ ...DEV, fuzz: { models } }, DATE);
+        expect(rows).toMatchObject(priceCatalogue(DEV, DATE).rows);
+        expect(priceTable(rows)).toBeDefined();
+      }),
+      { numRuns: 200 },
+    );
+  });
 });

@@ -379,3 +379,15 @@ describe("the upstream's name of a model", () => {
     expect(imagePrice(kind)).toBe(2 * MILLION);
   });
 });
+
+it("has the price of one upstream under its name and its own name of the model", () => {
+  const { price } = priceTable({
+    "near/m": { input: 1, output: 1 },
+    m: { input: 2, output: 2 },
+    "*": { input: 3, output: 3 },
+  });
+  const usage = { ...NO_USAGE, inputTokens: 1 };
+  expect(price(usage, "caller", "chat", { name: "near", model: "m" })).toBe(1);
+  expect(price(usage, "caller", "chat", { name: "far", model: "m" })).toBe(2);
+  expect(price(usage, "caller", "chat", { name: "near", model: "other" })).toBe(3);
+});

@@ -3,6 +3,7 @@
 import { type JsonObject } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { limitHeaders } from "../shared/errors.decode.ts";
 import { MessagesDecoder } from "./answer.decode.ts";
 import { conversionsOf } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
@@ -42,8 +43,14 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
       decode: ({ input_tokens }) => input_tokens,
     },
     decodeError,
+    limitsOf: (headers) => ({ format: FORMAT, headers: limitHeaders(headers, UNIFIED) }),
   };
 }
+
+/** The headers about a subscription by which clients wait. Others tell how far the host's account is used up. */
+const UNIFIED: readonly string[] = ["status", "reset", "representative-claim"].map(
+  (name) => `anthropic-ratelimit-unified-${name}`,
+);
 
 /** The request fields about the answer. The official service refuses them in a token count. */
 const ANSWER_FIELDS: ReadonlySet<string> = new Set([

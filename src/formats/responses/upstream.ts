@@ -1,7 +1,7 @@
 /** The Responses format as upstreams speak it: the codec of a relay. */
 
 import type { ChatCodec, CodecOptions } from "../format.ts";
-import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
+import { decodeUpstreamError, limitHeaders, retryAfterOf } from "../shared/errors.decode.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { CompactionDecoder } from "./compaction.decode.ts";
 import { COMPACT_FORMAT } from "./compaction.keys.ts";
@@ -40,8 +40,17 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
       decoder: (limits) => new CompactionDecoder(limits),
     },
     decodeError: (status, headers, body) => decodeUpstreamError(status, body, retryAfterOf(headers)),
+    limitsOf: (headers) => ({ format: FORMAT, headers: limitHeaders(headers, usedUp(headers)) }),
   };
 }
+
+/** Lists the headers about a subscription by which clients wait: those of the windows that are used up. */
+const usedUp = (headers: Headers): string[] =>
+  ["x-codex-primary-", "x-codex-secondary-"]
+    .filter((window) => Number(headers.get(`${window}used-percent`)) >= 100)
+    .flatMap((window) =>
+      ["used-percent", "window-minutes", "reset-at", "reset-after-seconds"].map((name) => window + name),
+    );
 
 /** The request fields that a compaction does not have. */
 const OF_ANSWERS: ReadonlySet<string> = new Set([

@@ -261,6 +261,18 @@ export function upstreamError(
   });
 }
 
+/** Matches the words, numbers and times of headers about limits. */
+const LIMIT_VALUE = /^[\w.:-]{1,64}$/;
+
+/** Returns the headers of a list whose values are words, numbers or times. */
+export const limitHeaders = (headers: Headers, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const value = headers.get(name) ?? "";
+      return LIMIT_VALUE.test(value) ? [[name, value]] : [];
+    }),
+  );
+
 /** The longest wait that is reported to callers, in milliseconds: one day. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
 

@@ -16,7 +16,7 @@ import type { Amounts } from "../meter.ts";
  * Before a call of chat, the gateway holds the highest possible price. It calls this function for each upstream that may answer, with the
  * input and the output counted in each possible way (read from a cache, written to a cache for 5 minutes or an hour, as reasoning, at each
  * service tier), and again to find the most output that the quota covers. A way for which this function throws is skipped. The charge is
- * the price for the upstream that was asked last.
+ * the price for the upstream that answers: the last that was asked, unless a route has chosen one that was asked before.
  */
 export type Price = (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel) => number;
 

@@ -1,6 +1,6 @@
 /** Converts the failures of an upstream to errors for the caller, with causes for the host's log. */
 
-import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { GatewayError, type GatewayErrorCode, toGatewayError, type VendorLimits } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
@@ -56,7 +56,7 @@ export class Failures {
   /** Returns the error of a response whose status is not 2xx. */
   async ofResponse(
     response: UpstreamResponse,
-    codec: Pick<ChatCodec, "decodeError">,
+    codec: Pick<ChatCodec, "decodeError" | "limitsOf">,
     exchange: Exchange,
   ): Promise<GatewayError> {
     const { status } = response;
@@ -72,7 +72,8 @@ export class Failures {
     }
     const error = codec.decodeError(status, response.headers(), parsed ?? body);
     if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
-    return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status));
+    const limits = status === 429 && this.#rules.show !== false ? codec.limitsOf?.(response.headers()) : undefined;
+    return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status, limits));
   }
 
   /** Returns the error of a 2xx response whose body is of the wrong type, such as a page of HTML. */
@@ -128,7 +129,13 @@ export class Failures {
    * @param message The upstream's own message.
    * @param status The status of the upstream's response; undefined after the headers.
    */
-  #reworded(error: GatewayError, cause: unknown, message: string | undefined, status?: number): GatewayError {
+  #reworded(
+    error: GatewayError,
+    cause: unknown,
+    message: string | undefined,
+    status?: number,
+    limits?: VendorLimits,
+  ): GatewayError {
     const { code, path, retryAfterMs, context } = error;
     const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
     // The upstream names the path of a field, which the error's own message repeats.
@@ -140,6 +147,7 @@ export class Failures {
       port: "model-backend",
       ...(path && own === error.message && { path }),
       ...(context && { context }),
+      ...(limits && { limits }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     });
   }

@@ -36,7 +36,7 @@ export async function* relayed<Decoded, Event>(
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
     call.body = "";
     call.turn = undefined;
-    observation?.onStatus(response.status);
+    observation?.onHead(response);
     if (response.status < 200 || response.status > 299) {
       const error = await refusalOf(response, upstream, call, failures, exchange);
       if (NO_ROUTE.has(response.status) && error.code === "backend_failed") call.onNoRoute?.();
@@ -94,7 +94,7 @@ export async function refusalOf(
     isAboutRoute(status, body)
       ? upstreamFailed("The model backend failed.", body)
       : codec.decodeError(status, headers, body);
-  const error = await failures.ofResponse(response, { decodeError }, exchange);
+  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange);
   const { code, message, cause } = error;
   if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
   const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
@@ -342,8 +342,9 @@ export class Observation implements AnswerNotes {
     return this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
   }
 
-  onStatus(status: number): void {
-    this.#outcome.status = status;
+  onHead(response: UpstreamResponse): void {
+    this.#outcome.status = response.status;
+    this.#observer.head?.((name) => response.header(name));
   }
 
   /** Records the time of the first event. */

@@ -7,6 +7,7 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
+import type { Hedger } from "./hedge.ts";
 import {
   isUpstreamFailure,
   movedOnAfter,
@@ -99,13 +100,15 @@ export class Attempts {
    * @param ask Asks one upstream. Returns undefined when the upstream's backend no longer has a method for the request.
    * @param onCounts Gets the counts of each upstream that has any before its first other event. They alone do not begin an answer: the next
    *   upstream may still be asked.
+   * @param hedger Asks a second upstream when the first is late. Default: one upstream at a time.
    */
   async begin<Event>(
     order: readonly RoutedBackend[],
     request: RoutedRequest,
     call: CallContext,
-    ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
+    ask: (upstream: RoutedBackend, call: RoutedCall) => AsyncIterable<Event> | undefined,
     onCounts: (counts: readonly Event[]) => void,
+    hedger?: Hedger,
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
     this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
@@ -113,15 +116,42 @@ export class Attempts {
     let last: GatewayError | undefined;
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
     let isFree = true;
+    const events = (upstream: RoutedBackend, routed: RoutedCall): AsyncIterable<Event> => {
+      const answer = ask(upstream, routed);
+      if (!answer) throw new TypeError("The backend has no method for this request.");
+      return answer;
+    };
+    /** Notes the failure of an upstream. Throws an error after which no upstream is asked. */
+    const failed = (upstream: RoutedBackend, routed: RoutedCall, thrown: unknown): void => {
+      const { breaker } = upstream;
+      const error = toGatewayError(thrown, "model-backend");
+      const { code, retryAfterMs } = error;
+      if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
+      else breaker.leave();
+      // No other upstream mends the gateway's code runner.
+      const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code) && error.port !== "code-runner";
+      // A long prompt tells nothing about the upstream's health.
+      if (movesOn && code !== "context_length_exceeded") upstream.note(code);
+      routed.failed(error, movesOn ? movedOnAfter(code) : undefined);
+      if (signal.aborted) throw thrown;
+      if (!movesOn) throw error;
+      if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
+      // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
+      call.reportConversions([]);
+      last = error;
+      isFree = LASTING.has(code);
+      if (isFree) refused.add(upstream);
+    };
     for (let round = 0; round <= this.#retry.rounds; round++) {
       if (round > 0 && !(await this.#hasPaused(round, order, signal))) break;
-      for (const upstream of order) {
+      /** Upstreams that were asked as the second of a pair. */
+      const asked = hedger && new Set<RoutedBackend>();
+      for (const [at, upstream] of order.entries()) {
         const { breaker } = upstream;
-        if (refused.has(upstream)) continue;
-        const routed = upstream.routed(call, request);
+        if (refused.has(upstream) || asked?.has(upstream) === true) continue;
         if (breaker.waitMs > 0) {
           // Tell it once: in later rounds, an earlier attempt of the call says why the upstream rests.
-          if (round === 0) routed.rested();
+          if (round === 0) upstream.routed(call, request).rested();
           continue;
         }
         if (!isFree) {
@@ -129,10 +159,21 @@ export class Attempts {
           this.#saved--;
         }
         breaker.enter();
+        if (hedger) {
+          const start = (one: RoutedBackend, racing: CallContext): RoutedCall => one.routed(racing, request);
+          const second = (): RoutedBackend | undefined => {
+            const other = order.slice(at + 1).find((one) => !refused.has(one) && one.breaker.waitMs === 0);
+            other?.breaker.enter();
+            if (other) asked?.add(other);
+            return other;
+          };
+          const begun = await hedger.begin(upstream, { call, start, events, second, failed, onCounts });
+          if (begun) return begun;
+          continue;
+        }
+        const routed = upstream.routed(call, request);
         try {
-          const events = ask(upstream, routed);
-          if (!events) throw new TypeError("The backend has no method for this request.");
-          const source = events[Symbol.asyncIterator]();
+          const source = events(upstream, routed)[Symbol.asyncIterator]();
           let first = await source.next();
           const counts: Event[] = [];
           while (!first.done && isUsage(first.value) && counts.length < MAX_COUNTS) {
@@ -147,23 +188,7 @@ export class Attempts {
           routed.began();
           return { upstream, routed, source, first, counts };
         } catch (thrown) {
-          const error = toGatewayError(thrown, "model-backend");
-          const { code, retryAfterMs } = error;
-          if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
-          else breaker.leave();
-          // No other upstream mends the gateway's code runner.
-          const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code) && error.port !== "code-runner";
-          // A long prompt tells nothing about the upstream's health.
-          if (movesOn && code !== "context_length_exceeded") upstream.note(code);
-          routed.failed(error, movesOn ? movedOnAfter(code) : undefined);
-          if (signal.aborted) throw thrown;
-          if (!movesOn) throw error;
-          if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
-          // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
-          call.reportConversions([]);
-          last = error;
-          isFree = LASTING.has(code);
-          if (isFree) refused.add(upstream);
+          failed(upstream, routed, thrown);
         }
       }
       if (refused.size === order.length) break;

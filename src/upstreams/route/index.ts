@@ -10,6 +10,10 @@ import { type RouteBackend, routeOver, type RouteOptions } from "./table.ts";
 export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 export { DEFAULT_RETRY, type RetryOptions } from "./attempts.ts";
 export type { Affinity, CallOrder, OrderedUpstream, UpstreamOrder } from "./order.ts";
+export { balance, type Balance, type BalanceOptions } from "./balance.ts";
+export { canary, type Canary, type CanaryOptions } from "./canary.ts";
+export { hedge, type Hedge, type HedgeOptions } from "./hedge.ts";
+export { shadow, type Shadow, type ShadowAnswer, type ShadowOptions } from "./shadow.ts";
 export type { Route, RouteBackend, RouteOptions } from "./table.ts";
 export type { RouteUpstream } from "./upstream.ts";
 

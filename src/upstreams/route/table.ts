@@ -1,7 +1,7 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
-import { assertOptions, CLOCK, mapOf, nearest, portOf, type Shapes, overridden, unknownName } from "../../options.ts";
+import { assertOptions, CLOCK, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -18,8 +18,14 @@ import {
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
 import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
+import type { Balance, BalancedOrder } from "./balance.ts";
+import type { Canary } from "./canary.ts";
+import { assertBackend, namesOf, upstreamOf } from "./given.ts";
+import type { Hedge, Hedger } from "./hedge.ts";
 import { type Affinity, type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
-import { RoutedBackend, type RouteUpstream } from "./upstream.ts";
+import type { RoutableRequest } from "./reading.ts";
+import type { Shadow, ShadowCopies } from "./shadow.ts";
+import { RoutedBackend, type RoutedCall, type RouteUpstream } from "./upstream.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
 export interface RouteOptions {
@@ -57,12 +63,19 @@ export interface Route {
   readonly hangUp?: HangUp;
   /** Keeps conversations with the upstream that has cached their beginning: `promptCache()`. Default: each call is drawn by weight. */
   readonly affinity?: Affinity;
+  /** Chooses the upstream of each call, such as `balance({ by: "latency" })`. Default: drawn by weight. */
+  readonly balance?: Balance;
+  /** Sends a share of the keys to new upstreams, such as `canary({ upstreams: ["next"], share: 0.05 })`. Default: none. */
+  readonly canary?: Canary;
+  /** Asks a second upstream when the first is late, such as `hedge({ percentile: 0.95 })`. Default: one at a time. */
+  readonly hedge?: Hedge;
+  /** Copies a share of the calls to one more upstream, such as `shadow({ upstream, share, onAnswer })`. Default: none. */
+  readonly shadow?: Shadow;
 }
 
 const ROUTE_SHAPES: {
   readonly options: Shapes<RouteOptions>;
   readonly route: Shapes<Route>;
-  readonly upstream: Shapes<RouteUpstream>;
 } = {
   options: {
     routes: mapOf("any"),
@@ -76,8 +89,11 @@ const ROUTE_SHAPES: {
     upstreams: "list",
     hangUp: { optional: HANG_UP },
     affinity: { optional: portOf(["orderOf"], "an affinity, such as promptCache()") },
+    balance: { optional: portOf(["open"], "the result of balance({ by })") },
+    canary: { optional: portOf(["open"], "the result of canary({ upstreams, share })") },
+    hedge: { optional: portOf(["open"], "the result of hedge({})") },
+    shadow: { optional: portOf(["open"], "the result of shadow({ upstream, share, onAnswer })") },
   },
-  upstream: { backend: "any", name: "string?", weight: "amount?", model: "string?" },
 };
 
 /**
@@ -111,17 +127,13 @@ interface Target {
   readonly upstreams: readonly RoutedBackend[];
   readonly hangUp: HangUp | undefined;
   readonly order: UpstreamOrder;
+  readonly balanced: BalancedOrder | undefined;
+  readonly hedger: Hedger | undefined;
+  readonly shadow: { readonly upstream: RoutedBackend; readonly copies: ShadowCopies } | undefined;
 }
 
 /** A function of a backend that answers a kind of request. */
 type Verb = (request: RoutableRequest, call: CallContext) => AsyncIterable<unknown> | undefined;
-
-/** A request of any kind, as far as a route reads it. */
-interface RoutableRequest {
-  readonly model: string;
-  readonly stream?: boolean;
-  readonly native?: { readonly assertKnown?: (() => void) | undefined };
-}
 
 const verbIn = (backend: unknown, name: string): Verb | undefined =>
   (backend as Readonly<Record<string, Verb | undefined>>)[name];
@@ -145,24 +157,35 @@ class RouteTable {
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
         assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route, verbs);
-        const { upstreams, hangUp, affinity }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        const route: Route = "upstreams" in to ? to : { upstreams: [to] };
+        const { upstreams, hangUp } = route;
         if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
-        const all = upstreams.map((one, at): RouteUpstream => {
-          const where = `route: routes[${quoted}].upstreams[${at}]`;
-          assertBackend(where, one, "backend", ROUTE_SHAPES.upstream, verbs);
-          if (!("backend" in one)) return { backend: one };
-          assertOptions<RouteUpstream>(where, one, ROUTE_SHAPES.upstream);
-          const members = [...verbs, ...OTHER_MEMBERS];
-          if (!members.some((member) => member in Object(one.backend)))
-            throw new TypeError(`${where}: backend must be a backend, with at least one of ${members.join(", ")}.`);
-          return one;
-        });
+        const where = `route: routes[${quoted}]`;
+        const all = upstreams.map((one, at) => upstreamOf(`${where}.upstreams[${at}]`, one, verbs));
         const names = namesOf(all);
         const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
-        return [pattern, { upstreams: routed, hangUp, order: affinity?.orderOf(names, clock, byWeight) ?? byWeight }];
+        const balanced = route.balance?.open(clock, random);
+        const drawn = balanced ?? byWeight;
+        const order = route.affinity?.orderOf(names, clock, drawn) ?? drawn;
+        const copied = route.shadow?.upstream;
+        const shadow = copied && {
+          upstream: new RoutedBackend(copied, namesOf([copied])[0] ?? "", breakers, clock),
+          copies: route.shadow.open(clock, random),
+        };
+        return [
+          pattern,
+          {
+            upstreams: routed,
+            hangUp,
+            order: route.canary?.open(where, names, order) ?? order,
+            balanced,
+            hedger: route.hedge?.open(clock),
+            shadow,
+          },
+        ];
       }),
     );
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
@@ -194,8 +217,14 @@ class RouteTable {
   }
 
   async load(): Promise<void> {
-    const all = [...this.#targets.values()].flatMap(({ upstreams }) => upstreams);
-    await Promise.all(all.map(({ backend }) => backend.load?.()));
+    await Promise.all(this.#all().map(({ backend }) => backend.load?.()));
+  }
+
+  /** Returns all upstreams, with those of shadows. */
+  #all(): readonly RoutedBackend[] {
+    return [...this.#targets.values()].flatMap(({ upstreams, shadow }) =>
+      shadow ? [...upstreams, shadow.upstream] : upstreams,
+    );
   }
 
   /** Returns the upstreams that can answer. Throws `model_not_found` if there is none. */
@@ -244,15 +273,21 @@ class RouteTable {
   async *#answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncGenerator {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
-    const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
-      return verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, routed);
-    };
+    const { balanced, hedger, shadow } = this.#find(model) ?? {};
+    const askOne = ({ backend, model: own }: RoutedBackend, context: CallContext): ReturnType<Verb> =>
+      verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, context);
+    const ask = balanced
+      ? (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> =>
+          balanced.watched(upstream, asked, routed, () => askOne(upstream, routed))
+      : askOne;
     const ordered = this.#ordered(asked, call, this.takers(kind, asked));
     const { upstreams, began } = ordered instanceof Promise ? await ordered : ordered;
     let lost: readonly unknown[] = [];
+    const hedges = upstreams.length > 1 && hedger?.takes(kind, asked) ? hedger : undefined;
     const begun = await this.#attempts
-      .begin(upstreams, request, call, ask, (counts) => (lost = counts))
+      .begin(upstreams, request, call, ask, (counts) => (lost = counts), hedges)
       .catch((error: unknown) => ({ error }));
+    shadow?.copies.copy(kind, asked, call, shadow.upstream, (context) => askOne(shadow.upstream, context));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
       yield* lost;
@@ -263,8 +298,10 @@ class RouteTable {
     const read = began?.(upstream, routed.elapsedMs);
     let isOver = first.done === true;
     try {
-      for (const count of counts) read?.(count);
-      yield* counts;
+      for (const early of counts) {
+        read?.(early);
+        yield hasOtherName ? renamed(early, model) : early;
+      }
       for (let step = first; !step.done; step = await source.next()) {
         read?.(step.value);
         yield hasOtherName ? renamed(step.value, model) : step.value;
@@ -318,7 +355,8 @@ class RouteTable {
 
   /** Closes each backend that can be closed, once. */
   async close(): Promise<void> {
-    const backends = new Set([...this.#targets.values()].flatMap(({ upstreams }) => upstreams.map(backendOf)));
+    for (const { shadow } of this.#targets.values()) shadow?.copies.close();
+    const backends = new Set(this.#all().map(backendOf));
     const closing = await Promise.allSettled([...backends].map(async (backend) => backend.close?.()));
     const failed = closing.find((one) => one.status === "rejected");
     if (failed) throw failed.reason;
@@ -353,39 +391,9 @@ class RouteTable {
   }
 }
 
-/** The members of a backend beside its verbs. A value that has one of them is a backend. */
-const OTHER_MEMBERS: readonly string[] = ["countInputTokens", "models"];
-
-/** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
-function assertBackend(where: string, value: unknown, other: string, shapes: object, verbs: readonly string[]): void {
-  if (Array.isArray(value) && other === "upstreams")
-    throw new TypeError(`${where} is a list; write { upstreams: [...] } for several backends.`);
-  if (typeof value === "function" || (typeof value === "object" && value !== null)) {
-    const members = [...verbs, ...OTHER_MEMBERS];
-    if ([...members, other].some((member) => member in value)) return;
-    const known = [...Object.keys(shapes), ...members];
-    const misspelt = Object.keys(value).find((name) => !known.includes(name) && nearest(name, known));
-    if (misspelt !== undefined) throw new TypeError(`${where}: ${unknownName(misspelt, known)}.`);
-    throw new TypeError(
-      `${where} is no backend and has no ${other}. A backend has at least one of ${verbs.join(", ")}.`,
-    );
-  }
-  throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
-}
-
 const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean => takesUnknown(backend, own ?? model);
 
 const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;
-
-/** Names the upstreams of one route: as the host does, else as the backend does, else by the index. No two get the same name by default. */
-function namesOf(upstreams: readonly RouteUpstream[]): readonly string[] {
-  const named = upstreams.map(({ name, backend }) => name ?? (typeof backend.name === "string" ? backend.name : ""));
-  return named.map((name, index) => {
-    if (upstreams[index]?.name !== undefined) return name;
-    if (name === "") return String(index);
-    return named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} ${index}`;
-  });
-}
 
 /** Gives the observer the state of every circuit breaker. Ignores errors of the observer. */
 function watchBreakers(observer: RouteOptions["observer"], targets: ReadonlyMap<string, Target>): void {

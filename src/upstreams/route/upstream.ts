@@ -128,6 +128,12 @@ export class RoutedCall implements CallContext {
   #unread: UnreadEvents | undefined = undefined;
   /** The attempt of a backend that reports none, while its answer goes on. */
   #own: UpstreamObserver | undefined = undefined;
+  /** The last attempt that the backend has reported. */
+  #last: RoutedAttempt | undefined = undefined;
+  /** Set where the counts of the answer are needed even if nobody else reads them. */
+  isMetered = false;
+  /** Gets the headers of each answer. */
+  onHead: ((header: (name: string) => string | undefined) => void) | undefined = undefined;
 
   constructor(call: CallContext, upstream: RoutedBackend, request: RoutedRequest, clock: Clock) {
     this.requestId = call.requestId;
@@ -183,10 +189,15 @@ export class RoutedCall implements CallContext {
   #observed(observe: (asked: AskedUpstream) => UpstreamObserver, asked: AskedUpstream): UpstreamObserver {
     this.#isReported = true;
     const modelListed = asked.modelListed || this.#isListed;
-    return new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed }));
+    return (this.#last = new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed })));
   }
 
-  /** Passes the end of a failed attempt on once the route has decided what follows. */
+  /** True once another upstream has answered the call. */
+  get isOutrun(): boolean {
+    return this.#movedOn === "outrun";
+  }
+
+  /** Passes the end of an attempt on once the route has decided what follows. */
   hold(attempt: RoutedAttempt): void {
     if (this.#isDecided) attempt.pass(this.#movedOn);
     else (this.#failed ??= []).push(attempt);
@@ -204,6 +215,20 @@ export class RoutedCall implements CallContext {
     this.#reportUnread();
     this.#decide(undefined);
     if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
+  }
+
+  /** The answer has begun before that of another upstream, which was asked later. */
+  won(): void {
+    this.began();
+    this.#last?.chosen();
+  }
+
+  /** Another upstream has answered first. */
+  outrun(): void {
+    this.#decide("outrun");
+    if (this.#isReported) return;
+    this.#own = this.#call.observeUpstream?.(this.#asked());
+    this.#end({ movedOn: "outrun" });
   }
 
   /** The upstream has failed before its first event. */
@@ -272,7 +297,16 @@ class RoutedAttempt implements UpstreamObserver {
   }
 
   get isBrief(): boolean {
-    return this.#observer.isBrief ?? false;
+    return !this.#routed.isMetered && (this.#observer.isBrief ?? false);
+  }
+
+  head(header: (name: string) => string | undefined): void {
+    this.#routed.onHead?.(header);
+    this.#observer.head?.(header);
+  }
+
+  chosen(): void {
+    this.#observer.chosen?.();
   }
 
   run<Result>(work: () => Result): Result {
@@ -280,12 +314,15 @@ class RoutedAttempt implements UpstreamObserver {
   }
 
   end(outcome: UpstreamOutcome): void {
-    if (outcome.errorCode === undefined) return this.#observer.end(outcome);
+    if (outcome.errorCode === undefined && !this.#routed.isOutrun) return this.#observer.end(outcome);
     this.#outcome = outcome;
     this.#routed.hold(this);
   }
 
   pass(movedOn: MovedOn | undefined): void {
-    if (this.#outcome) this.#observer.end(movedOn ? { ...this.#outcome, movedOn } : this.#outcome);
+    if (!this.#outcome) return;
+    // The error of an upstream that was cut is not its own.
+    const cut = movedOn === "outrun" && { errorCode: undefined, error: undefined };
+    this.#observer.end(movedOn ? { ...this.#outcome, ...cut, movedOn } : this.#outcome);
   }
 }

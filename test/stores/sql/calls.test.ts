@@ -77,8 +77,8 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       recordOf("whole", {
         key: { id, name: "n", budget: undefined, metadata: { group: "blue", plan: "gold" } },
         attempts: [
-          { ...attempt, status: 503, errorCode: "backend_failed", movedOn: "failed" },
-          { ...attempt, upstream: "second", status: 200, errorCode: undefined, movedOn: undefined },
+          { ...attempt, status: 503, errorCode: "backend_failed", movedOn: "failed", usage: undefined },
+          { ...attempt, upstream: "second", status: 200, errorCode: undefined, movedOn: undefined, usage: undefined },
         ],
         refusedBy,
         errorCode: "rate_limited",

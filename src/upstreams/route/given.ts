@@ -1,0 +1,54 @@
+/** Reads the upstreams that a host has given. */
+
+import { assertOptions, nearest, type Shapes, unknownName } from "../../options.ts";
+import type { ModelBackend } from "../../ports/model-backend.ts";
+import type { RouteUpstream } from "./upstream.ts";
+
+const UPSTREAM: Shapes<RouteUpstream> = { backend: "any", name: "string?", weight: "amount?", model: "string?" };
+
+/** The members of a backend beside its verbs. A value that has one of them is a backend. */
+const OTHER_MEMBERS: readonly string[] = ["countInputTokens", "models"];
+
+/** Returns an upstream as its route has it. Throws a TypeError for a value that is neither a backend nor an upstream. */
+export function upstreamOf(where: string, one: ModelBackend | RouteUpstream, verbs: readonly string[]): RouteUpstream {
+  assertBackend(where, one, "backend", UPSTREAM, verbs);
+  if (!("backend" in one)) return { backend: one };
+  assertOptions<RouteUpstream>(where, one, UPSTREAM);
+  const members = [...verbs, ...OTHER_MEMBERS];
+  if (!members.some((member) => member in Object(one.backend)))
+    throw new TypeError(`${where}: backend must be a backend, with at least one of ${members.join(", ")}.`);
+  return one;
+}
+
+/** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
+export function assertBackend(
+  where: string,
+  value: unknown,
+  other: string,
+  shapes: object,
+  verbs: readonly string[],
+): void {
+  if (Array.isArray(value) && other === "upstreams")
+    throw new TypeError(`${where} is a list; write { upstreams: [...] } for several backends.`);
+  if (typeof value === "function" || (typeof value === "object" && value !== null)) {
+    const members = [...verbs, ...OTHER_MEMBERS];
+    if ([...members, other].some((member) => member in value)) return;
+    const known = [...Object.keys(shapes), ...members];
+    const misspelt = Object.keys(value).find((name) => !known.includes(name) && nearest(name, known));
+    if (misspelt !== undefined) throw new TypeError(`${where}: ${unknownName(misspelt, known)}.`);
+    throw new TypeError(
+      `${where} is no backend and has no ${other}. A backend has at least one of ${verbs.join(", ")}.`,
+    );
+  }
+  throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
+}
+
+/** Names the upstreams of one route: as the host does, else as the backend does, else by the index. No two get the same name by default. */
+export function namesOf(upstreams: readonly RouteUpstream[]): readonly string[] {
+  const named = upstreams.map(({ name, backend }) => name ?? (typeof backend.name === "string" ? backend.name : ""));
+  return named.map((name, index) => {
+    if (upstreams[index]?.name !== undefined) return name;
+    if (name === "") return String(index);
+    return named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} ${index}`;
+  });
+}
