@@ -40,6 +40,7 @@ const LONG: readonly string[] = [
   "test/clients/sdks.test.ts",
   "test/stores/outage.test.ts",
   "test/upstreams/relay/hostile.test.ts",
+  "test/upstreams/route/on-break.pairs.test.ts",
   "test/attack/attack.test.ts",
   "test/media/png.test.ts",
   "test/http/json-memory.test.ts",

@@ -98,9 +98,9 @@ export interface Cost extends Amounts {
 /** Facts about a request that are known before its cost. */
 export interface KnownFacts {
   /** The backend's entry for the model; undefined for an unlisted model. */
-  readonly model: ModelInfo | undefined;
+  readonly model?: ModelInfo | undefined;
   /** The backend's own count of the input, in tokens, where the host asks for one. */
-  readonly countedInput: number | undefined;
+  readonly countedInput?: number | undefined;
 }
 
 /** Counts the input of requests, for a kind whose callers may ask for the count alone. */

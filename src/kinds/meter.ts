@@ -4,6 +4,7 @@
  */
 
 import { GatewayError } from "../errors.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
 import type { Certainty } from "../model/usage.ts";
 import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
@@ -55,6 +56,14 @@ export interface Metered {
   readonly report: MeterReport;
   /** Throws the error of the host's price when it has none for a call that this upstream answers. */
   assertPrice(upstream: UpstreamModel): void;
+  /**
+   * Closes the counts of an upstream that has broken its answer off, and goes on with those of the next. Missing where an answer is never
+   * continued.
+   *
+   * @param request The request to the next upstream.
+   * @param inputTokens The estimated tokens of its input.
+   */
+  nextUpstream?(request: ChatRequest, inputTokens: number): void;
 }
 
 /** The part of a meter that decides the charge of a hold. */

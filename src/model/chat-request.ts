@@ -83,8 +83,24 @@ export interface NativeRequest {
   readonly assertKnown?: (() => void) | undefined;
   /** Set when the caller wants a long conversation compacted before it is answered. */
   readonly compaction?: ConversationCompaction;
+  /** Missing where no upstream of this format can go on with the answer of another. */
+  readonly continuation?: BodyContinuation;
   /** What earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
   readonly remembered?: ReadonlyMap<string, RememberedTurn>;
+}
+
+/** How a body asks for the rest of an answer whose beginning is there. */
+export interface BodyContinuation {
+  /** True when the answer continues an assistant turn at the end of this body. */
+  readonly prefills: boolean;
+  /** Returns the body with more turns behind its conversation. */
+  body(turns: readonly TextTurn[]): WireObject;
+}
+
+/** A turn of one text. */
+export interface TextTurn {
+  readonly role: "assistant" | "user";
+  readonly content: string;
 }
 
 /** How a summary takes the place of a long conversation. The gateway does this for backends that do not do it themselves. */

@@ -223,12 +223,12 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const callOfKind = new CallOfKind(call, key, kind);
   const cost = kind.cost(callOfKind, fitted, { model, countedInput });
   if (rateLimiter) await limitTokens(call, key, fitted.model, cost, rateLimiter);
-  const hold = await reserve(call, key, cost);
+  const hold = (callOfKind.hold = await reserve(call, key, cost));
   const prepared = kind.prepare && (await kind.prepare(callOfKind, endpoint, fitted));
   call.assertLive();
   if (call.json.isLarge) await nextIteration();
-  const request = key.unlimited || !kind.afford ? fitted : kind.afford(callOfKind, fitted, cost, hold.granted);
-  const context = new BackendContext(call, key, kind.mayRunCode?.(request));
+  const request = callOfKind.afforded(fitted, cost);
+  const context = new BackendContext(call, key, kind.mayRunCode?.(request), callOfKind);
   const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
   const { hooked } = call.found;
   const generation = hooked?.generation(call, generated) ?? generated;

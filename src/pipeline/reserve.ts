@@ -19,7 +19,7 @@ const FIRST_NOTE = 1 / 10;
 
 export class Hold {
   /** The units that are held. */
-  readonly granted: number;
+  granted: number;
   /**
    * Counts the charge: nothing, until a backend is asked. An object, not a function: V8 puts a function that is written at a field into
    * its old generation, where the function keeps its call in memory until the whole heap is collected.
@@ -40,6 +40,10 @@ export class Hold {
   #renewing = false;
   /** The units that the store has noted. A process that dies is charged so many. */
   #noted = 0;
+  /** The name of the hold in the store. */
+  #id: string;
+  /** The units that earlier holds of this call were charged. */
+  #charged = 0;
   /** True after a failed renewal: notes wait until a renewal has succeeded. */
   #isStoreDown = false;
   #settling: Promise<void> | undefined;
@@ -48,15 +52,13 @@ export class Hold {
   #leasedUntil = 0;
 
   /** @param keyId The key whose quota is held. */
-  constructor(call: Call, keyId: string, granted: number) {
+  constructor(call: Call, keyId: string, granted: number, id: string = call.id) {
     this.#call = call;
     this.#keyId = keyId;
+    this.#id = id;
     this.granted = granted;
     const { clock, limits } = call;
-    if (call.watch) {
-      this.#leasedUntil = clock.now() + limits.leaseMs;
-      call.watch.tellHold({ type: "reserved", granted });
-    }
+    this.#tellReserved();
     // Most calls are short, and set no other timer of the hold.
     const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
     this.#cancelTimer = clock.after(firstMs, () => {
@@ -64,6 +66,41 @@ export class Hold {
       this.#renewAfter(limits.leaseMs / 3 - firstMs);
       if (this.#hasNews) this.#note();
     });
+  }
+
+  #tellReserved(): void {
+    const { clock, limits, watch } = this.#call;
+    if (!watch) return;
+    this.#leasedUntil = clock.now() + limits.leaseMs;
+    watch.tellHold({ type: "reserved", granted: this.granted });
+  }
+
+  /**
+   * Settles the units so far, and makes another hold for the rest of the call. Rejects when the store fails or refuses, and when the call has
+   * ended.
+   */
+  async again(key: ApiKey, amounts: Amounts): Promise<void> {
+    const call = this.#call;
+    const { quotas } = call.services;
+    // No timer may renew a hold that is settled.
+    this.#renewing = true;
+    try {
+      const outcome = this.#outcome();
+      await askStore(call, "quota-store", "settle", () => quotas.settle(this.#id, outcome, call.details));
+      call.watch?.tellHold({ type: "settled", granted: this.granted, expired: false, ...outcome });
+      this.#charged += outcome.used;
+      this.granted = 0;
+      const id = `${this.#id}-2`;
+      const units = await grantedBy(call, key, amounts, id);
+      // The end of the call has settled the hold before.
+      if (this.#settling) void new Hold(call, key.id, units, id).settle();
+      call.assertLive();
+      this.#id = id;
+      this.granted = units;
+      this.#tellReserved();
+    } finally {
+      this.#renewing = false;
+    }
   }
 
   #renewAfter(ms: number): void {
@@ -106,9 +143,7 @@ export class Hold {
     this.#renewing = true;
     const renewal = { leaseMs: limits.leaseMs, used };
     try {
-      await askStore(this.#call, "quota-store", "renew", () =>
-        quotas.renew(this.#call.id, renewal, this.#call.details),
-      );
+      await askStore(this.#call, "quota-store", "renew", () => quotas.renew(this.#id, renewal, this.#call.details));
       this.#leasedUntil = leasedUntil;
       this.#noted = used;
       this.#isStoreDown = false;
@@ -128,7 +163,7 @@ export class Hold {
   #outcome(): Outcome {
     try {
       const { units, certainty } = this.meter;
-      return { used: units, certainty };
+      return { used: Math.max(0, units - this.#charged), certainty };
     } catch (error) {
       report(this.#call, error);
       const used = this.granted > 0 ? this.granted : Math.max(1, Math.ceil(this.meter.report?.tokens ?? 0));
@@ -145,7 +180,8 @@ export class Hold {
     if (this.#settling) return this.#settling;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#settling = promise;
-    const outcome = (this.#call.found.charged = this.#outcome());
+    const outcome = this.#outcome();
+    this.#call.found.charged = { ...outcome, used: this.#charged + outcome.used };
     this.#settle(outcome).then(() => {
       this.#isSettled = true;
       resolve();
@@ -162,10 +198,10 @@ export class Hold {
   async #settle(outcome: Outcome): Promise<void> {
     this.#cancelTimer();
     this.#cancelNote?.();
-    const { watch, clock, services, id, details } = this.#call;
+    const { watch, clock, services, details } = this.#call;
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
-    if (await tellStore(this.#call, "quota-store", () => quotas.settle(id, outcome, details))) {
+    if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details))) {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
@@ -173,10 +209,10 @@ export class Hold {
 
   /** Hands the settlement to the gateway, which outlives the call. */
   #handOver(outcome: Outcome): void {
-    const { id, context, details, watch, services, hasWaitUntil } = this.#call;
+    const { context, details, watch, services, hasWaitUntil } = this.#call;
     const settlement = {
       ...outcome,
-      id,
+      id: this.#id,
       keyId: this.#keyId,
       granted: this.granted,
       leasedUntil: this.#leasedUntil,
@@ -198,24 +234,25 @@ const HELD_RETRY_MS = 1_000;
  * `quota_insufficient` or `quota_held`, depending on the balance that the store saw.
  */
 export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promise<Hold> {
+  const hold = new Hold(call, key.id, await grantedBy(call, key, amounts, call.id));
+  call.defer(() => hold.release());
+  call.assertLive();
+  assertGrant(hold.granted, amounts);
+  return hold;
+}
+
+/** Asks the store for a hold. Resolves with the granted units. */
+async function grantedBy(call: Call, key: ApiKey, { atLeast, atMost }: Amounts, id: string): Promise<number> {
   const { quotas, limits } = call.services;
-  const { atLeast, atMost } = amounts;
-  const request = { id: call.id, keyId: key.id, atLeast, atMost, leaseMs: limits.leaseMs };
+  const request = { id, keyId: key.id, atLeast, atMost, leaseMs: limits.leaseMs };
   const ask = (): Promise<Reservation> => quotas.reserve(request, call.details);
   // Void a hold that the store grants after the call has ended.
   const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
-    late.refused ? undefined : new Hold(call, key.id, late.granted).settle(),
+    late.refused ? undefined : new Hold(call, key.id, late.granted, id).settle(),
   );
-  if (reservation?.refused) {
-    call.services.exhausted.noteBalance(key.id, reservation.available);
-    throw refusalOf(key, reservation, atLeast, call.clock.now());
-  }
-  const granted = reservation?.granted;
-  const hold = new Hold(call, key.id, granted);
-  call.defer(() => hold.release());
-  call.assertLive();
-  assertGrant(granted, amounts);
-  return hold;
+  if (!reservation?.refused) return reservation?.granted;
+  call.services.exhausted.noteBalance(key.id, reservation.available);
+  throw refusalOf(key, reservation, atLeast, call.clock.now());
 }
 
 /** Throws for a grant outside the requested range: the call could cost more than its key has. */

@@ -2,9 +2,18 @@
 
 import { type Port, toGatewayError, GatewayError } from "../errors.ts";
 import { abandon, type CountTokens } from "../kinds/count-tokens.ts";
-import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule, Generation } from "../kinds/kind.ts";
+import type {
+  Cost,
+  DecodedRequest,
+  HostPrices,
+  InputCounter,
+  KindCall,
+  KindModule,
+  Generation,
+} from "../kinds/kind.ts";
 import { isCount, type Meter, wrongField } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
+import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import type { Shapes } from "../options.ts";
@@ -37,6 +46,8 @@ export class CallOfKind implements KindCall {
   readonly prices: HostPrices;
   readonly countTokens: CountTokens;
   readonly isRecorded: boolean;
+  /** Set once quota is held. */
+  hold: Hold | undefined;
   readonly #call: Call;
   readonly #kind: KindModule;
 
@@ -105,6 +116,26 @@ export class CallOfKind implements KindCall {
   assertLive(): void {
     this.#call.assertLive();
   }
+
+  /** Returns the request with its output limit lowered to what the hold covers. */
+  afforded(request: DecodedRequest, cost: Cost): DecodedRequest {
+    const [kind, { hold }] = [this.#kind, this];
+    return this.key.unlimited || !kind.afford || !hold ? request : kind.afford(this, request, cost, hold.granted);
+  }
+
+  /** Prepares a second request for the same answer: see `CallContext.continueWith`. */
+  async continued(request: ChatRequest): Promise<ChatRequest | undefined> {
+    const { meter } = this.#call.found;
+    const maxOutputTokens = request.maxOutputTokens - (meter?.report.usage?.outputTokens ?? 0);
+    if (maxOutputTokens < 1) return undefined;
+    const asked = { ...request, maxOutputTokens };
+    const cost = this.#kind.cost(this, asked, {});
+    await this.hold?.again(this.key, cost);
+    // The cast is safe: the kind returns a request of the same type.
+    const paid = this.afforded(asked, cost) as ChatRequest;
+    meter?.nextUpstream?.(paid, cost.inputTokens);
+    return paid;
+  }
 }
 
 /** The call as its backend sees it, beside the request. */
@@ -112,12 +143,17 @@ export class BackendContext extends CallDetails implements CallContext {
   readonly key: ApiKey;
   readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
   readonly #call: Call;
+  readonly #charged: CallOfKind | undefined;
 
-  /** @param mayRunCode True for a request with the tool that lets a model run code. */
-  constructor(call: Call, key: ApiKey, mayRunCode = false) {
+  /**
+   * @param mayRunCode True for a request with the tool that lets a model run code.
+   * @param charged The call as its kind charges it. Missing where nothing is charged.
+   */
+  constructor(call: Call, key: ApiKey, mayRunCode = false, charged?: CallOfKind) {
     super(call, call.details.clientAddress);
     this.key = key;
     this.#call = call;
+    this.#charged = charged;
     const { codeRunner, limits } = call.services;
     if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
   }
@@ -132,6 +168,11 @@ export class BackendContext extends CallDetails implements CallContext {
 
   get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
     return (asked) => beginAttempt(this.#call, asked);
+  }
+
+  get continueWith(): CallContext["continueWith"] {
+    const charged = this.#charged;
+    return charged && ((request) => charged.continued(request));
   }
 
   // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.

@@ -185,4 +185,12 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    * Missing only in contexts that a gateway has not made.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
+  /**
+   * Prepares a second request for the same answer, after an upstream has broken its answer off: closes the counts and the charge of that
+   * upstream, and holds quota for the request. The events that follow are counted and priced for the upstream that is asked next. Resolves
+   * with the request, whose output limit is lowered by the tokens so far and to what the quota covers; with undefined when no token is left.
+   * Rejects when the quota does not cover the request, and when the call has ended. `route` does this by itself. Missing in contexts that a
+   * gateway has not made, and for requests of other kinds than chat.
+   */
+  readonly continueWith?: ((request: ChatRequest) => Promise<ChatRequest | undefined>) | undefined;
 }

@@ -165,8 +165,10 @@ export interface UpstreamAttempt {
  * - `rate-limited`: the upstream takes no more requests for now.
  * - `resting`: the upstream was not asked, because its circuit breaker is open or it has asked for a pause.
  * - `outrun`: two upstreams were asked, and the other one has spoken first. This one was cut.
+ * - `broke-off`: the upstream failed after its first words, and the next upstream continues the answer. Its circuit breaker counts the
+ *   failure.
  */
-export type MovedOn = "failed" | "refused" | "rate-limited" | "resting" | "outrun";
+export type MovedOn = "failed" | "refused" | "rate-limited" | "resting" | "outrun" | "broke-off";
 
 /** Receives the record of a call that has ended and is settled. Its own errors and rejections are ignored, and no answer waits for it. */
 export type OnCall<Context = unknown> = (record: CallRecord<Context>) => unknown;

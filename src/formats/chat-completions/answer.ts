@@ -74,7 +74,7 @@ type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
  * answer joins them, in the same way as clients that read the stream.
  */
 export class CompletionBuilder extends AnswerBuilder {
-  readonly #created: number;
+  #created: number;
   /** Undefined for a complete answer. */
   readonly #emit: Emit<Chunk> | undefined;
   readonly #showsUsage: boolean;
@@ -101,6 +101,12 @@ export class CompletionBuilder extends AnswerBuilder {
     this.#custom = customNames(request.tools);
     // The answer's id contains the request's id, so that support can find one by the other.
     this.#id = requestId.replace(/^req_/, "chatcmpl-");
+  }
+
+  /** Goes on behind the chunks of an upstream of this format, which had this time. */
+  goOn(created: number): void {
+    if (Number.isFinite(created)) this.#created = created;
+    this.#choice(0).begun = true;
   }
 
   protected write(event: NeutralEvent): void {

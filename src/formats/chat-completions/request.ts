@@ -103,6 +103,10 @@ export function decodeRequest(
       body,
       betas: [],
       assertKnown: unknownIn(body),
+      continuation: {
+        prefills: false,
+        body: (turns) => ({ ...body, messages: [...body.messages, ...turns] }),
+      },
       // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
       unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
     },

@@ -1,11 +1,12 @@
 /** The answer to a caller of chat completions, complete and streamed: built of neutral events, or the bytes of an upstream of this format. */
 
 import type { GatewayError } from "../../errors.ts";
-import type { NativeFrame } from "../../model/chat-event.ts";
+import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
+import { parseAnswerObject } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
 import { FORMAT } from "./routes.ts";
 import { DONE } from "./schema.ts";
@@ -24,6 +25,8 @@ export const completeAnswer = (answer: AnswerContext, created: number): Complete
 export class CompletionStream extends StreamedAnswer {
   protected readonly builder: CompletionBuilder;
   readonly #showsUsage: boolean;
+  /** The first chunk of an upstream of this format. */
+  #first: string | undefined;
 
   /** @param created Unix time in seconds. */
   constructor(answer: AnswerContext, created: number) {
@@ -33,6 +36,16 @@ export class CompletionStream extends StreamedAnswer {
     this.builder = new CompletionBuilder(answer, created, this.#showsUsage, (chunk) => {
       this.text += frameText(chunk);
     });
+  }
+
+  protected override write(event: AnswerEvent): string {
+    if (this.#first !== undefined) {
+      // The upstream of the frames has broken off, and another goes on.
+      this.builder.goOn(Number(parseAnswerObject(this.#first)["created"]));
+      this.#first = undefined;
+      this.isBuilt = true;
+    }
+    return super.write(event);
   }
 
   error(error: GatewayError): string {
@@ -50,6 +63,7 @@ export class CompletionStream extends StreamedAnswer {
    */
   protected pass(frames: readonly NativeFrame[], isEmpty: boolean): string {
     let text = "";
+    if (!this.isBuilt) this.#first ??= frames[0]?.data;
     // Without a meaning, these may be the last frames of an answer that fails behind them.
     for (const { data } of isEmpty ? this.#withoutEnd(frames) : frames)
       text += frameOf({ data: this.#showsUsage ? data : data.replace(NO_USAGE, "$1}") });

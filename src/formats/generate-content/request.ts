@@ -130,6 +130,19 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
     body: raw as WireObject,
     betas: [],
     framing,
+    continuation: {
+      prefills: true,
+      body(turns) {
+        const more = turns.map(({ role, content: text }) => ({
+          role: role === "user" ? role : "model",
+          parts: [{ text }],
+        }));
+        const own = raw as WireObject;
+        const { contents: given } = own;
+        const before = typeof given === "string" ? [{ role: "user", parts: [{ text: given }] }] : given;
+        return { ...own, contents: [before, more].flat() };
+      },
+    },
     assertKnown: knownIn(body, raw),
     unsupported: () => [...unsupportedIn(body), ...unsupportedConfig(generationConfig ?? {})],
   };

@@ -103,6 +103,16 @@ export class MessagesBuilder extends AnswerBuilder {
     this.#emit?.({ type: "message_start", message: this.started });
   }
 
+  /**
+   * Goes on behind the blocks of an upstream of this format.
+   *
+   * @param index The index of the next block, or of the text that goes on.
+   */
+  goOn(index: number, isText: boolean): void {
+    this.#index = index;
+    if (isText) this.#open("text").isWritten = true;
+  }
+
   /** Throws `backend_failed` if the events of a tool call are out of order, or its arguments are no JSON object. */
   protected write(event: NeutralEvent): void {
     if (event.type === "start") return this.#start(event);

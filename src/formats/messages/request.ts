@@ -86,6 +86,11 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
       ...(version !== undefined && { version }),
       unsupported: () => unsupportedIn(body),
       assertKnown: unknownIn(body),
+      continuation: {
+        // The official service takes no prefill beside thinking.
+        prefills: !reasoning || reasoning.type === "disabled",
+        body: (turns) => ({ ...body, messages: [...body.messages, ...turns] }),
+      },
     },
   };
 }

@@ -3,7 +3,7 @@
  * format. Such an upstream may leave out counts that the spec requires, and the end of a stream. They are added; all other bytes stay.
  */
 
-import { GatewayError } from "../../errors.ts";
+import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
@@ -27,7 +27,7 @@ export const completeAnswer = (context: AnswerContext): CompleteAnswer =>
     completed(body, ["usage"], countsOf(endOf(finish, true).usage)),
   );
 
-/** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder. One answer cannot mix both. */
+/** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder, or first as the ones and then as the others. */
 export class MessagesStream extends StreamedAnswer {
   override readonly keepAlive: string = PING;
   protected readonly builder: MessagesBuilder;
@@ -35,8 +35,10 @@ export class MessagesStream extends StreamedAnswer {
   /** True once frames of the content have passed. */
   #isPassed = false;
   #hasDelta = false;
-  /** The indices of the upstream's blocks that have begun and not ended. */
-  readonly #openBlocks: Set<number> = new Set();
+  /** The types of the upstream's blocks that have begun and not ended, by their indices. */
+  readonly #openBlocks: Map<number, unknown> = new Map();
+  /** The index behind those of the upstream's blocks. */
+  #nextIndex = 0;
 
   constructor(context: AnswerContext) {
     super(FORMAT);
@@ -51,10 +53,26 @@ export class MessagesStream extends StreamedAnswer {
   }
 
   protected override write(event: AnswerEvent): string {
-    if (this.#isPassed)
-      throw new GatewayError("backend_failed", "The model backend mixed an upstream's frames with others.");
+    const ended = this.#isPassed ? this.#goOn() : "";
     if (event.type !== "start" && (event.type !== "native" || event.events.length > 0)) this.isBuilt = true;
-    return super.write(event);
+    return ended + super.write(event);
+  }
+
+  /** Lets the builder go on behind the frames of an upstream that has broken off. Returns the ends of the blocks that do not go on. */
+  #goOn(): string {
+    this.#isPassed = false;
+    const last = this.#nextIndex - 1;
+    const isText = this.#openBlocks.get(last) === "text";
+    if (isText) this.#openBlocks.delete(last);
+    this.builder.goOn(isText ? last : this.#nextIndex, isText);
+    return this.#stops();
+  }
+
+  /** Returns the ends of the open blocks. */
+  #stops(): string {
+    let text = "";
+    for (const index of this.#openBlocks.keys()) text += frameText({ type: "content_block_stop", index });
+    return text;
   }
 
   /** Passes an upstream's frames on. Skips a second start, and adds a missing one. */
@@ -69,12 +87,18 @@ export class MessagesStream extends StreamedAnswer {
         continue;
       }
       text += this.#begun();
-      if (type === "content_block_start") this.#openBlocks.add(indexOf(frame));
-      else if (type === "content_block_stop") this.#openBlocks.delete(indexOf(frame));
+      if (type === "content_block_start") this.#begin(frame);
+      else if (type === "content_block_stop") this.#openBlocks.delete(Number(parseAnswerObject(frame.data)["index"]));
       else if (type === "message_delta") this.#hasDelta = true;
       text += frameOf(frame);
     }
     return text;
+  }
+
+  #begin({ data }: NativeFrame): void {
+    const { index, content_block: block } = parseAnswerObject(data);
+    this.#openBlocks.set(Number(index), isJsonObject(block) && block["type"]);
+    this.#nextIndex = Number(index) + 1;
   }
 
   protected passRun(text: string): string {
@@ -104,13 +128,11 @@ export class MessagesStream extends StreamedAnswer {
     const before = stop ? frames.slice(0, frames.indexOf(stop)) : frames;
     const delta = before.findLast((frame) => frame.event === "message_delta");
     let text = this.pass(before.map((frame) => (frame === delta ? deltaWithCounts(frame, end.usage) : frame)));
-    for (const index of this.#openBlocks) text += frameText({ type: "content_block_stop", index });
+    text += this.#stops();
     if (!this.#hasDelta) text += frameText(endDelta(end));
     return text + (stop ? frameOf(stop) : MESSAGE_STOP);
   }
 }
-
-const indexOf = ({ data }: NativeFrame): number => Number(parseAnswerObject(data)["index"]);
 
 /** The counts that the spec requires (2.7). */
 const countsOf = (usage: MessagesUsage): JsonObject => ({

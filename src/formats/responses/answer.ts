@@ -84,6 +84,17 @@ const urlCitation = ({ url, title }: { readonly url: string; readonly title: str
 
 type CallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
 
+/** An answer that an upstream of this format has begun. */
+export interface BegunResponse {
+  /** The response as its latest frame has it. */
+  readonly response: JsonObject;
+  /** The output so far, by index, and the indices of the items that have not ended. */
+  readonly items: ReadonlyMap<number, JsonObject>;
+  readonly open: ReadonlySet<number>;
+  /** True while a text of the last message may grow. */
+  readonly isPartOpen: boolean;
+}
+
 export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   readonly #context: AnswerContext;
   /** The fields of a response that is kept. */
@@ -91,7 +102,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   /** Undefined for a complete answer, whose events are then not even made. */
   readonly #emit: EmitEvent | undefined;
   readonly #base: string;
-  readonly #createdAt: number;
+  #createdAt: number;
   readonly #now: () => number;
   readonly #showsThoughts: boolean;
   /** The names of the tools whose input is a text. */
@@ -137,6 +148,26 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     this.#showsThoughts = showsThoughts(request);
     this.#custom = customNames(request.tools);
     this.#names = request.native?.format === FORMAT ? wireNames(request.native.body) : new Map();
+  }
+
+  /** Goes on behind the frames of an upstream of this format. Ends the open items that do not go on. */
+  goOn({ response, items, open, isPartOpen }: BegunResponse): void {
+    const { id, created_at, model } = response;
+    if (typeof id === "string") this.#id = id;
+    if (typeof created_at === "number") this.#createdAt = created_at;
+    if (typeof model === "string") this.#model = model;
+    for (const [output_index, shown] of [...items].toSorted(([a], [b]) => a - b)) {
+      // The cast is safe enough: the items are only written again, and a message is read with care.
+      const item = shown as unknown as OutputItem;
+      this.#output[output_index] = item;
+      if (!open.has(output_index)) continue;
+      const part = item.type === "message" && isPartOpen ? item.content.at(-1) : undefined;
+      if (item.type === "message" && part?.type === "output_text") {
+        this.#message = { item, output_index, pieces: [part.text] };
+        part.annotations ??= [];
+        part.logprobs ??= [];
+      } else this.#end({ item, output_index, pieces: [] }, "completed");
+    }
   }
 
   /** Writes the last event of the stream, after the finish was added. */

@@ -101,6 +101,14 @@ export function decodeRequest(
       own,
       assertKnown,
       betas: [],
+      continuation: {
+        prefills: false,
+        body(turns) {
+          const { input } = body;
+          const before = typeof input === "string" ? [{ role: "user", content: input }] : (input ?? []);
+          return { ...body, input: [...before, ...turns] };
+        },
+      },
       // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
       unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
     },

@@ -12,7 +12,7 @@ import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } fr
 import { encodeError, type OpenAIErrorBody } from "../shared/errors.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
-import { encodeUsage, errorEvent, ResponseBuilder } from "./answer.ts";
+import { type BegunResponse, encodeUsage, errorEvent, ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields, type ResponsesNative } from "./kept.ts";
 import { FORMAT } from "./routes.ts";
 
@@ -101,7 +101,15 @@ export class ResponseStream extends StreamedAnswer {
       this.isBuilt = event.native !== FORMAT;
       if (!this.isBuilt) this.#passed = new PassedFrames(promisedFields(this.#context));
     }
-    return this.#passed ? "" : super.write(event);
+    if (!this.#passed) return super.write(event);
+    if (event.type === "start") return "";
+    // The upstream of the frames has broken off, and another goes on.
+    const answer = this.#passed.answer();
+    this.#passed = undefined;
+    this.isBuilt = true;
+    this.#sequence = answer.sequence;
+    this.builder.goOn(answer);
+    return this.taken() + super.write(event);
   }
 
   protected pass(frames: readonly NativeFrame[]): string {
@@ -196,7 +204,7 @@ class PassedFrames {
   #completed(last: NativeFrame): NativeFrame {
     const output = spanAt(last.data, ["response", "output"]);
     const isThere = output && !/^(?:null|\[\s*\])$/.test(last.data.slice(output.start, output.end));
-    const items = isThere ? [] : this.#answer().output;
+    const items = isThere ? [] : this.answer().output;
     return items.length === 0 ? last : changed(last, { output: items });
   }
 
@@ -231,7 +239,7 @@ class PassedFrames {
 
   /** Ends an answer whose upstream has not ended it: with the open items, and with the incomplete response as the last frame. */
   end(usage: Usage): string {
-    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage), this.#ending);
+    return this.#ending.length > 0 ? "" : this.answer().end(encodeUsage(usage), this.#ending);
   }
 
   /**
@@ -251,10 +259,10 @@ class PassedFrames {
    * @param fields Replace those of the response that it has.
    */
   fail(body: OpenAIErrorBody, fields: JsonObject): string | undefined {
-    return this.#passed.length === 0 ? undefined : this.#answer().fail(body, fields);
+    return this.#passed.length === 0 ? undefined : this.answer().fail(body, fields);
   }
 
-  #answer(): PassedAnswer {
+  answer(): PassedAnswer {
     const answer = new PassedAnswer();
     for (const frames of this.#passed) for (const { data } of frames) answer.add(data);
     return answer;
@@ -274,24 +282,26 @@ const changed = (frame: NativeFrame, fields: JsonObject): NativeFrame => ({
 });
 
 /** The answer in frames that have passed. It is put together only if the answer is cut short, which is rare. */
-class PassedAnswer {
-  readonly #items: Map<number, JsonObject> = new Map();
-  readonly #open: Set<number> = new Set();
-  #response: JsonObject = {};
-  #sequence = 0;
+class PassedAnswer implements BegunResponse {
+  readonly items: Map<number, JsonObject> = new Map();
+  readonly open: Set<number> = new Set();
+  response: JsonObject = {};
+  isPartOpen = false;
+  sequence = 0;
 
   add(data: string): void {
     const event = parseJson(data);
     if (!isJsonObject(event)) return;
     const { response, item, output_index, content_index, summary_index, part, delta } = event;
     const type = typeof event["type"] === "string" ? event["type"] : "";
-    this.#sequence = Math.max(this.#sequence, Number(event["sequence_number"] ?? 0) + 1);
-    if (isJsonObject(response)) this.#response = response;
+    this.sequence = Math.max(this.sequence, Number(event["sequence_number"] ?? 0) + 1);
+    if (isJsonObject(response)) this.response = response;
     const index = Number(output_index);
-    if (isJsonObject(item)) this.#items.set(index, item);
-    if (type === "response.output_item.added") this.#open.add(index);
-    if (type === "response.output_item.done") this.#open.delete(index);
-    const known = this.#items.get(index);
+    if (isJsonObject(item)) this.items.set(index, item);
+    if (type === "response.output_item.added") this.open.add(index);
+    if (type === "response.output_item.done") this.open.delete(index);
+    if (content_index !== undefined) this.isPartOpen = !type.endsWith(".done");
+    const known = this.items.get(index);
     if (!known) return;
     const list = type.includes("summary") ? "summary" : "content";
     const place = Number(summary_index ?? content_index);
@@ -310,33 +320,33 @@ class PassedAnswer {
   /** Returns the frames that end the open items. Adds the last frame to `ending`. */
   end(usage: JsonObject, ending: NativeFrame[]): string {
     let text = "";
-    for (const output_index of this.#open) {
-      const item = { ...this.#items.get(output_index), status: "incomplete" };
-      this.#items.set(output_index, item);
+    for (const output_index of this.open) {
+      const item = { ...this.items.get(output_index), status: "incomplete" };
+      this.items.set(output_index, item);
       text += frameOf(this.#frame("response.output_item.done", { output_index, item }));
     }
     const cut = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" }, usage };
-    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.output } }));
+    ending.push(this.#frame("response.incomplete", { response: { ...this.response, ...cut, output: this.output } }));
     return text;
   }
 
   fail(body: OpenAIErrorBody, fields: JsonObject): string {
     const { code, message } = body.error;
-    const own = Object.entries(fields).filter(([name]) => name in this.#response);
+    const own = Object.entries(fields).filter(([name]) => name in this.response);
     const failed = { status: "failed", error: { code, message }, output: this.output };
     const frames = [
       this.#frame("error", errorEvent(body)),
-      this.#frame("response.failed", { response: { ...this.#response, ...Object.fromEntries(own), ...failed } }),
+      this.#frame("response.failed", { response: { ...this.response, ...Object.fromEntries(own), ...failed } }),
     ];
     return frames.map(frameOf).join("");
   }
 
   get output(): JsonObject[] {
-    return [...this.#items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
+    return [...this.items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
   }
 
   #frame(event: string, fields: object): NativeFrame {
-    return { event, data: dataOf({ type: event, sequence_number: this.#sequence++, ...fields }) };
+    return { event, data: dataOf({ type: event, sequence_number: this.sequence++, ...fields }) };
   }
 }
 

@@ -68,6 +68,10 @@ class TwoStepMeter implements Meter<Asked, AnswerEvent> {
     this.#current.assertPrice(upstream);
   }
 
+  nextUpstream(request: ChatRequest, inputTokens: number): void {
+    this.#current.nextUpstream(request, inputTokens);
+  }
+
   get overrun(): boolean {
     return this.#current.overrun;
   }

@@ -13,7 +13,7 @@ import type {
   NativeFrame,
 } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
-import { type Certainty, type ModalityCount, type Usage, withParts } from "../../model/usage.ts";
+import { type Certainty, type ModalityCount, sumOfUsages, type Usage, withParts } from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
@@ -105,10 +105,12 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   overrun = false;
   isHeavy = false;
   readonly #call: MeteredCall;
-  readonly #request: ChatRequest;
-  readonly #inputTokens: number;
+  #request: ChatRequest;
+  #inputTokens: number;
   readonly #price: Price;
-  readonly #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
+  #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
+  /** The usage and the charge of the upstreams that have broken off. The other counts are those of the last upstream. */
+  #before: { readonly usage: Usage; readonly units: number } | undefined;
   #model: string | undefined;
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
   #hasBegun = false;
@@ -388,8 +390,25 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return { type: "finish", endings, usage: this.#usage(), ...(this.#native && { native: this.#native }) };
   }
 
+  /** Returns the usage of all upstreams. */
   #usage(): Usage {
+    const last = this.#lastUsage();
+    return this.#before ? sumOfUsages(this.#before.usage, last) : last;
+  }
+
+  #lastUsage(): Usage {
     return this.#finalUsage ?? this.#usageOf(withParts(this.#known));
+  }
+
+  nextUpstream(request: ChatRequest, inputTokens: number): void {
+    if (this.#hasBegun) this.#before = { usage: this.#usage(), units: this.units };
+    this.#request = request;
+    this.#inputTokens = inputTokens;
+    this.#candidates = [newCandidate()];
+    this.#model = this.#estimateAtFinish = undefined;
+    this.#known = {};
+    this.#outputEstimate = this.#media = this.#finished = 0;
+    this.#hasBegun = this.#reportsUsage = false;
   }
 
   /** Fills in estimates for missing counts. */
@@ -411,20 +430,24 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get units(): number {
-    if (!this.#hasBegun) return 0;
-    return charge(this.#price, this.#usage(), this.#request.model, CHAT, this.#call.answeringUpstream());
+    const before = this.#before?.units ?? 0;
+    return this.#hasBegun
+      ? before + charge(this.#price, this.#lastUsage(), this.#request.model, CHAT, this.#call.answeringUpstream())
+      : before;
   }
 
   assertPrice(upstream: UpstreamModel): void {
-    charge(this.#price, { ...this.#usage(), outputTokens: 1 }, this.#request.model, CHAT, upstream);
+    charge(this.#price, { ...this.#lastUsage(), outputTokens: 1 }, this.#request.model, CHAT, upstream);
   }
 
   get report(): MeterReport {
-    const usage = this.#hasBegun ? this.#usage() : undefined;
+    const usage = this.#hasBegun ? this.#usage() : this.#before?.usage;
     return { usage, model: this.#model, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
   }
 
   get certainty(): Certainty {
+    // An upstream that broke off has not counted its last output.
+    if (this.#before) return "estimated";
     if (!this.#hasBegun) return "exact";
     const isCounted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
     return this.#isFinal && isCounted && !this.#isDoubtful ? "exact" : "estimated";

@@ -30,16 +30,23 @@ export interface RetryOptions {
    * saved, so that calls in quiet times can be retried, too. Default: 0.2.
    */
   readonly share: number;
+  /**
+   * The number of times that an upstream is asked again, after a pause, before the next upstream is asked. The pause is at least the one that
+   * the upstream asks for. An upstream that took too long is not asked again, and neither is one whose pause would be longer than
+   * `maxPauseMs`. Default: 0.
+   */
+  readonly again: number;
 }
 
 /** The default values. */
-export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2 };
+export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2, again: 0 };
 
 export const RETRY_RULES: Readonly<Record<keyof RetryOptions, NumberRule>> = {
   rounds: FROM_ZERO,
   pauseMs: FROM_ZERO,
   maxPauseMs: FROM_ZERO,
   share: AMOUNT,
+  again: FROM_ZERO,
 };
 
 /**
@@ -55,12 +62,24 @@ const OTHERS_MAY_ANSWER: ReadonlySet<GatewayErrorCode> = new Set([
   "model_not_found",
 ]);
 
+/** Errors after which the same upstream may answer soon. */
+const PASSING: ReadonlySet<GatewayErrorCode> = new Set([
+  "backend_failed",
+  "backend_unavailable",
+  "backend_overloaded",
+  "rate_limited",
+]);
+
 /** Errors that the same request would get again from the same upstream. */
 const LASTING: ReadonlySet<GatewayErrorCode> = new Set([
   "backend_refused",
   "context_length_exceeded",
   "model_not_found",
 ]);
+
+/** Tells whether another upstream may answer after an error. No other upstream mends the gateway's code runner. */
+export const mayMoveOn = ({ code, port }: GatewayError): boolean =>
+  OTHERS_MAY_ANSWER.has(code) && port !== "code-runner";
 
 /** An answer that has begun. */
 interface BegunAnswer<Event> {
@@ -101,6 +120,7 @@ export class Attempts {
    * @param onCounts Gets the counts of each upstream that has any before its first other event. They alone do not begin an answer: the next
    *   upstream may still be asked.
    * @param hedger Asks a second upstream when the first is late. Default: one upstream at a time.
+   * @param leg Set for a part of an answer that may go on after a break. A later part is a retry from its first attempt on.
    */
   async begin<Event>(
     order: readonly RoutedBackend[],
@@ -109,13 +129,17 @@ export class Attempts {
     ask: (upstream: RoutedBackend, call: RoutedCall) => AsyncIterable<Event> | undefined,
     onCounts: (counts: readonly Event[]) => void,
     hedger?: Hedger,
+    leg?: { readonly ask?: unknown },
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
-    this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
+    const isRest = leg?.ask !== undefined;
+    if (!isRest) this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
     const refused = new Set<RoutedBackend>();
     let last: GatewayError | undefined;
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
-    let isFree = true;
+    let isFree = !isRest;
+    /** The upstream that has failed last, if it may answer soon. */
+    let passing: RoutedBackend | undefined;
     const events = (upstream: RoutedBackend, routed: RoutedCall): AsyncIterable<Event> => {
       const answer = ask(upstream, routed);
       if (!answer) throw new TypeError("The backend has no method for this request.");
@@ -128,8 +152,7 @@ export class Attempts {
       const { code, retryAfterMs } = error;
       if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
       else breaker.leave();
-      // No other upstream mends the gateway's code runner.
-      const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code) && error.port !== "code-runner";
+      const movesOn = !signal.aborted && mayMoveOn(error);
       // A long prompt tells nothing about the upstream's health.
       if (movesOn && code !== "context_length_exceeded") upstream.note(code);
       routed.failed(error, movesOn ? movedOnAfter(code) : undefined);
@@ -137,21 +160,24 @@ export class Attempts {
       if (!movesOn) throw error;
       if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
       // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
-      call.reportConversions([]);
+      if (!isRest) call.reportConversions([]);
       last = error;
       isFree = LASTING.has(code);
+      // An open circuit breaker rests for longer than the upstream asks.
+      passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
       if (isFree) refused.add(upstream);
     };
     for (let round = 0; round <= this.#retry.rounds; round++) {
       if (round > 0 && !(await this.#hasPaused(round, order, signal))) break;
       /** Upstreams that were asked as the second of a pair. */
       const asked = hedger && new Set<RoutedBackend>();
-      for (const [at, upstream] of order.entries()) {
+      for (const [at, upstream, time] of this.#timesOf(order)) {
         const { breaker } = upstream;
         if (refused.has(upstream) || asked?.has(upstream) === true) continue;
+        if (time > 0 && (passing !== upstream || !(await this.#hasPaused(time, [upstream], signal)))) continue;
         if (breaker.waitMs > 0) {
           // Tell it once: in later rounds, an earlier attempt of the call says why the upstream rests.
-          if (round === 0) upstream.routed(call, request).rested();
+          if (round === 0 && time === 0) upstream.routed(call, request).rested();
           continue;
         }
         if (!isFree) {
@@ -167,7 +193,15 @@ export class Attempts {
             if (other) asked?.add(other);
             return other;
           };
-          const begun = await hedger.begin(upstream, { call, start, events, second, failed, onCounts });
+          const begun = await hedger.begin(upstream, {
+            call,
+            mayGoOn: leg !== undefined,
+            start,
+            events,
+            second,
+            failed,
+            onCounts,
+          });
           if (begun) return begun;
           continue;
         }
@@ -185,7 +219,7 @@ export class Attempts {
           }
           // Do not count a success yet: the end of the answer decides.
           breaker.leave();
-          routed.began();
+          routed.began(leg !== undefined);
           return { upstream, routed, source, first, counts };
         } catch (thrown) {
           failed(upstream, routed, thrown);
@@ -194,6 +228,12 @@ export class Attempts {
       if (refused.size === order.length) break;
     }
     throw last ?? unavailable(order);
+  }
+
+  /** Returns each upstream as often as a round may ask it, with its place in the order and the number of the time, both from 0. */
+  #timesOf(order: readonly RoutedBackend[]): (readonly [at: number, upstream: RoutedBackend, time: number])[] {
+    const times = Array.from({ length: this.#retry.again + 1 }, (_, time) => time);
+    return order.flatMap((upstream, at) => times.map((time) => [at, upstream, time] as const));
   }
 
   /**

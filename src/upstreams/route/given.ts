@@ -4,7 +4,13 @@ import { assertOptions, nearest, type Shapes, unknownName } from "../../options.
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import type { RouteUpstream } from "./upstream.ts";
 
-const UPSTREAM: Shapes<RouteUpstream> = { backend: "any", name: "string?", weight: "amount?", model: "string?" };
+const UPSTREAM: Shapes<RouteUpstream> = {
+  backend: "any",
+  name: "string?",
+  weight: "amount?",
+  model: "string?",
+  prefill: "boolean?",
+};
 
 /** The members of a backend beside its verbs. A value that has one of them is a backend. */
 const OTHER_MEMBERS: readonly string[] = ["countInputTokens", "models"];

@@ -69,6 +69,8 @@ export interface Spoken<Event> {
 /** How a route asks, and hears of failures. */
 export interface HedgedAsk<Event> {
   readonly call: CallContext;
+  /** True when another upstream may go on after a break of the answer. */
+  readonly mayGoOn: boolean;
   /** Asks an upstream, whose breaker has been entered. */
   start(upstream: RoutedBackend, call: CallContext): RoutedCall;
   events(upstream: RoutedBackend, routed: RoutedCall): AsyncIterable<Event>;
@@ -227,12 +229,13 @@ class Race<Event> {
   #won(runner: Runner<Event>, source: AsyncIterator<Event>, first: IteratorResult<Event, unknown>): void {
     const { upstream, racing, routed, early } = runner;
     const resolve = this.#resolve;
+    const mayGoOn = this.#ask?.mayGoOn === true;
     this.#hedger.note(Math.max(0, this.#clock.now() - this.#beganAt));
     this.#end(runner);
     // Do not count a success yet: the end of the answer decides.
     upstream.breaker.leave();
     racing.speak();
-    routed.won();
+    routed.won(mayGoOn);
     resolve?.({ upstream, routed, source, first, counts: early });
   }
 

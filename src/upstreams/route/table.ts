@@ -1,6 +1,8 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
+import type { ChatEvent } from "../../model/chat-event.ts";
+import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { assertOptions, CLOCK, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
@@ -20,6 +22,7 @@ import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
 import type { Balance, BalancedOrder } from "./balance.ts";
 import type { Canary } from "./canary.ts";
+import { continuing, type Leg, type Legs, type Send } from "./continue.ts";
 import { assertBackend, namesOf, upstreamOf } from "./given.ts";
 import type { Hedge, Hedger } from "./hedge.ts";
 import { type Affinity, type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
@@ -71,6 +74,11 @@ export interface Route {
   readonly hedge?: Hedge;
   /** Copies a share of the calls to one more upstream, such as `shadow({ upstream, share, onAnswer })`. Default: none. */
   readonly shadow?: Shadow;
+  /**
+   * Decides what happens to a chat answer whose upstream fails after its first words. `fail` ends it with the error. `continue` goes on with
+   * the next upstream, where that does no harm; the caller sees one answer. Default: `fail`.
+   */
+  readonly onBreak?: "fail" | "continue";
 }
 
 const ROUTE_SHAPES: {
@@ -88,6 +96,7 @@ const ROUTE_SHAPES: {
   route: {
     upstreams: "list",
     hangUp: { optional: HANG_UP },
+    onBreak: { optional: ["fail", "continue"] },
     affinity: { optional: portOf(["orderOf"], "an affinity, such as promptCache()") },
     balance: { optional: portOf(["open"], "the result of balance({ by })") },
     canary: { optional: portOf(["open"], "the result of canary({ upstreams, share })") },
@@ -130,6 +139,7 @@ interface Target {
   readonly balanced: BalancedOrder | undefined;
   readonly hedger: Hedger | undefined;
   readonly shadow: { readonly upstream: RoutedBackend; readonly copies: ShadowCopies } | undefined;
+  readonly continues: boolean;
 }
 
 /** A function of a backend that answers a kind of request. */
@@ -158,7 +168,7 @@ class RouteTable {
         const quoted = JSON.stringify(pattern);
         assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route, verbs);
         const route: Route = "upstreams" in to ? to : { upstreams: [to] };
-        const { upstreams, hangUp } = route;
+        const { upstreams, hangUp, onBreak } = route;
         if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
@@ -184,6 +194,7 @@ class RouteTable {
             balanced,
             hedger: route.hedge?.open(clock),
             shadow,
+            continues: onBreak === "continue",
           },
         ];
       }),
@@ -269,31 +280,63 @@ class RouteTable {
     }
   }
 
-  /** Yields the answer of the first upstream that begins one. */
-  async *#answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncGenerator {
+  /** Returns the answer of the first upstream that begins one. */
+  #answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncIterable<unknown> {
+    if (kind !== CHAT || !this.#find(asked.model)?.continues) return this.#part(kind, verb, asked, call);
+    // The casts are safe: the request is one of chat, and so are its events.
+    const legs: Legs = {
+      upstreams: () => this.takers(kind, asked),
+      ask: (leg) => this.#part(kind, verb, asked, call, leg) as AsyncGenerator<ChatEvent | string>,
+    };
+    return continuing(legs, asked as ChatRequest, call);
+  }
+
+  /**
+   * Yields the answer of the first upstream that begins one.
+   *
+   * @param leg Set for a part of an answer that may go on after a break.
+   */
+  async *#part(
+    kind: string,
+    verb: string,
+    asked: RoutableRequest,
+    call: CallContext,
+    leg?: Leg,
+  ): AsyncGenerator<unknown> {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const { balanced, hedger, shadow } = this.#find(model) ?? {};
-    const askOne = ({ backend, model: own }: RoutedBackend, context: CallContext): ReturnType<Verb> =>
-      verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, context);
+    const sendTo = (
+      { backend, model: own }: RoutedBackend,
+      one: RoutableRequest,
+      context: CallContext,
+    ): ReturnType<Verb> =>
+      verbIn(backend, verb)?.call(backend, own === undefined ? one : { ...one, model: own }, context);
+    const askOne = (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> =>
+      leg?.ask
+        ? leg.ask(upstream, routed, ((one, context) => sendTo(upstream, one, context)) as Send)
+        : sendTo(upstream, asked, routed);
     const ask = balanced
       ? (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> =>
           balanced.watched(upstream, asked, routed, () => askOne(upstream, routed))
       : askOne;
-    const ordered = this.#ordered(asked, call, this.takers(kind, asked));
+    const ordered = this.#ordered(asked, call, leg?.upstreams ?? this.takers(kind, asked));
     const { upstreams, began } = ordered instanceof Promise ? await ordered : ordered;
     let lost: readonly unknown[] = [];
-    const hedges = upstreams.length > 1 && hedger?.takes(kind, asked) ? hedger : undefined;
+    // The rest of an answer is late already, and is asked for once.
+    const hedges = !leg?.ask && upstreams.length > 1 && hedger?.takes(kind, asked) ? hedger : undefined;
     const begun = await this.#attempts
-      .begin(upstreams, request, call, ask, (counts) => (lost = counts), hedges)
+      .begin(upstreams, request, call, ask, (counts) => (lost = counts), hedges, leg)
       .catch((error: unknown) => ({ error }));
-    shadow?.copies.copy(kind, asked, call, shadow.upstream, (context) => askOne(shadow.upstream, context));
+    if (!leg?.ask)
+      shadow?.copies.copy(kind, asked, call, shadow.upstream, (context) => sendTo(shadow.upstream, asked, context));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
       yield* lost;
       throw begun.error;
     }
     const { upstream, routed, source, first, counts } = begun;
+    if (leg) leg.begun = begun;
     const hasOtherName = upstream.model !== undefined;
     const read = began?.(upstream, routed.elapsedMs);
     let isOver = first.done === true;
@@ -313,7 +356,7 @@ class RouteTable {
       isOver = true;
       const error = toGatewayError(thrown, "model-backend");
       if (!call.signal.aborted) upstream.brokeOff(error);
-      routed.ended(error);
+      if (!leg) routed.ended(error);
       throw error;
     } finally {
       if (!isOver) {

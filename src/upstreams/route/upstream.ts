@@ -24,6 +24,11 @@ export interface RouteUpstream {
   readonly weight?: number;
   /** The upstream's own name of the model. Callers see the name that they used. Default: the caller's. */
   readonly model?: string;
+  /**
+   * For a route with `onBreak: "continue"`: true when the upstream goes on with an assistant turn at the end of the request, and false when it
+   * refuses one. Default: as the format of the request does it, until the upstream refuses one.
+   */
+  readonly prefill?: boolean;
 }
 
 /** Errors that the circuit breaker counts as failures of the upstream. */
@@ -47,10 +52,13 @@ export class RoutedBackend {
   readonly model: string | undefined;
   readonly breaker: Breaker;
   lastFailure: UpstreamFailure | undefined = undefined;
+  /** True for an upstream that goes on with an assistant turn, false for one that refuses it; undefined as long as it is unknown. */
+  prefill: boolean | undefined;
   readonly #clock: Clock;
 
   constructor(upstream: RouteUpstream, name: string, breaker: BreakerOptions, clock: Clock) {
-    const { backend, weight = 1, model } = upstream;
+    const { backend, weight = 1, model, prefill } = upstream;
+    this.prefill = prefill;
     this.backend = backend;
     this.name = name;
     this.weight = weight;
@@ -208,18 +216,23 @@ export class RoutedCall implements CallContext {
     return this.#upstream.model !== undefined || this.#request.isNamed;
   }
 
-  /** The answer has begun. Reports the attempt of a backend that has not done so. */
-  began(): void {
+  /**
+   * The answer has begun. Reports the attempt of a backend that has not done so.
+   *
+   * @param mayGoOn True when another upstream may go on after a break: `brokeOff` then tells.
+   */
+  began(mayGoOn = false): void {
     this.#counts = [];
     // The backend may report nothing unread, and would not replace the report of an upstream before it.
     this.#reportUnread();
     this.#decide(undefined);
+    this.#isDecided = !mayGoOn;
     if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
   }
 
   /** The answer has begun before that of another upstream, which was asked later. */
-  won(): void {
-    this.began();
+  won(mayGoOn: boolean): void {
+    this.began(mayGoOn);
     this.#last?.chosen();
   }
 
@@ -246,16 +259,26 @@ export class RoutedCall implements CallContext {
     this.#end(error ? { errorCode: error.code, error } : {});
   }
 
+  /**
+   * The answer has broken off.
+   *
+   * @param movedOn Set when another upstream goes on.
+   */
+  brokeOff(error: GatewayError, movedOn: MovedOn | undefined): void {
+    this.#decide(movedOn, error);
+    this.#end({ errorCode: error.code, error, movedOn });
+  }
+
   /** The upstream was not asked. */
   rested(): void {
     const resting = this.#call.observeUpstream?.({ ...this.#asked(), resting: true });
     resting?.end({ errorCode: "backend_unavailable", movedOn: "resting", endMs: 0 });
   }
 
-  #decide(movedOn: MovedOn | undefined): void {
+  #decide(movedOn: MovedOn | undefined, error?: GatewayError): void {
     this.#isDecided = true;
     this.#movedOn = movedOn;
-    for (const attempt of this.#failed ?? []) attempt.pass(movedOn);
+    for (const attempt of this.#failed ?? []) attempt.pass(movedOn, error);
     this.#failed = undefined;
   }
 
@@ -319,10 +342,12 @@ class RoutedAttempt implements UpstreamObserver {
     this.#routed.hold(this);
   }
 
-  pass(movedOn: MovedOn | undefined): void {
+  /** @param error Takes the place of the attempt's own error: it also says why no other upstream goes on. */
+  pass(movedOn: MovedOn | undefined, error?: GatewayError): void {
     if (!this.#outcome) return;
     // The error of an upstream that was cut is not its own.
     const cut = movedOn === "outrun" && { errorCode: undefined, error: undefined };
-    this.#observer.end(movedOn ? { ...this.#outcome, ...cut, movedOn } : this.#outcome);
+    const told = error && this.#outcome.error ? { ...this.#outcome, error } : this.#outcome;
+    this.#observer.end(movedOn ? { ...told, ...cut, movedOn } : told);
   }
 }

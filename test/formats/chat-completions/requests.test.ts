@@ -19,7 +19,13 @@ describe("a request", () => {
     for (const [field, value] of Object.entries(asked)) expect(request?.[field as keyof typeof request]).toEqual(value);
     // Whatever the gateway understood of it, a backend that speaks the format gets the request as it came.
     const sent = JSON.parse(JSON.stringify(body)) as object;
-    const native = { format: "chat-completions", body: sent, betas: [], unsupported: expect.any(Function) };
+    const native = {
+      format: "chat-completions",
+      body: sent,
+      betas: [],
+      unsupported: expect.any(Function),
+      continuation: { prefills: false, body: expect.any(Function) },
+    };
     expect(request?.native).toEqual(native);
     expect(request?.native?.unsupported?.()).toEqual(unsupported);
   });

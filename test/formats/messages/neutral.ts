@@ -25,7 +25,14 @@ export function neutralSuite(mount: Mount): void {
       tools: [],
       stopSequences: [],
       stream: false,
-      native: { format: "messages", body: MINIMAL, version: VERSION, betas: [], unsupported: expect.any(Function) },
+      native: {
+        format: "messages",
+        body: MINIMAL,
+        version: VERSION,
+        betas: [],
+        unsupported: expect.any(Function),
+        continuation: { prefills: true, body: expect.any(Function) },
+      },
     });
   });
 

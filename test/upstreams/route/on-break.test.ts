@@ -1,0 +1,262 @@
+/** A route that goes on after a break: what does no harm, who pays, and who is told. */
+
+import OpenAI from "openai";
+import { ResponsesWS } from "openai/resources/responses/ws";
+import { describe, expect, it } from "vitest";
+import { type RawAnswer, whole } from "../relay/raw-upstream.ts";
+import { callerOf, type ChatFormatName, FORMATS, ResponseCheck } from "./callers.ts";
+import { type BreakOptions, type BreakStage, breakStage, KEY, restOf, type Voice } from "./on-break.stage.ts";
+import { breaksAfter, framesOf, lastTurns, type Said, type Script, writesAll } from "./speakers.ts";
+
+const WHOLE = "Now is the winter of our discontent made glorious summer by this sun of York";
+const text = (said: string): Said => ({ type: "text", pieces: said.match(/[^]{1,8}/gu) ?? [] });
+const CALL: Said = { type: "call", id: "call_1", name: "look", pieces: ['{"at":', '"the sun"}'] };
+const THOUGHT: Said = { type: "reasoning", pieces: ["Let me ", "think."], signature: "c2lnbmVk" };
+const script = (id: string, ...parts: readonly Said[]): Script => ({ id, inputTokens: 75, parts });
+
+/** Breaks off behind the frame that holds a text. */
+function breaksBehind(format: ChatFormatName, said: Script, needle: string): RawAnswer {
+  const frames = framesOf(format, said);
+  const count = frames.findIndex(({ bytes }) => bytes.includes(needle)) + 1;
+  if (count === 0) throw new Error(`There is no ${needle}.`);
+  return (socket) => breaksAfter(socket, frames, count);
+}
+
+/** Writes a whole answer, or the rest of one. */
+const goesOn =
+  (format: ChatFormatName, said: Script): RawAnswer =>
+  (socket, { body }) =>
+    writesAll(socket, framesOf(format, restOf(said, body)));
+
+/** The reason that the host is told. */
+const told = ({ failures }: BreakStage): string => failures.map((failure) => failure.text).join("\n");
+
+/** A break of an answer with these parts, behind a frame, and the same answer from the second upstream. */
+async function broken(
+  caller: ChatFormatName,
+  first: ChatFormatName,
+  parts: readonly Said[],
+  needle: string,
+  options: BreakOptions & { readonly second?: ChatFormatName } = {},
+): Promise<BreakStage & { read(): ReturnType<ReturnType<typeof callerOf>["stream"]> }> {
+  const { second = first } = options;
+  const stage = await breakStage(
+    [
+      { format: first, answer: breaksBehind(first, script("first", ...parts), needle) },
+      { format: second, answer: goesOn(second, script("second", ...parts)) },
+    ],
+    options,
+  );
+  return { ...stage, read: () => callerOf(caller, stage.url, KEY).stream("ten tokens") };
+}
+
+describe("a tool call", () => {
+  it.each<[ChatFormatName, ChatFormatName, string]>([
+    ["messages", "messages", '"partial_json":"{\\"at'],
+    ["messages", "chat-completions", '"arguments":"{\\"at'],
+    ["responses", "responses", '"delta":"{\\"at'],
+    ["chat-completions", "messages", '"partial_json":"{\\"at'],
+  ])(
+    "of which a caller of %s has half from %s ends the answer as without the option, and says why",
+    async (...pair) => {
+      const [caller, first, needle] = pair;
+      await using stage = await broken(caller, first, [text("Look: "), CALL], needle);
+      await expect(stage.read()).rejects.toThrow();
+      expect(told(stage)).toContain("The answer was not continued: a tool call was half shown.");
+      expect(stage.upstreams[1]?.requests).toEqual([]);
+      expect(stage.records[0]).toMatchObject({ outcome: "failed", attempts: [{ errorCode: "backend_failed" }] });
+      expect(stage.failures).toHaveLength(1);
+    },
+  );
+
+  it.each<[ChatFormatName, ChatFormatName, string, string]>([
+    ["messages", "messages", 'content_block_stop","index":1', "tool_use"],
+    ["messages", "messages", "the sun", "tool_use"],
+    ["messages", "chat-completions", "the sun", "tool_use"],
+    ["chat-completions", "chat-completions", "the sun", "tool_calls"],
+    ["chat-completions", "messages", "the sun", "tool_calls"],
+    ["responses", "responses", "the sun", "completed"],
+    ["responses", "chat-completions", "the sun", "completed"],
+    ["generate-content", "generate-content", "the sun", "STOP"],
+    ["generate-content", "messages", 'content_block_stop","index":1', "STOP"],
+  ])("that a caller of %s has whole from %s ends the answer, and nobody else is asked", async (...row) => {
+    const [caller, first, needle, finish] = row;
+    await using stage = await broken(caller, first, [text("Look: "), CALL], needle);
+    expect(await stage.read()).toMatchObject({
+      text: "Look: ",
+      calls: [{ id: "call_1", name: "look", input: { at: "the sun" } }],
+      finish,
+    });
+    expect(stage.upstreams[1]?.requests).toEqual([]);
+    expect(stage.records[0]).toMatchObject({ outcome: "completed", certainty: "estimated" });
+  });
+
+  it("of which nothing was shown is begun anew", async () => {
+    // A caller of generate-content gets whole calls alone.
+    await using stage = await broken("generate-content", "messages", [text("Look: "), CALL], '"partial_json":"{\\"at');
+    const read = await stage.read();
+    expect(read).toMatchObject({ text: "Look: ", calls: [{ name: "look", input: { at: "the sun" } }], finish: "STOP" });
+    expect(stage.records[0]?.attempts).toMatchObject([{ movedOn: "broke-off" }, { upstream: "upstream-1" }]);
+  });
+});
+
+describe("reasoning", () => {
+  it.each<[ChatFormatName, ChatFormatName]>([
+    ["chat-completions", "chat-completions"],
+    ["generate-content", "generate-content"],
+    ["messages", "chat-completions"],
+    ["responses", "generate-content"],
+  ])("of which a caller of %s has half from %s, which signs nothing, is not shown again", async (caller, first) => {
+    await using stage = await broken(caller, first, [THOUGHT, text(WHOLE)], "Let me ");
+    expect(await stage.read()).toMatchObject({ reasoning: "Let me ", text: WHOLE });
+  });
+
+  it.each<ChatFormatName>(["messages", "responses"])(
+    "whose signature is missing ends the answer: %s",
+    async (format) => {
+      await using stage = await broken(format, format, [THOUGHT, text(WHOLE)], "Let me ");
+      await expect(stage.read()).rejects.toThrow();
+      expect(told(stage)).toContain("reasoning was shown without the signature at its end");
+      expect(stage.upstreams[1]?.requests).toEqual([]);
+    },
+  );
+
+  it("that is signed stays as it is, and the answer goes on behind it", async () => {
+    await using stage = await broken("messages", "messages", [THOUGHT, text(WHOLE)], "Now is");
+    expect(await stage.read()).toMatchObject({ reasoning: "Let me think.", text: WHOLE, finish: "end_turn" });
+  });
+});
+
+describe("the next upstream", () => {
+  const cut: Voice = { format: "messages", answer: breaksBehind("messages", script("first", text(WHOLE)), "r of our") };
+  const said = WHOLE.slice(0, 24);
+
+  it.each<[string, (said: string, repeated: string, rest: string) => string]>([
+    ["goes on behind the words that it was told to repeat", (_said, repeated, rest) => repeated + rest],
+    ["begins again", (before, _repeated, rest) => before + rest],
+    ["goes on at once", (_said, _repeated, rest) => rest],
+  ])("that is asked in words %s", async (_name, written) => {
+    await using stage = await breakStage([
+      cut,
+      {
+        format: "chat-completions",
+        answer(socket, { body }) {
+          const asked = lastTurns(body);
+          const words = asked.instruction?.split("Its last words:\n")[1] ?? "";
+          // The turn is the text so far, and the instruction ends in its last words.
+          expect([WHOLE.startsWith(asked.said ?? "?"), asked.said?.endsWith(words)]).toEqual([true, true]);
+          const rest = WHOLE.slice(asked.said?.length);
+          writesAll(
+            socket,
+            framesOf("chat-completions", script("second", text(written(asked.said ?? "", words, rest)))),
+          );
+        },
+      },
+    ]);
+    expect(await callerOf("messages", stage.url, KEY).stream("Hi")).toMatchObject({ text: WHOLE });
+  });
+
+  it("that refuses the beginning of an answer is asked in words, now and from then on", async () => {
+    const bodies: ReturnType<typeof lastTurns>[] = [];
+    await using stage = await breakStage([
+      cut,
+      {
+        format: "messages",
+        answer(socket, { body }) {
+          const asked = lastTurns(body);
+          bodies.push(asked);
+          if (asked.instruction !== undefined)
+            return writesAll(socket, framesOf("messages", restOf(script("b", text(WHOLE)), body)));
+          const error = {
+            type: "error",
+            error: { type: "invalid_request_error", message: "This model takes no prefill." },
+          };
+          return socket.end(whole(400, "application/json", JSON.stringify(error), { connection: "close" }));
+        },
+      },
+    ]);
+    // The clients of the pairs have a tool; a plain request is enough here.
+    const client = callerOf("messages", stage.url, KEY);
+    expect([await client.stream("Hi"), await client.stream("Hi")]).toMatchObject([{ text: WHOLE }, { text: WHOLE }]);
+    expect(bodies.map(({ instruction }) => instruction !== undefined)).toEqual([false, true, true]);
+    expect(stage.records[0]?.attempts.map(({ errorCode }) => errorCode)).toEqual([
+      "backend_failed",
+      "invalid_request",
+      undefined,
+    ]);
+  });
+
+  it.each([
+    [true, 1, false],
+    [false, 1, true],
+  ])("with prefill: %s is asked %i time, in words: %s", async (prefill, times, inWords) => {
+    const asked: boolean[] = [];
+    await using stage = await breakStage([
+      { ...cut, format: "messages" },
+      {
+        format: "chat-completions",
+        more: { prefill },
+        answer(socket, { body }) {
+          asked.push(lastTurns(body).instruction !== undefined);
+          writesAll(socket, framesOf("chat-completions", restOf(script("b", text(WHOLE)), body)));
+        },
+      },
+    ]);
+    expect(await callerOf("messages", stage.url, KEY).stream("Hi")).toMatchObject({ text: WHOLE });
+    expect(asked).toEqual(Array.from({ length: times }, () => inWords));
+  });
+
+  it("may break off, too: a third goes on, and no upstream is asked twice", async () => {
+    const second: RawAnswer = (socket, { body }) => {
+      const frames = framesOf("chat-completions", restOf(script("second", text(WHOLE)), body));
+      return breaksAfter(socket, frames, 12);
+    };
+    await using stage = await breakStage([
+      cut,
+      { format: "chat-completions", answer: second },
+      { format: "responses", answer: goesOn("responses", script("third", text(WHOLE))) },
+    ]);
+    expect(await callerOf("messages", stage.url, KEY).stream("Hi")).toMatchObject({ text: WHOLE, finish: "end_turn" });
+    expect(stage.records[0]?.attempts.map(({ upstream, movedOn }) => [upstream, movedOn])).toEqual([
+      ["upstream-0", "broke-off"],
+      ["upstream-1", "broke-off"],
+      ["upstream-2", undefined],
+    ]);
+    expect(stage.upstreams.map(({ requests }) => requests.length)).toEqual([1, 1, 1]);
+    expect(stage.quotas.report("caller")).toMatchObject({ held: 0, liveHolds: 0, used: stage.records[0]?.units });
+  });
+
+  it("that does not begin leaves the error of the break to the caller, and the reason to the host", async () => {
+    const down: RawAnswer = (socket) => socket.end(whole(503, "application/json", "{}", { connection: "close" }));
+    await using stage = await breakStage([cut, { format: "messages", answer: down }], {});
+    await expect(callerOf("messages", stage.url, KEY).stream("Hi")).rejects.toThrow();
+    expect(told(stage)).toContain("The answer was not continued: no other upstream has begun to answer.");
+    // Only what was written is charged.
+    expect(stage.records[0]).toMatchObject({ outcome: "failed", units: 75 + said.length });
+  });
+});
+
+describe("a caller over a WebSocket", () => {
+  it.each(FORMATS.map((format) => [format] as const))("gets one response, begun by %s", async (format) => {
+    await using stage = await broken("responses", format, [text(WHOLE)], "r of our", { second: "responses" });
+    const client = new OpenAI({ baseURL: `${stage.url}/v1`, apiKey: KEY });
+    const ws = new ResponsesWS(client);
+    const check = new ResponseCheck();
+    const ended = new Promise<void>((resolve, reject) => {
+      ws.on("event", (event) => {
+        check.add(event as OpenAI.Responses.ResponseStreamEvent);
+        if (event.type === "response.completed") resolve();
+      });
+      ws.on("error", reject);
+    });
+    await new Promise((open) => ws.socket.once("open", open));
+    ws.send({ type: "response.create", model: "m", input: "Hi", store: false });
+    await ended;
+    ws.close();
+    expect(check.ended()).toMatchObject({ status: "completed" });
+    expect(check.ids).toHaveLength(1);
+    // The upgrade has a record, too.
+    const attempts = stage.records.flatMap((record) => record.attempts);
+    expect(attempts).toMatchObject([{ movedOn: "broke-off" }, { upstream: "upstream-1" }]);
+  });
+});
