@@ -64,6 +64,7 @@ export {
   type CoreRelayParts,
   relay,
   type RelayFeature,
+  withCodeLoop,
   withCredentials,
 } from "./upstreams/relay/relay.ts";
 export { checkRelay } from "./upstreams/relay/check.ts";

@@ -113,6 +113,7 @@ it("polygate/core, as polygate/edge, and the code that other gateways and relays
       "embeddingKind",
       "imageKind",
       "withCors",
+      "withCodeLoop",
       "withCredentials",
       "withHooks",
       "withReplays",

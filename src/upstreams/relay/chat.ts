@@ -16,7 +16,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
-import { type TurnContext, withCode } from "./code-loop.ts";
+import type { TurnContext, withCode } from "./code-loop.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
 import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
@@ -24,7 +24,12 @@ import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Makes the functions of a relay to an upstream of a chat format. */
-export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: ChatCodec | LazyCodec): ChatVerbs {
+export function chatRelay(
+  upstream: Upstream,
+  options: UpstreamOptions,
+  given: ChatCodec | LazyCodec,
+  codeLoop: typeof withCode | undefined,
+): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   const answer = (codec: ChatCodec, request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> => {
     const ask = (asked: ChatRequest, context: TurnContext, isFirst = true): AsyncGenerator<ChatEvent> => {
@@ -33,9 +38,10 @@ export function chatRelay(upstream: Upstream, options: UpstreamOptions, given: C
     };
     const { runCode } = call;
     const mayRunCode = request.tools.some(({ type }) => type === "code-execution");
-    if (!runCode || !mayRunCode || codec.runsCode || (request.candidateCount ?? 1) > 1) return ask(request, call);
+    if (!codeLoop || !runCode || !mayRunCode || codec.runsCode || (request.candidateCount ?? 1) > 1)
+      return ask(request, call);
     const { json, limits } = upstream;
-    return withCode({ ask, runCode, json, format: codec.format, maxTurns: limits.maxCodeTurns }, request, call);
+    return codeLoop({ ask, runCode, json, format: codec.format, maxTurns: limits.maxCodeTurns }, request, call);
   };
   /** The time up to which the upstream is known to lack the route, in milliseconds since the Unix epoch. */
   let lacksUntil = 0;

@@ -9,7 +9,7 @@ import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import { assertCheckOptions, type CheckOptions, type RelayCheck } from "./options.ts";
-import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay } from "./relay.ts";
+import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay, partsIn } from "./relay.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
@@ -29,8 +29,7 @@ const MAX_LISTED = 10;
  */
 export function checkRelay(options: CoreRelayOptions, how?: CheckOptions): Promise<RelayCheck> {
   assertCoreOptions("checkRelay", options);
-  const { format, features } = options;
-  const { backend, upstream, asking } = openRelay(format, options, [], undefined, features?.[0]?.authorize);
+  const { backend, upstream, asking } = openRelay(options.format, options, [], partsIn(options));
   return checkUpstream(upstream, asking, how).then(async (checked) => {
     await backend.close();
     return checked;

@@ -9,9 +9,8 @@ import type { UpstreamFormat, Verbs } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
 import { openConversations } from "./conversations.ts";
-import { openAuthorization } from "./credentials.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
-import { FORMAT, openRelay } from "./relay.ts";
+import { FORMAT, openRelay, type RelayParts, withCodeLoop, withCredentials } from "./relay.ts";
 
 export {
   type ApiKeyAnswer,
@@ -34,6 +33,7 @@ export type { Fetch } from "./transport.fetch.ts";
 
 const ALL: readonly UpstreamFormat[] = Object.values(UPSTREAMS);
 const NAMES = Object.keys(UPSTREAMS);
+const PARTS: RelayParts = { open: openConversations, ...withCredentials, ...withCodeLoop };
 
 /** The wire formats that an upstream may speak. */
 export type RelayFormat = keyof VerbsByName;
@@ -85,7 +85,7 @@ export function relay<Format extends RelayFormat | UpstreamFormat>(
   assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
   const { format }: RelayOptions = options;
   const value: UpstreamFormat = typeof format === "string" ? UPSTREAMS[format] : format;
-  const { backend, upstream, asking } = openRelay(value, options, ALL, openConversations, openAuthorization);
+  const { backend, upstream, asking } = openRelay(value, options, ALL, PARTS);
   const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
   return whole as RelayBackend & VerbsOf<Format>;
 }

@@ -7,6 +7,7 @@ import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, type Check, listOf, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { chatRelay, reportConversions } from "./chat.ts";
+import { withCode } from "./code-loop.ts";
 import type { OpenConversations } from "./conversations.ts";
 import { type OpenAuthorization, openAuthorization } from "./credentials.ts";
 import { brokenOff } from "./failures.ts";
@@ -28,17 +29,26 @@ export type CoreRelayOptions<Has extends Verbs = Verbs> = UpstreamOptions & Core
 export interface CoreRelayParts<Has extends Verbs = Verbs> {
   /** The wire format that the upstream speaks, such as `messagesUpstream` of `polygate/formats/messages`. */
   readonly format: UpstreamFormat<Has>;
-  /** The code of options that most relays do not use: `withCredentials`. */
+  /** The code of what most relays do not use: `withCredentials`, `withCodeLoop`. */
   readonly features?: readonly RelayFeature[];
 }
 
-/** Code that a relay may do without: `withCredentials`. Its field is for the relay alone. */
+/** Code that a relay may do without: `withCredentials` or `withCodeLoop`. Its fields are for the relay alone. */
 export interface RelayFeature {
-  readonly authorize: OpenAuthorization;
+  readonly authorize?: OpenAuthorization;
+  readonly codeLoop?: typeof withCode;
+}
+
+/** Code that a relay may do without, and the code of WebSockets to the upstream. */
+export interface RelayParts extends RelayFeature {
+  readonly open?: OpenConversations;
 }
 
 /** The code of keys that renew and of signatures: an `apiKey` that is a function, and `sign`. */
 export const withCredentials: RelayFeature = { authorize: openAuthorization };
+
+/** The code that runs code for upstreams that cannot, with the gateway's code runner. Without it, such an upstream gets no code tool. */
+export const withCodeLoop: RelayFeature = { codeLoop: withCode };
 
 /** A relay of `polygate/core`. `checkRelay` checks its upstream. */
 export type CoreRelayBackend = Omit<RelayBackend, "check">;
@@ -53,8 +63,11 @@ export type CoreRelayBackend = Omit<RelayBackend, "check">;
  */
 export function relay<Has extends Verbs>(options: CoreRelayOptions<Has>): CoreRelayBackend & Has {
   assertCoreOptions("relay", options);
-  return openRelay(options.format, options, [], undefined, options.features?.[0]?.authorize).backend;
+  return openRelay(options.format, options, [], partsIn(options)).backend;
 }
+
+/** Returns the code of a relay's features. */
+export const partsIn = ({ features = [] }: CoreRelayParts): RelayParts => Object.assign({}, ...features) as RelayParts;
 
 /** Checks the format of an upstream that is given as a value. */
 export const FORMAT: Check = portOf(
@@ -62,7 +75,10 @@ export const FORMAT: Check = portOf(
   "the format of an upstream, such as messagesUpstream of polygate/formats/messages",
 );
 
-const FEATURES = listOf(portOf(["authorize"], "a feature, such as withCredentials of polygate/core"));
+const FEATURES = listOf((path, feature) => {
+  if (!["authorize", "codeLoop"].some((part) => Object.hasOwn(Object(feature) as object, part)))
+    throw new TypeError(`${path} must be withCredentials or withCodeLoop.`);
+});
 
 /** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
 export const assertCoreOptions = (where: string, options: CoreRelayOptions): void =>
@@ -72,21 +88,19 @@ export const assertCoreOptions = (where: string, options: CoreRelayOptions): voi
  * Opens a relay whose options have the right names and format.
  *
  * @param others Further formats, whose routes are refused as a base address.
- * @param open Opens WebSockets to the upstream. Default: `transport: "websocket"` is refused.
- * @param authorize Opens credentials that renew, and signatures. Default: they are refused.
+ * @param parts Without `open`, `transport: "websocket"` is refused; without `authorize`, credentials that renew and signatures are.
  */
 export function openRelay<Has extends Verbs>(
   format: UpstreamFormat<Has>,
   options: UpstreamOptions,
   others: readonly UpstreamFormat[] = [],
-  open?: OpenConversations,
-  authorize?: OpenAuthorization,
+  parts: RelayParts = {},
 ): {
   readonly backend: CoreRelayBackend & Has;
   readonly upstream: Upstream;
   readonly asking: Asking | undefined;
 } {
-  const upstream = new Upstream(format, options, others, open, authorize);
+  const upstream = new Upstream(format, options, others, parts);
   const { strict = false } = options;
   let codec: Asking["codec"] | undefined;
   const tools: RelayTools = {
@@ -94,7 +108,7 @@ export function openRelay<Has extends Verbs>(
     clock: upstream.clock,
     json: upstream.json,
     modelName: (...names) => upstream.modelName(...names),
-    chat: (given) => chatRelay(upstream, options, (codec = given)),
+    chat: (given) => chatRelay(upstream, options, (codec = given), parts.codeLoop),
     relayed: (context, prepare) => relayed(upstream, context, prepare),
     reportConversions: (conversions, call) => reportConversions(conversions, call, strict),
     fetchPicture: (url, signal) => fetchPicture(upstream, url, signal),

@@ -72,16 +72,12 @@ export class Upstream {
   readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
 
-  /**
-   * @param open Opens WebSockets; undefined for a relay without their code.
-   * @param authorize Opens credentials that renew, and signatures; undefined for a relay without their code.
-   */
+  /** @param parts Lacks `open` for a relay without the code of WebSockets, and `authorize` for one without that of credentials. */
   constructor(
     format: UpstreamFormat,
     options: UpstreamOptions,
     others: readonly UpstreamFormat[],
-    open: OpenConversations | undefined,
-    authorize: OpenAuthorization | undefined,
+    { open, authorize }: { readonly open?: OpenConversations; readonly authorize?: OpenAuthorization },
   ) {
     const { apiKey, fetch, hangUp, sign } = options;
     this.format = format.name;

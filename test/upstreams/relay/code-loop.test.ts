@@ -2,9 +2,12 @@
 
 import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
+import { relay as coreRelay, withCodeLoop } from "../../../src/core.ts";
+import { UPSTREAMS } from "../../../src/formats/all.ts";
 import { type CallRecord, type CodeRunner, createGateway, memoryQuotaStore } from "../../../src/index.ts";
 import type { UnreadEvents } from "../../../src/ports/model-backend.ts";
-import { relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { type Fetch, relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import type { RelayFeature } from "../../../src/upstreams/relay/relay.ts";
 import { callContext, chatRequest } from "./stage.ts";
 
 type Format = "messages" | "chat-completions";
@@ -81,25 +84,24 @@ const STREAMS: Readonly<Record<Format, (said: readonly Said[], turn: number) => 
 
 interface Setup extends Pick<RelayOptions, "limits" | "strict" | "models" | "reasoning"> {
   readonly codeRunner?: CodeRunner;
+  /** Set for a relay of polygate/core. */
+  readonly features?: readonly RelayFeature[];
 }
 
 type Turns = readonly (string | readonly Said[])[];
 
 /** An upstream of a format. A turn is a list of pieces, or a whole stream. Tells what it is sent. */
-function upstream(format: Format, turns: Turns, options: Partial<RelayOptions> = {}) {
+function upstream(format: Format, turns: Turns, { features, ...options }: Omit<Setup, "codeRunner"> = {}) {
   const sent: Record<string, unknown>[] = [];
-  const backend = relay({
-    format,
-    baseUrl: "http://up.test/v1",
-    ...options,
-    async fetch(_url, init) {
-      const body = JSON.parse(init?.body as string) as Record<string, unknown>;
-      const turn = sent.push(body) - 1;
-      const said = turns[turn] ?? turns.at(-1) ?? [];
-      const [text = ""] = (typeof said === "string" ? said : STREAMS[format](said, turn)).split(`"${LOST}"`);
-      return new Response(text, { headers: { "content-type": "text/event-stream" } });
-    },
-  });
+  const asked: Fetch = async (_url, init) => {
+    const body = JSON.parse(init?.body as string) as Record<string, unknown>;
+    const turn = sent.push(body) - 1;
+    const said = turns[turn] ?? turns.at(-1) ?? [];
+    const [text = ""] = (typeof said === "string" ? said : STREAMS[format](said, turn)).split(`"${LOST}"`);
+    return new Response(text, { headers: { "content-type": "text/event-stream" } });
+  };
+  const all = { baseUrl: "http://up.test/v1", ...options, fetch: asked };
+  const backend = features ? coreRelay({ format: UPSTREAMS[format], ...all, features }) : relay({ format, ...all });
   return { sent, backend };
 }
 
@@ -284,6 +286,18 @@ describe.each<Format>(["messages", "chat-completions"])("code before an upstream
     await expect(responses.create({ ...ASK }, { signal: leaving.signal })).rejects.toMatchObject({ status: 499 });
     expect([await stopped, sent.length]).toEqual([true, 1]);
     expect(records).toMatchObject([{ outcome: "client-closed", units: 15 }]);
+  });
+});
+
+describe("a relay of polygate/core", () => {
+  it.each<[string, readonly RelayFeature[], number]>([
+    ["runs code with the code of the loop", [withCodeLoop], 2],
+    ["leaves the tool out without it", [], 1],
+  ])("%s", async (_what, features, turns) => {
+    const { gemini, sent, ran } = open("messages", [[turns > 1 ? RUN("1") : "No code."], ["Done."]], { features });
+    await gemini();
+    expect([sent.length, ran.length]).toEqual([turns, turns - 1]);
+    expect(sent[0]?.["tools"] !== undefined).toBe(turns > 1);
   });
 });
 

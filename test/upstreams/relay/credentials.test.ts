@@ -678,7 +678,7 @@ describe("a relay of polygate/core", () => {
     expect(() => coreRelay({ ...options, apiKey: () => "key-one" })).toThrow(words);
     expect(() => coreRelay({ ...options, sign: () => ({ headers: {} }) })).toThrow(words);
     expect(() => coreRelay({ ...options, features: [{}] as never })).toThrow(
-      "relay: features[0] must be a feature, such as withCredentials of polygate/core, and has no authorize().",
+      "relay: features[0] must be withCredentials or withCodeLoop.",
     );
     await using upstream = await rawUpstream(takes("key-two"));
     const { apiKey } = keys("key-one", "key-two");
