@@ -1,6 +1,7 @@
 /** Every factory says in a sentence what is wrong with its options, also where no compiler has checked them. */
 
 import { inspect } from "node:util";
+import type { Kysely } from "kysely";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { createClient, createCluster } from "redis";
 import { describe, expect, it } from "vitest";
@@ -18,7 +19,7 @@ import {
   unstorageImageStore,
 } from "../src/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
-import { migrate, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
+import { migrate, sqlCallReader, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
 import { openTelemetry } from "../src/telemetry/index.ts";
 import { relay } from "../src/upstreams/relay/index.ts";
 import { route } from "../src/upstreams/route/index.ts";
@@ -62,7 +63,9 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate flexibleRateLimiter": [],
   "polygate unstorageImageStore": [storage],
   "polygate unstorageResponseStore": [storage],
+  "polygate/admin callAdmin": [sqlCallReader({ db: db as Kysely<unknown>, dialect: "sqlite" })],
   "polygate/admin keyAdmin": [quotas.keys],
+  "polygate/admin usageCsv": [{ rows: [], total: {} }],
   "polygate/admin/http adminHandler": [quotas.keys, { authorize: () => undefined }],
   "polygate/admin/http memoryAuditLog": [],
   "polygate/admin/page adminPage": [],
@@ -72,6 +75,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/backends/route balance": [{ by: "latency" }],
   "polygate/backends/route canary": [{ upstreams: ["next"] }],
   "polygate/backends/route hedge": [{}],
+  "polygate/backends/route shadow": [{ upstream: { backend }, share: 1, onAnswer() {} }],
   "polygate/backends/route route": [{ routes: { other: backend } }],
   "polygate/bun toBunHandler": [gateway],
   "polygate/clouds/aws bedrockMessages": [{ region: "us-east-1", credentials: awsKeys }],
@@ -101,6 +105,8 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/stores/redis redisReplayStore": [{ client: { call() {} } }],
   "polygate/stores/redis redisQuotaStore": [{ client: { call() {} } }],
   "polygate/stores/sql schemaVersion": [db],
+  "polygate/stores/sql sqlCallLog": [{ db, dialect: "sqlite" }],
+  "polygate/stores/sql sqlCallReader": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql migrate": [db, { dialect: "sqlite" }],
   "polygate/stores/sql migrations": [{ dialect: "sqlite" }],
   "polygate/stores/sql nodePostgresDialect": [pool],

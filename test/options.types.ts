@@ -32,7 +32,7 @@ export interface OptionsObject {
 
 /** Ports whose methods are all optional: a host's own object may have further fields. */
 const OPEN = new Set(["ModelBackend", "GatewayFeature"]);
-/** Types of values that the gateway makes, and of formats, whose fields are for the gateway alone. */
+/** Types of values that the gateway makes, and of formats, whose fields are for the gateway alone. Reports are made by stores. */
 const INTERNAL = /\/src\/(?:ports|model|kinds|routes)\b/;
 
 const config = ts.getParsedCommandLineOfConfigFile(
@@ -77,7 +77,8 @@ function* argumentsOf(
   for (const [argument, parameter] of signature.getParameters().entries()) {
     const type = checker.getTypeOfSymbol(parameter);
     const isOwn = alternatives(type).every(
-      (one) => !INTERNAL.test(fileOf(one.symbol)) && one.aliasSymbol?.name !== "Pick",
+      (one) =>
+        !INTERNAL.test(fileOf(one.symbol)) && one.aliasSymbol?.name !== "Pick" && !one.symbol?.name.endsWith("Report"),
     );
     if (isOwn) for (const found of objectsIn(type, [], [])) yield { factory, method, argument, ...found };
   }
