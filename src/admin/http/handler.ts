@@ -18,17 +18,9 @@ import { type CoreRoutes, plainPrefix } from "../../routes.ts";
 import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
-import {
-  type AdminUser,
-  type Asked,
-  type Desk,
-  deskOf,
-  type Operation,
-  OPERATIONS,
-  refused,
-  type Told,
-} from "./operations.ts";
+import { type Asked, type Desk, deskOf, type Operation, OPERATIONS, refused, type Told } from "./operations.ts";
 import { type AdminPage, PAGE_HEADERS } from "./page.ts";
+import type { AdminUser } from "./user.ts";
 
 /** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
 export type Login = AdminUser | Response | undefined | null;

@@ -10,6 +10,7 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import type { AdminUser } from "./user.ts";
 
 /** The parts of the host that the operations work on. */
 export interface Desk {
@@ -17,14 +18,6 @@ export interface Desk {
   readonly store: KeyDirectory & Partial<BudgetDirectory>;
   readonly audit: AuditLog;
   readonly health: (() => Promise<GatewayHealth>) | undefined;
-}
-
-/** Somebody who may use the admin, as the host knows them. */
-export interface AdminUser {
-  /** Stands in the log of changes: 1 to 200 characters. */
-  readonly name: string;
-  /** True for a user who may look, and change nothing. Default: false. */
-  readonly readOnly?: boolean;
 }
 
 /** A request after its checks. */
