@@ -250,14 +250,15 @@ function reservedIn(
       const { current } = budgets.find((budget) => budget.id === id) ?? {};
       if (!current) throw new Error(`There is no budget ${id}.`);
       const held = current.held - granted;
-      return { available: Math.max(0, current.granted - current.charged - held), held };
+      const told = { available: Math.max(0, current.granted - current.charged - held), held, budget: id };
+      return current.day === 0 ? told : { ...told, endsAt: (current.day + 1) * DAY_MS };
     })
     .toSorted((one, other) => one.available - other.available);
-  const { available, held } = tightest ?? { available: 0, held: 0 };
+  const { available, held, ...budget } = tightest ?? { available: 0, held: 0 };
   const expected = ledger.reserved(
     { ...hold, atMost: Math.min(hold.atMost, available) },
     available,
     now + hold.leaseMs,
   );
-  return expected.refused ? { refused: true, available, held } : expected;
+  return expected.refused ? { refused: true, available, held, ...budget } : expected;
 }
