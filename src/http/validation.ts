@@ -197,7 +197,7 @@ interface Fields {
 function fieldsOf(entries: v.ObjectEntries): Fields {
   const fields = Object.entries(entries)
     .map(fieldOf)
-    .filter(({ schema, mayBeAbsent }) => !mayBeAbsent || schema.reference !== v.unknown);
+    .filter(({ schema, mayBeAbsent }) => !mayBeAbsent || "pipe" in schema || schema.reference !== v.unknown);
   const byKey = new Map(fields.map((field) => [field.key, field]));
   return { byKey, required: fields.filter((field) => !field.mayBeAbsent) };
 }

@@ -77,6 +77,11 @@ describe("an error", () => {
     expect(messageOf(Ordered, body)).toBeUndefined();
   });
 
+  it("is one of a field that may be absent, and whose only rule is a check", () => {
+    const even = v.check((value) => value !== 3, "must not be 3");
+    expect(messageOf(object({ a: v.optional(v.pipe(v.unknown(), even)) }), { a: 3 })).toContain("must not be 3");
+  });
+
   it("is none for an object whose schema names one that is made later", () => {
     const Tree = object({ inner: v.nullish(v.lazy(() => Leaf)) });
     const Leaf = object({ name: text });
