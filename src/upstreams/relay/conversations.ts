@@ -196,7 +196,7 @@ export class Conversations {
     try {
       return await open(authorized.request);
     } catch (error) {
-      const isRefused = error instanceof SocketRefused && error.status === 401;
+      const isRefused = error instanceof SocketRefused && authorization.isRefusal(error.status);
       const again = isRefused ? await authorization.reauthorized(request, authorized, exchange) : undefined;
       if (!again) throw error;
       exchange.enter({ name: "connection", limitMs: connectMs });
