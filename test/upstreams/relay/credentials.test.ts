@@ -524,6 +524,39 @@ describe.each<[string, () => Partial<RelayOptions>]>([
   });
 });
 
+it("A WebSocket whose key has ended since its handshake is replaced by one with the next key", async () => {
+  const [server, sockets] = [createServer(), new WebSocketServer({ noServer: true })];
+  const turns: (string | undefined)[] = [];
+  server.on("upgrade", (req, socket, head) =>
+    sockets.handleUpgrade(req, socket, head, (ws) =>
+      ws.on("message", () => {
+        turns.push(req.headers.authorization);
+        const isRefused = turns.length === 2;
+        const refused = { type: "error", status: 401, error: { message: "The token has expired." } };
+        const answer = { type: "response.completed", response: BODIES["/responses"] };
+        ws.send(JSON.stringify(isRefused ? refused : answer));
+      }),
+    ),
+  );
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const clock = manualClock();
+  const { apiKey } = keys({ apiKey: "key-one", expiresAt: clock.now() + MINUTE }, "key-two");
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const backend = relay({ format: "responses", baseUrl, transport: "websocket", apiKey, clock });
+  await using stage = await served(backend);
+  const client = new OpenAI({ apiKey: "sk-1", baseURL: stage.url, maxRetries: 0 });
+  const input = [{ role: "user" as const, content: "a" }];
+  const { output } = await client.responses.create({ model: "m", input });
+  await clock.advance(MINUTE);
+  const next = [...input, ...(output as OpenAI.Responses.ResponseInputItem[]), ...input];
+  expect((await client.responses.create({ model: "m", input: next })).output_text).toBe("Hello");
+  expect(turns).toEqual(["Bearer key-one", "Bearer key-one", "Bearer key-two"]);
+  await backend.close();
+  sockets.close();
+  server.close();
+});
+
 it("A function for keys that fails opens no WebSocket, and is not asked again for HTTP", async () => {
   let asked = 0;
   await using upstream = await everyUpstream();
