@@ -9,10 +9,10 @@ import { AwsV4Signer } from "aws4fetch";
 import type { ChatCodec } from "../formats/format.ts";
 import { messagesUpstream } from "../formats/messages/module.ts";
 import type { ChatVerbs, UpstreamResponse } from "../formats/module.ts";
-import { upstreamFailed } from "../formats/shared/upstream.ts";
+import { parseAnswer, upstreamFailed } from "../formats/shared/upstream.ts";
 import { GrowingBytes } from "../http/body.ts";
 import { fromBase64, toBase64 } from "../media/base64.ts";
-import { isJsonObject, type JsonObject, parseJson } from "../model/json.ts";
+import { isJsonObject, type JsonObject } from "../model/json.ts";
 import { assertOptions, type Check, CLOCK, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { API_KEY, type ApiKeySource, type SignRequest } from "../upstreams/relay/options.ts";
@@ -30,8 +30,11 @@ export interface AwsCredentials {
   readonly expiration?: Date | undefined;
 }
 
-/** Returns credentials, such as `fromNodeProviderChain()` of `@aws-sdk/credential-providers`. Asked again before they expire. */
-export type AwsCredentialProvider = () => Promise<AwsCredentials>;
+/**
+ * Returns credentials, such as `fromNodeProviderChain()` of `@aws-sdk/credential-providers`. Asked again before they expire, and with
+ * `forceRefresh` when AWS has refused them: a provider that keeps credentials itself must then return others.
+ */
+export type AwsCredentialProvider = (options?: { readonly forceRefresh?: boolean }) => Promise<AwsCredentials>;
 
 /** The options of `signAws`. */
 export interface SignAwsOptions {
@@ -111,7 +114,7 @@ export function signAws(options: SignAwsOptions): SignRequest {
   const renewing =
     typeof credentials === "function"
       ? new Renewing(
-          () => asked(credentials, clock),
+          (isRefused) => asked(credentials, clock, isRefused),
           () => clock.now(),
           PROVIDER_MS,
         )
@@ -121,7 +124,8 @@ export function signAws(options: SignAwsOptions): SignRequest {
   return async ({ method, url, body, refused }) => {
     let used = typeof credentials === "function" ? await renewing?.get() : credentials;
     if (used && refused && isOf(used, refused)) used = await renewing?.after(used);
-    if (!used) return undefined;
+    // A provider may return the same credentials as another object.
+    if (!used || (refused && isOf(used, refused))) return undefined;
     if (derived.size >= MAX_DERIVED) derived = new Map();
     const { accessKeyId, secretAccessKey, sessionToken } = used;
     const signer = new AwsV4Signer({
@@ -147,8 +151,12 @@ const PROVIDER_MS = 10_000;
 /** The most derived keys that are kept. */
 const MAX_DERIVED = 16;
 
-async function asked(provider: AwsCredentialProvider, clock: Clock): Promise<Expiring<AwsCredentials>> {
-  const value: unknown = await provider();
+async function asked(
+  provider: AwsCredentialProvider,
+  clock: Clock,
+  isRefused: boolean,
+): Promise<Expiring<AwsCredentials>> {
+  const value: unknown = await provider(isRefused ? { forceRefresh: true } : undefined);
   assertCredentials("signAws: the result of credentials", value);
   const { expiration } = value as AwsCredentials;
   if (expiration && expiration.getTime() <= clock.now())
@@ -181,7 +189,13 @@ export function bedrockMessages(options: BedrockOptions): CloudUpstream<ChatVerb
     throw new TypeError("bedrockMessages: needs credentials or an apiKey, and not both.");
   const domain = region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
   return {
-    format: inCloud(messagesUpstream, { provider: "aws.bedrock", codec: bedrockCodec, credential: bearer, reframe }),
+    format: inCloud(messagesUpstream, {
+      provider: "aws.bedrock",
+      codec: bedrockCodec,
+      credential: bearer,
+      reframe,
+      cannotCount,
+    }),
     baseUrl: endpointOf("bedrockMessages", endpoint ?? `https://bedrock-runtime.${region}.${domain}`),
     ...(credentials === undefined
       ? { apiKey }
@@ -193,7 +207,7 @@ export function bedrockMessages(options: BedrockOptions): CloudUpstream<ChatVerb
 const bedrockCodec = (codec: ChatCodec): ChatCodec => {
   const encoded: ChatCodec = withRequests(codec, ({ body, headers }, { model, stream }) => {
     const { "anthropic-version": _version, "anthropic-beta": betas, ...others } = headers;
-    const { model: _model, stream: _stream, ...rest } = body;
+    const { model: _model, stream: _stream, anthropic_beta: _unchecked, ...rest } = body;
     return {
       path: `/model/${encodeURIComponent(model)}/${stream ? "invoke-with-response-stream" : "invoke"}`,
       headers: {
@@ -211,14 +225,26 @@ const bedrockCodec = (codec: ChatCodec): ChatCodec => {
     count: {
       encode(request) {
         const { body } = encoded.encodeRequest({ ...request, stream: false });
-        const path = `/model/${encodeURIComponent(request.model)}/count-tokens`;
-        const bytes = new TextEncoder().encode(JSON.stringify(body));
+        const path = `/model/${encodeURIComponent(request.model.replace(PROFILE, ""))}/count-tokens`;
+        // Bedrock wants a limit that the model has, although it changes no count. Reasoning must have room in it.
+        const { thinking } = body;
+        const budget = isJsonObject(thinking) ? Number(thinking["budget_tokens"] ?? 0) : 0;
+        const bytes = new TextEncoder().encode(JSON.stringify({ ...body, max_tokens: budget + 1 }));
         return { path, headers: {}, body: { input: { invokeModel: { body: toBase64(bytes) } } } };
       },
       decode: ({ inputTokens }) => inputTokens,
     },
   };
 };
+
+/** Matches what the name of an inference profile has before the name of its model. Bedrock counts tokens for models alone. */
+const PROFILE = /^(?:arn:[^/]*:inference-profile\/)?[a-z-]+\.(?=anthropic\.)/;
+
+/** Tells whether Bedrock itself has refused the model of a count, or the request. A relay without the model has no port in its error. */
+function cannotCount(error: unknown): boolean {
+  const { code, port } = (error ?? {}) as { readonly code?: unknown; readonly port?: unknown };
+  return port === "model-backend" && (code === "invalid_request" || code === "model_not_found");
+}
 
 /** The types of errors by the exceptions of Bedrock. */
 const ERROR_TYPES: Readonly<Record<string, string>> = {
@@ -281,8 +307,10 @@ function reframe(response: UpstreamResponse): UpstreamResponse {
 /** The largest message of an event stream that AWS sends, in bytes, and the smallest one. */
 const MAX_MESSAGE_BYTES = 16 * 1024 ** 2 + 128 * 1024;
 const MIN_MESSAGE_BYTES = 16;
-/** The first bytes of a message are its length. */
-const LENGTH_BYTES = 4;
+/** The most bytes of a message's headers. */
+const MAX_HEADER_BYTES = 128 * 1024;
+/** A message begins with its length and that of its headers. */
+const LENGTH_BYTES = 8;
 /** A message, and a piece that may hold the beginnings of others. */
 const MAX_WAITING_BYTES = 2 * MAX_MESSAGE_BYTES;
 
@@ -339,17 +367,20 @@ class AwsFrames {
       // A line break would end the line of the frame.
       return frameOf(/[\r\n]/.test(data) ? JSON.stringify(objectIn(data)) : data);
     }
-    const exception = header(type === "exception" ? ":exception-type" : ":error-code");
-    const words = type === "exception" ? objectIn(json)["message"] : header(":error-message");
-    return frameOf(JSON.stringify(errorOf(exception, words)));
+    if (type !== "exception") return frameOf(JSON.stringify(errorOf(header(":error-code"), header(":error-message"))));
+    // The type tells enough without the message.
+    const words = json === "" ? undefined : objectIn(json)["message"];
+    return frameOf(JSON.stringify(errorOf(header(":exception-type"), words)));
   }
 }
 
 /** Returns the length of the message at a place; that of its first bytes when they have not come. */
 function lengthAt(bytes: Uint8Array, at: number): number {
   if (bytes.length < at + LENGTH_BYTES) return LENGTH_BYTES;
-  const length = new DataView(bytes.buffer, bytes.byteOffset + at, LENGTH_BYTES).getUint32(0);
-  if (length >= MIN_MESSAGE_BYTES && length <= MAX_MESSAGE_BYTES) return length;
+  const lengths = new DataView(bytes.buffer, bytes.byteOffset + at, LENGTH_BYTES);
+  const length = lengths.getUint32(0);
+  const isPossible = length >= MIN_MESSAGE_BYTES && length <= MAX_MESSAGE_BYTES;
+  if (isPossible && lengths.getUint32(4) <= MAX_HEADER_BYTES) return length;
   throw upstreamFailed("The model backend's answer is no event stream of AWS.");
 }
 
@@ -365,7 +396,7 @@ const EVENT_LIMITS = {
 };
 
 function objectIn(json: string): JsonObject {
-  const value = parseJson(json, EVENT_LIMITS);
+  const value = parseAnswer(json, EVENT_LIMITS);
   return isJsonObject(value) ? value : {};
 }
 

@@ -7,7 +7,7 @@ assertNodeVersion();
 import type { ChatCodec } from "../formats/format.ts";
 import { generateContentUpstream } from "../formats/generate-content/module.ts";
 import { messagesUpstream } from "../formats/messages/module.ts";
-import type { ChatVerbs } from "../formats/module.ts";
+import type { ChatVerbs, UpstreamFormat } from "../formats/module.ts";
 import { isJsonObject } from "../model/json.ts";
 import { assertOptions, type Check, CLOCK, lacking, hasMethod, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
@@ -115,7 +115,7 @@ export function vertexMessages(options: VertexOptions): CloudUpstream<ChatVerbs>
 const claudeCodec = (codec: ChatCodec): ChatCodec => {
   const encoded = withRequests(codec, ({ body, headers }, { model, stream }) => {
     const { "anthropic-version": _version, ...others } = headers;
-    const { model: _model, ...rest } = body;
+    const { model: _model, anthropic_beta: _unchecked, ...rest } = body;
     return {
       path: `/models/${segment(model)}:${stream ? "streamRawPredict" : "rawPredict"}`,
       headers: others,
@@ -130,8 +130,9 @@ const claudeCodec = (codec: ChatCodec): ChatCodec => {
       encode(request) {
         const { headers, body } = count.encode(request);
         const { "anthropic-version": _version, ...others } = headers;
+        const { anthropic_beta: _unchecked, ...rest } = body;
         const path = "/models/count-tokens:rawPredict";
-        return { path, headers: others, body: { ...body, anthropic_version: VERSION } };
+        return { path, headers: others, body: { ...rest, anthropic_version: VERSION } };
       },
       decode: (answer) => count.decode(answer),
     },
@@ -145,9 +146,18 @@ const claudeCodec = (codec: ChatCodec): ChatCodec => {
  */
 export function vertexGenerateContent(options: VertexOptions): CloudUpstream<ChatVerbs> {
   const cloud = { provider: "gcp.vertex_ai", codec: geminiCodec, credential: bearer };
-  const format = inCloud<ChatVerbs>(generateContentUpstream, cloud);
+  const format = inCloud(withoutEmbeddings, cloud);
   return { format, ...vertex("vertexGenerateContent", options, "google") };
 }
+
+/** Vertex AI embeds at other routes. */
+const withoutEmbeddings: UpstreamFormat<ChatVerbs> = {
+  ...generateContentUpstream,
+  open(relay, options) {
+    const { embed: _none, ...verbs } = generateContentUpstream.open(relay, options);
+    return verbs;
+  },
+};
 
 /** The fields of a count on Vertex AI, which takes no whole request. */
 const COUNTED: ReadonlySet<string> = new Set([

@@ -1,7 +1,7 @@
 /** The formats of upstreams in clouds: the same bodies and answers at other addresses. */
 
 import type { ChatCodec, EncodedRequest } from "../formats/format.ts";
-import type { RelayTools, UpstreamFormat, Verbs } from "../formats/module.ts";
+import type { ChatVerbs, RelayTools, UpstreamFormat, Verbs } from "../formats/module.ts";
 import { type LazyCodec, wholeOf } from "../formats/shared/lazy.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { UpstreamOptions } from "../upstreams/relay/options.ts";
@@ -22,12 +22,14 @@ export interface Cloud {
   readonly path?: (path: string, model: string) => string;
   readonly credential: UpstreamFormat["credential"];
   readonly reframe?: UpstreamFormat["reframe"];
+  /** Tells by the error of a count that the cloud counts no tokens for the model: the gateway then estimates them. */
+  readonly cannotCount?: (error: unknown) => boolean;
 }
 
 /** Returns a format as a cloud's service speaks it. Its base address is complete, and it lists no models that calls could name. */
 export function inCloud<Has extends Verbs>(
   { listPath: _none, ...format }: UpstreamFormat<Has>,
-  { provider, codec, path, credential, reframe }: Cloud,
+  { provider, codec, path, credential, reframe, cannotCount }: Cloud,
 ): UpstreamFormat<Has> {
   return {
     ...format,
@@ -39,13 +41,26 @@ export function inCloud<Has extends Verbs>(
       format.open(
         {
           ...relay,
-          chat: (given) => relay.chat(changed(given, (whole) => atPath(codec?.(whole) ?? whole, path))),
+          chat: (given) =>
+            estimating(relay.chat(changed(given, (whole) => atPath(codec?.(whole) ?? whole, path))), cannotCount),
           ...(path && { relayed: relayedAt(relay, path) }),
         },
         options,
       ),
   };
 }
+
+const estimating = (verbs: ChatVerbs, cannotCount: Cloud["cannotCount"]): ChatVerbs =>
+  cannotCount
+    ? {
+        ...verbs,
+        countInputTokens: (request, call) =>
+          verbs.countInputTokens(request, call).catch((error: unknown) => {
+            if (cannotCount(error)) return undefined;
+            throw error;
+          }),
+      }
+    : verbs;
 
 /** A codec is cheap to change, and most are loaded with their first use. */
 const changed = (given: ChatCodec | LazyCodec, change: (codec: ChatCodec) => ChatCodec): LazyCodec => ({

@@ -20,21 +20,24 @@ interface Renewal<Value> {
 }
 
 export class Renewing<Value> {
-  readonly #ask: () => Promise<Expiring<Value>>;
+  readonly #ask: (isRefused: boolean) => Promise<Expiring<Value>>;
   readonly #now: () => number;
   readonly #limitMs: number;
   #known: Expiring<Value> | undefined;
   /** The time of the next early renewal. */
   #dueAt = Number.POSITIVE_INFINITY;
-  /** The time up to which a refusal renews nothing, because the last renewal after one is too new. */
-  #restsUntil = Number.NEGATIVE_INFINITY;
+  /** The time of the last renewal after a refusal. */
+  #refusedAt = Number.NEGATIVE_INFINITY;
   #running: Renewal<Value> | undefined;
+  /** The number of the last request, and that of the request whose value is known. */
+  #lastNumber = 0;
+  #knownNumber = 0;
 
   /**
-   * @param ask Returns a new value. Its own errors reach those who wait.
+   * @param ask Returns a new value. Its own errors reach those who wait. The argument is true when the last value was refused.
    * @param limitMs A request that takes longer, in milliseconds, is given up: the next wait begins another one.
    */
-  constructor(ask: () => Promise<Expiring<Value>>, now: () => number, limitMs: number) {
+  constructor(ask: (isRefused: boolean) => Promise<Expiring<Value>>, now: () => number, limitMs: number) {
     this.#ask = ask;
     this.#now = now;
     this.#limitMs = limitMs;
@@ -57,31 +60,38 @@ export class Renewing<Value> {
   async after(refused: Value): Promise<Value | undefined> {
     const now = this.#now();
     if (this.#known && this.#known.value !== refused) return this.get();
-    if (now < this.#restsUntil) return undefined;
-    this.#restsUntil = now + REST_MS;
-    const value = await this.#renewed(now);
+    if (!this.#runningAt(now)) {
+      // A clock may be set back.
+      if (Math.abs(now - this.#refusedAt) < REST_MS) return undefined;
+      this.#refusedAt = now;
+    }
+    const value = await this.#renewed(now, true);
     return value === refused ? undefined : value;
   }
 
-  #renewed(now: number): Promise<Value> {
+  /** Returns the running request, unless it is given up. No timer gives it up: in Workers, a timer belongs to the call that has set it. */
+  #runningAt(now: number): Renewal<Value> | undefined {
     const running = this.#running;
-    // No timer gives a request up: in Workers, a timer belongs to the call that has set it.
-    if (running && Math.abs(now - running.startedAt) < this.#limitMs) return running.value;
-    const request: Renewal<Value> = {
-      startedAt: now,
-      value: this.#ask().then((asked) => this.#keep(asked, now, request)),
-    };
-    this.#running = request;
+    return running && Math.abs(now - running.startedAt) < this.#limitMs ? running : undefined;
+  }
+
+  #renewed(now: number, isRefused = false): Promise<Value> {
+    const running = this.#runningAt(now);
+    if (running) return running.value;
+    const number = ++this.#lastNumber;
+    const value = this.#ask(isRefused).then((asked) => this.#keep(asked, now, number));
+    const request = (this.#running = { startedAt: now, value });
     const end = (): void => {
       if (this.#running === request) this.#running = undefined;
     };
-    request.value.then(end, end);
-    return request.value;
+    value.then(end, end);
+    return value;
   }
 
-  #keep({ value, expiresAt }: Expiring<Value>, askedAt: number, request: object): Value {
-    // A request that was given up may answer later than the next one.
-    if (this.#running !== request) return value;
+  #keep({ value, expiresAt }: Expiring<Value>, askedAt: number, number: number): Value {
+    // A request that was given up may answer later than a newer one.
+    if (number < this.#knownNumber) return value;
+    this.#knownNumber = number;
     this.#known = { value, expiresAt };
     if (expiresAt === undefined) this.#dueAt = Number.POSITIVE_INFINITY;
     else {

@@ -1,11 +1,18 @@
 /** Claude on Amazon Bedrock, before a mock that checks the signatures and frames its streams as AWS does; and signatures for other services. */
 
 import Anthropic from "@anthropic-ai/sdk";
+import { GoogleGenAI } from "@google/genai";
 import fc from "fast-check";
 import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
-import { type AwsCredentials, bedrockMessages, type BedrockOptions, signAws } from "../../src/clouds/aws.ts";
-import { describeError } from "../../src/errors.ts";
+import {
+  type AwsCredentialProvider,
+  type AwsCredentials,
+  bedrockMessages,
+  type BedrockOptions,
+  signAws,
+} from "../../src/clouds/aws.ts";
+import { describeError, type GatewayError } from "../../src/errors.ts";
 import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { manualClock } from "../contracts/index.ts";
@@ -23,7 +30,7 @@ const clock = manualClock();
 const before = (
   upstream: Bedrock,
   options: Partial<BedrockOptions> = {},
-  more: Pick<RelayOptions, "models"> = {},
+  more: Pick<RelayOptions, "models" | "betas"> = {},
 ): Omit<RelayBackend, keyof ChatVerbs> & ChatVerbs =>
   relay({
     ...bedrockMessages({ region: "us-east-1", endpoint: upstream.url, credentials: KEYS, clock, ...options }),
@@ -91,6 +98,47 @@ describe("Claude on Bedrock", () => {
     expect(received?.headers["anthropic-beta"]).toBeUndefined();
   });
 
+  it("gets no beta feature past the policy of the host", async () => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    await using stage = await front(before(upstream, {}, { betas: ["b-2"] }));
+    const smuggled = { anthropic_beta: ["context-1m-2025-08-07"] } as object;
+    const { messages } = anthropicFor(stage.url).beta;
+    await messages.create({ ...ask, betas: ["a-1", "b-2"], ...smuggled });
+    await messages.create({ ...ask, ...smuggled });
+    expect(upstream.received.map(({ body }) => body["anthropic_beta"])).toEqual([["b-2"], undefined]);
+  });
+
+  it("is charged for what it writes into its cache and reads from it", async () => {
+    const usage = {
+      input_tokens: 3,
+      cache_creation_input_tokens: 1_000,
+      cache_read_input_tokens: 20_000,
+      cache_creation: { ephemeral_5m_input_tokens: 400, ephemeral_1h_input_tokens: 600 },
+      output_tokens: 1,
+    };
+    const [start, ...others] = MESSAGE_EVENTS;
+    const metrics = { inputTokenCount: 3, outputTokenCount: 5, cacheReadInputTokenCount: 20_000 };
+    const events = [
+      { ...start, message: { ...(start?.["message"] as object), usage } },
+      ...others.slice(0, -1),
+      { type: "message_stop", "amazon-bedrock-invocationMetrics": metrics },
+    ];
+    await using upstream = await bedrock([KEYS], () => clock.now(), { stream: Buffer.concat(events.map(chunk)) });
+    await using stage = await front(before(upstream));
+    const { usage: told } = await anthropicFor(stage.url).messages.stream(ask).finalMessage();
+    expect(told).toEqual({ ...usage, output_tokens: 5 });
+    expect(stage.records[0]).toMatchObject({
+      usage: {
+        inputTokens: 21_003,
+        outputTokens: 5,
+        cacheReadTokens: 20_000,
+        cacheWriteTokens: 1_000,
+        cacheWritesByTtl: { "5m": 400, "1h": 600 },
+      },
+      certainty: "exact",
+    });
+  });
+
   it("is asked by an API key in place of a signature", async () => {
     await using upstream = await cloud(({ headers }, res) =>
       headers["authorization"] === "Bearer bedrock-key"
@@ -106,18 +154,56 @@ describe("Claude on Bedrock", () => {
     expect((await anthropicFor(stage.url).messages.create(ask)).content).toMatchObject([{ text: TEXT }]);
   });
 
-  it("counts tokens of the whole request", async () => {
+  it("counts tokens of the whole request, with an output limit that every model has", async () => {
     await using upstream = await bedrock([KEYS], () => clock.now());
-    const tokens = await before(upstream).countInputTokens(chatRequest({ model: "sonnet" }), callContext());
-    expect(tokens).toBe(42);
-    const [received] = upstream.received;
-    expect(received?.path).toBe(`/model/${encodeURIComponent(MODEL)}/count-tokens`);
-    const body = (received?.body["input"] as { invokeModel?: { body?: string } } | undefined)?.invokeModel?.body ?? "";
-    expect(JSON.parse(Buffer.from(body, "base64").toString())).toMatchObject({
-      anthropic_version: "bedrock-2023-05-31",
-      max_tokens: 100,
-      messages: [{ role: "user" }],
-    });
+    await using stage = await front(before(upstream));
+    const client = anthropicFor(stage.url);
+    const { max_tokens: _limit, ...question } = ask;
+    const thinking = { type: "enabled" as const, budget_tokens: 2_000 };
+    for (const [more, expected] of [
+      [{}, { max_tokens: 1 }],
+      [{ thinking }, { max_tokens: 2_001, thinking }],
+    ] as const) {
+      expect(await client.messages.countTokens({ ...question, ...more })).toEqual({ input_tokens: 42 });
+      const input = upstream.received.at(-1)?.body["input"] as { invokeModel?: { body?: string } } | undefined;
+      expect(JSON.parse(Buffer.from(input?.invokeModel?.body ?? "", "base64").toString())).toEqual({
+        anthropic_version: "bedrock-2023-05-31",
+        messages: ask.messages,
+        ...expected,
+      });
+    }
+  });
+
+  it.each([
+    ["us.anthropic.claude-sonnet-4-5-20250929-v1:0", "anthropic.claude-sonnet-4-5-20250929-v1:0"],
+    ["us-gov.anthropic.claude-3-haiku-20240307-v1:0", "anthropic.claude-3-haiku-20240307-v1:0"],
+    ["anthropic.claude-opus-4-1-20250805-v1:0", "anthropic.claude-opus-4-1-20250805-v1:0"],
+    [
+      "arn:aws:bedrock:us-east-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-5-20250929-v1:0",
+      "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    ],
+    [
+      "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3",
+      "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3",
+    ],
+  ])("counts the tokens of %s by its model, because Bedrock counts for no profiles", async (name, model) => {
+    await using upstream = await bedrock([KEYS], () => clock.now());
+    const backend = before(upstream, {}, { models: { sonnet: name } });
+    expect(await backend.countInputTokens(chatRequest({ model: "sonnet" }), callContext())).toBe(42);
+    expect(upstream.received.map(({ path }) => path)).toEqual([`/model/${encodeURIComponent(model)}/count-tokens`]);
+  });
+
+  it.each([
+    [400, "ValidationException", "The provided model doesn't support counting tokens.", undefined],
+    [404, "ResourceNotFoundException", "The model is unknown.", undefined],
+    [403, "AccessDeniedException", "You have no permission.", "backend_refused"],
+    [429, "ThrottlingException", "Please wait.", "rate_limited"],
+  ])("leaves a count to the gateway when Bedrock cannot count: %d %s", async (status, type, message, code) => {
+    await using upstream = await bedrock([KEYS], () => clock.now(), { refusal: [status, type, message] });
+    const count = before(upstream).countInputTokens(chatRequest({ model: "sonnet" }), callContext());
+    expect(await count.catch((error: unknown) => (error as GatewayError).code)).toBe(code);
+    const unknown = before(upstream).countInputTokens(chatRequest({ model: "opus" }), callContext());
+    await expect(unknown).rejects.toMatchObject({ code: "model_not_found" });
   });
 
   it("takes ARNs as models, and no name that leads elsewhere", async () => {
@@ -156,7 +242,11 @@ describe("the session of a signature", () => {
     const clock = manualClock();
     const sessions = [session("one", clock.now() + 3_600_000), session("two"), session("three")];
     let asked = 0;
-    const credentials = (): Promise<AwsCredentials> => Promise.resolve(sessions[asked++] as AwsCredentials);
+    const forced: unknown[] = [];
+    const credentials: AwsCredentialProvider = (options) => {
+      forced.push(options);
+      return Promise.resolve(sessions[asked++] as AwsCredentials);
+    };
     await using upstream = await bedrock(sessions.slice(0, 2), () => clock.now());
     await using stage = await front(before(upstream, { credentials, clock }));
     const client = anthropicFor(stage.url);
@@ -173,8 +263,16 @@ describe("the session of a signature", () => {
     // AWS ends the second session.
     upstream.known.splice(0, 2, sessions[2] as AwsCredentials);
     expect(await Promise.all([answer(), answer()])).toMatchObject([{ text: TEXT }, { text: TEXT }]);
-    expect(asked).toBe(3);
+    // The providers of AWS keep credentials themselves.
+    expect(forced).toEqual([undefined, undefined, { forceRefresh: true }]);
     expect(stage.failures).toEqual([]);
+  });
+
+  it("that a provider returns again, as another object, is not sent again", async () => {
+    await using upstream = await bedrock([], () => clock.now());
+    await using stage = await front(before(upstream, { credentials: () => Promise.resolve(session("one")) }));
+    await expect(anthropicFor(stage.url).messages.create(ask)).rejects.toMatchObject({ status: 500 });
+    expect(upstream.received).toHaveLength(1);
   });
 
   it("that a provider does not return fails the call", async () => {
@@ -295,6 +393,51 @@ describe("an error of Bedrock", () => {
     expect([text, error]).toMatchObject(["Bonjour, 世界!", { code }]);
   });
 
+  it("in mid-stream is an error for the official clients, behind the text", async () => {
+    const stream = Buffer.concat([STREAM.subarray(0, lengthOf(4)), exception("throttlingException", "Too many.")]);
+    await using upstream = await bedrock([KEYS], () => clock.now(), { stream });
+    await using stage = await front(before(upstream));
+    const openai = new OpenAI({ apiKey: "sk-1", baseURL: `${stage.url}/v1`, maxRetries: 0 });
+    const genai = new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: stage.url } });
+    const { messages } = ask;
+    let text = "";
+    for (const read of [
+      async () => {
+        for await (const event of await anthropicFor(stage.url).messages.create({ ...ask, stream: true }))
+          if (event.type === "content_block_delta" && event.delta.type === "text_delta") text += event.delta.text;
+      },
+      async () => {
+        for await (const { choices } of await openai.chat.completions.create({
+          model: "sonnet",
+          messages,
+          stream: true,
+        }))
+          text += choices[0]?.delta.content ?? "";
+      },
+      async () => {
+        for await (const event of await openai.responses.create({ model: "sonnet", input: "Hello", stream: true }))
+          if (event.type === "response.output_text.delta") text += event.delta;
+      },
+      async () => {
+        for await (const piece of await genai.models.generateContentStream({ model: "sonnet", contents: "Hello" }))
+          text += piece.text;
+      },
+    ]) {
+      text = "";
+      await expect(read()).rejects.toThrow("The model backend is busy.");
+      expect(text).toBe(TEXT);
+    }
+    expect(stage.records.map(({ errorCode, usage }) => [errorCode, usage?.outputTokens])).toEqual(
+      Array.from({ length: 4 }, () => ["rate_limited", 5]),
+    );
+  });
+
+  it("without a message is told by its type", async () => {
+    const empty = awsFrame({ ":exception-type": "throttlingException", ":message-type": "exception" }, "");
+    await using upstream = await bedrock([KEYS], () => clock.now(), { stream: empty });
+    expect(await outcome(upstream)).toMatchObject({ text: "", error: { code: "rate_limited" } });
+  });
+
   it("that has no type of its own ends the answer, too", async () => {
     const unmodelled = awsFrame({ ":message-type": "error", ":error-code": "500", ":error-message": "Oops." }, "");
     await using upstream = await bedrock([KEYS], () => clock.now(), {
@@ -381,10 +524,34 @@ describe("the event stream of AWS", () => {
     ));
 
   it("that names an impossible length is refused before its bytes have come", async () => {
-    for (const length of [0, 15, 32 * 1024 ** 2, 2 ** 32 - 1]) {
+    for (const [length, headersLength] of [
+      [0, 0],
+      [15, 0],
+      [32 * 1024 ** 2, 0],
+      [2 ** 32 - 1, 0],
+      [1024 ** 2, 128 * 1024 + 1],
+    ] as const) {
       const prelude = Buffer.alloc(8);
       prelude.writeUInt32BE(length);
-      expect((await reframed(prelude, [])).error).toMatchObject({ code: "backend_failed" });
+      prelude.writeUInt32BE(headersLength, 4);
+      expect((await reframed(prelude, [])).error).toMatchObject({
+        code: "backend_failed",
+        message: "The model backend's answer is no event stream of AWS.",
+      });
+    }
+  });
+
+  it("whose messages hold no JSON ends as a failure of the backend, behind the frames before", async () => {
+    const event = { ":message-type": "event", ":event-type": "chunk" };
+    for (const garbage of [
+      awsFrame(event, "{no"),
+      awsFrame(event, JSON.stringify({ bytes: "?" })),
+      awsFrame({ ":message-type": "exception", ":exception-type": "throttlingException" }, "<html>"),
+      chunk("{no"),
+      chunk("[".repeat(1_000)),
+    ]) {
+      const { text, error } = await reframed(Buffer.concat([STREAM, garbage, STREAM]), []);
+      expect([text, error]).toMatchObject([FRAMES, { code: "backend_failed" }]);
     }
   });
 

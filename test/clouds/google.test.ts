@@ -160,6 +160,18 @@ describe("Gemini on Vertex AI", () => {
   });
 });
 
+it("Vertex AI gets no embeddings, and no beta features but those of the header", async () => {
+  await using upstream = await vertex();
+  const gemini = relay({ ...vertexGenerateContent(options(upstream)), models: ["gemini-embedding-001"] });
+  expect(gemini).not.toHaveProperty("embed");
+  await using stage = await front(relay({ ...vertexMessages(options(upstream)), betas: "none" }));
+  const { messages } = new Anthropic({ apiKey: "sk-1", baseURL: stage.url, maxRetries: 0 }).beta;
+  const smuggled = { anthropic_beta: ["context-1m-2025-08-07"] } as object;
+  await messages.create({ ...ask, ...smuggled });
+  await messages.countTokens({ model: ask.model, messages: ask.messages, ...smuggled });
+  expect(upstream.received.slice(1).map(({ body }) => "anthropic_beta" in body)).toEqual([false, false]);
+});
+
 describe("the tokens of Google's library", () => {
   it("expire as the library says, and are kept until then", async () => {
     await using upstream = await vertex();

@@ -109,3 +109,66 @@ it("is renewed after four fifths of a short life, and after a refusal only when 
   await clock.advance(10_000);
   expect(await renewing.after(3)).toBe(4);
 });
+
+/** A value that is asked for by hand: each request waits for the next answer. */
+function byHand() {
+  const clock = manualClock();
+  const requests: PromiseWithResolvers<Expiring<string>>[] = [];
+  const refusals: boolean[] = [];
+  const renewing = new Renewing<string>(
+    (isRefused) => {
+      refusals.push(isRefused);
+      const request = Promise.withResolvers<Expiring<string>>();
+      requests.push(request);
+      return request.promise;
+    },
+    () => clock.now(),
+    LIMIT_MS,
+  );
+  const answer = async (index: number, value: string): Promise<void> => {
+    requests[index]?.resolve({ value, expiresAt: undefined });
+    await clock.advance(0);
+  };
+  return { clock, renewing, refusals, answer };
+}
+
+it("is waited for by all who were refused while it is renewed", async () => {
+  const { clock, renewing, refusals, answer } = byHand();
+  void renewing.get();
+  await answer(0, "one");
+  const first = renewing.after("one");
+  await clock.advance(5_000);
+  const others = [renewing.after("one"), renewing.after("one")];
+  await answer(1, "two");
+  expect(await Promise.all([first, ...others])).toEqual(["two", "two", "two"]);
+  expect(refusals).toEqual([false, true]);
+});
+
+it("is renewed after a refusal although the clock was set back since the last one", async () => {
+  let [now, asked] = [1e12, 0];
+  const renewing = new Renewing(
+    () => Promise.resolve({ value: ++asked, expiresAt: undefined }),
+    () => now,
+    LIMIT_MS,
+  );
+  await renewing.get();
+  expect(await renewing.after(1)).toBe(2);
+  expect(await renewing.after(2)).toBeUndefined();
+  now -= 3_600_000;
+  expect(await renewing.after(2)).toBe(3);
+});
+
+it("is kept when it comes later than the limit, unless a newer one has come", async () => {
+  const { clock, renewing, refusals, answer } = byHand();
+  void renewing.get();
+  await clock.advance(LIMIT_MS);
+  void renewing.get();
+  await clock.advance(LIMIT_MS);
+  void renewing.get();
+  await answer(1, "two");
+  expect(renewing.get()).toBe("two");
+  await answer(0, "one");
+  expect(renewing.get()).toBe("two");
+  await answer(2, "three");
+  expect([renewing.get(), refusals.length]).toEqual(["three", 3]);
+});

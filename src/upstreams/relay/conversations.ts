@@ -153,6 +153,7 @@ export class Conversations {
       oldest.close();
     }
     const connection = new Connection(keyId, model, this.#rules, {
+      isRefusal: (status) => this.#authorization?.isRefusal(status) ?? false,
       ended: () => this.#forget(connection),
       idle: () => this.#rest(connection),
     });
@@ -196,7 +197,7 @@ export class Conversations {
     try {
       return await open(authorized.request);
     } catch (error) {
-      const isRefused = error instanceof SocketRefused && error.status === 401;
+      const isRefused = error instanceof SocketRefused && authorization.isRefusal(error.status);
       const again = isRefused ? await authorization.reauthorized(request, authorized, exchange) : undefined;
       if (!again) throw error;
       exchange.enter({ name: "connection", limitMs: connectMs });
@@ -236,6 +237,8 @@ interface PlacedTurn {
 }
 
 interface ConnectionOwner {
+  /** Tells whether a status refuses a credential that may be renewed. A connection keeps that of its handshake. */
+  isRefusal(status: number): boolean;
   ended(): void;
   idle(): void;
 }
@@ -374,8 +377,9 @@ class Connection implements SocketListener {
     }
     this.#take();
     this.close();
-    if (!hasBegun && error["code"] === LIFE_REACHED) return first.resolve(undefined);
     const status = Number(event["status"] ?? event["status_code"]);
+    const isOld = error["code"] === LIFE_REACHED || this.#owner.isRefusal(status);
+    if (!hasBegun && isOld) return first.resolve(undefined);
     const headers = isJsonObject(event["headers"]) ? textsOf(event["headers"]) : {};
     const isStatus = Number.isInteger(status) && status >= 400 && status <= 599;
     const refusal = new QueuedResponse(isStatus ? status : 500, { ...headers, ...JSON_BODY }, this.#during(running));

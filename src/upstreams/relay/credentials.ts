@@ -43,8 +43,11 @@ export type OpenAuthorization = (
 
 export const openAuthorization: OpenAuthorization = (...args) => new Authorization(...args);
 
-/** The most secrets of credentials that are removed from texts: a signature is new with each request. */
-const MAX_SECRETS = 256;
+/**
+ * The most secrets of credentials that are removed from texts: a signature is new with each request. An error of 64 KiB is searched for each of
+ * them, which takes about half a millisecond.
+ */
+const MAX_SECRETS = 32;
 
 export class Authorization {
   readonly #credential: UpstreamFormat["credential"];
@@ -80,9 +83,7 @@ export class Authorization {
   ): Promise<UpstreamResponse> {
     const asked = await this.authorized(request, exchange);
     const response = await send(asked.request);
-    // AWS refuses a session that has ended with 403.
-    const isRefused = response.status === 401 || (response.status === 403 && this.#sign !== undefined);
-    const again = isRefused ? await this.reauthorized(request, asked, exchange) : undefined;
+    const again = this.isRefusal(response.status) ? await this.reauthorized(request, asked, exchange) : undefined;
     if (!again) return response;
     // Release the connection of the refusal.
     exchange.carrier?.cut(UNREAD);
@@ -90,10 +91,15 @@ export class Authorization {
     return send(again.request);
   }
 
+  /** Tells whether a status may refuse the credential. AWS refuses a session that has ended with 403. */
+  isRefusal(status: number): boolean {
+    return status === 401 || (status === 403 && this.#sign !== undefined);
+  }
+
   /** Adds the credential to a request. */
   async authorized(request: UpstreamRequest, exchange: Exchange): Promise<Authorized> {
     const known = this.#apiKey?.get();
-    const key = known instanceof Promise ? await this.#within("apiKey", exchange, known) : known;
+    const key = known instanceof Promise ? await this.#within("apiKey", exchange, () => known) : known;
     const keyed = this.#keyed(request, key);
     return {
       key,
@@ -107,11 +113,9 @@ export class Authorization {
     refused: Authorized,
     exchange: Exchange,
   ): Promise<Authorized | undefined> {
-    const next =
-      this.#apiKey && refused.key !== undefined
-        ? await this.#within("apiKey", exchange, this.#apiKey.after(refused.key))
-        : undefined;
-    const key = next ?? refused.key;
+    const { key: old } = refused;
+    const next = old === undefined ? undefined : await this.#within("apiKey", exchange, () => this.#apiKey?.after(old));
+    const key = next ?? old;
     const keyed = this.#keyed(request, key);
     if (!this.#sign) return next === undefined ? undefined : { key, request: keyed };
     const signature = await this.#signatureOf(keyed, refused.request.headers, exchange);
@@ -138,22 +142,27 @@ export class Authorization {
   ): Promise<unknown> {
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
     const request = { method, url: this.#upstream.origin + path, headers: { ...headers }, body: bytes, refused };
-    const signature = (async () => this.#sign?.(request))();
-    return this.#within(
-      "sign",
-      exchange,
-      signature.catch((cause: unknown) => Promise.reject(failedBy("sign", cause))),
-    );
+    return this.#within("sign", exchange, async () => {
+      try {
+        return await this.#sign?.(request);
+      } catch (cause) {
+        throw failedBy("sign", cause);
+      }
+    });
   }
 
   #signed(request: UpstreamRequest, signature: unknown): UpstreamRequest {
-    const { path = request.path, headers } = signedIn(signature, this.#upstream.origin);
-    this.#remember(secretsIn(headers));
+    const { path = request.path, headers } = asLie(() => signedIn(signature, this.#upstream.origin));
+    this.#remember([...secretsIn(headers), ...addedTo(request.path, path)]);
     return { ...request, path, headers: { ...request.headers, ...headers } };
   }
 
-  /** Waits for a function of the host's, which may never settle, until the exchange is cut. */
-  async #within<Value>(name: "apiKey" | "sign", exchange: Exchange, promise: Promise<Value> | Value): Promise<Value> {
+  /** Waits for a function of the host's, which may never settle, until the exchange is cut. Does not call it for one that is cut already. */
+  async #within<Value>(
+    name: "apiKey" | "sign",
+    exchange: Exchange,
+    ask: () => Promise<Value> | undefined,
+  ): Promise<Value | undefined> {
     if (exchange.reason !== undefined) throw exchange.reason;
     const { credentialMs } = this.#upstream.timeouts;
     const { carrier } = exchange;
@@ -166,7 +175,7 @@ export class Authorization {
     };
     exchange.enter({ name: "credential", limitMs: credentialMs });
     try {
-      return await pending.of(Promise.resolve(promise));
+      return await pending.of(Promise.resolve(ask()));
     } catch (error) {
       const reason: unknown = exchange.reason;
       const isLate = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
@@ -240,8 +249,19 @@ function signedIn(
   const { url, headers } = signed as Partial<SignedRequest>;
   if (typeof headers !== "object" || headers === null)
     throw lie(`The headers of sign must be an object, not ${shown(headers)}.`);
-  const added = headers instanceof Headers ? Object.fromEntries(headers) : headers;
-  return { path: url === undefined ? undefined : pathIn(url, origin), headers: asLie(() => validHeaders(added)) };
+  // `Headers` may be another class than the runtime's, such as that of undici.
+  const added = typeof headers.entries === "function" ? Object.fromEntries(headers.entries()) : headers;
+  return {
+    path: url === undefined ? undefined : pathIn(url, origin),
+    headers: validHeaders(added as Readonly<Record<string, string>>),
+  };
+}
+
+/** Returns the values of a query that another path lacks: a signature may stand there. */
+function addedTo(before: string, path: string): string[] {
+  if (path === before) return [];
+  const [known, all] = [before, path].map((one) => new URLSearchParams(one.split("?")[1]));
+  return [...(all ?? [])].filter(([name, value]) => known?.get(name) !== value).map(([, value]) => value);
 }
 
 function pathIn(url: unknown, origin: string): string {
@@ -269,6 +289,7 @@ function asLie<Value>(check: () => Value): Value {
   try {
     return check();
   } catch (error) {
+    if (error instanceof GatewayError) throw error;
     throw lie(error instanceof Error ? error.message : "The credential cannot be sent.");
   }
 }

@@ -5,6 +5,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import OpenAI from "openai";
+import { Headers as UndiciHeaders } from "undici";
 import { describe, expect, it } from "vitest";
 import { WebSocketServer } from "ws";
 import { toNodeHandler } from "../../../adapters/node.ts";
@@ -175,6 +176,24 @@ describe("a key that the upstream refuses", () => {
     await backend.close();
   });
 
+  it("is renewed once for the calls that it fails while the next one is on its way", async () => {
+    const next = Promise.withResolvers<ApiKeyAnswer>();
+    const { apiKey, asked } = keys("key-one", next.promise);
+    const refused = Promise.withResolvers<void>();
+    await using upstream = await rawUpstream((socket, request) => {
+      takes("key-two")(socket, request);
+      if (upstream.requests.length === 8) refused.resolve();
+    });
+    const backend = before(upstream.url, { apiKey });
+    const outcomes = Array.from({ length: 8 }, () => ask(backend));
+    await refused.promise;
+    await upstream.allClosed();
+    next.resolve("key-two");
+    for (const { text, error } of await Promise.all(outcomes)) expect([text, error]).toEqual(["Hello", undefined]);
+    expect([asked(), upstream.requests.length]).toEqual([2, 16]);
+    await backend.close();
+  });
+
   it("is not sent again when there is no other", async () => {
     const { apiKey, asked } = keys("key-one");
     await using upstream = await rawUpstream(takes("key-two"));
@@ -341,7 +360,7 @@ const isKnown = ({ authorization, ...headers }: IncomingHttpHeaders): boolean =>
   [authorization, headers["x-api-key"], headers["x-goog-api-key"]].some((value) => String(value).endsWith("key-two"));
 
 /** Serves what upstreams of all formats are asked for, to those who have the second key, and records the credentials. */
-async function everyUpstream() {
+async function everyUpstream(refusal = 401) {
   const seen: { readonly asked: string; readonly headers: IncomingHttpHeaders }[] = [];
   const server = createServer((req, res) => {
     const path = (req.url ?? "").split("?")[0] ?? "";
@@ -349,7 +368,7 @@ async function everyUpstream() {
     const isOk = isKnown(req.headers);
     const body = Object.entries(BODIES).find(([end]) => path.endsWith(end))?.[1];
     req.resume().on("end", () => {
-      res.writeHead(isOk ? (body ? 200 : 404) : 401, { "content-type": "application/json" });
+      res.writeHead(isOk ? (body ? 200 : 404) : refusal, { "content-type": "application/json" });
       res.end(
         JSON.stringify(isOk ? (body ?? {}) : { error: { message: "Unknown key", type: "authentication_error" } }),
       );
@@ -358,7 +377,7 @@ async function everyUpstream() {
   const sockets = new WebSocketServer({ noServer: true });
   server.on("upgrade", (req, socket, head) => {
     seen.push({ asked: `upgrade ${req.url}`, headers: req.headers });
-    if (!isKnown(req.headers)) return void socket.end("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
+    if (!isKnown(req.headers)) return void socket.end(`HTTP/1.1 ${refusal} Refused\r\ncontent-length: 0\r\n\r\n`);
     sockets.handleUpgrade(req, socket, head, (ws) =>
       ws.on("message", () => ws.send(JSON.stringify({ type: "response.completed", response: BODIES["/responses"] }))),
     );
@@ -487,15 +506,55 @@ describe.each<[string, () => Partial<RelayOptions>]>([
     expect(upstream.seen.map((one) => one.asked)).toEqual([asked, asked]);
   });
 
-  it("is that of a WebSocket, and of its second handshake", async () => {
-    await using upstream = await everyUpstream();
+  it.each([401, 403])("is that of a WebSocket, and of its second handshake behind a %d", async (status) => {
+    await using upstream = await everyUpstream(status);
+    // Keys are refused with 401 alone.
+    const isRenewed = status === 401 || "sign" in credential();
     const backend = relay({ format: "responses", baseUrl: upstream.url, transport: "websocket", ...credential() });
     await using stage = await served(backend);
     const client = new OpenAI({ apiKey: "sk-1", baseURL: stage.url, maxRetries: 0 });
-    expect((await client.responses.create({ model: "m", input: "a" })).output_text).toBe("Hello");
-    expect(upstream.seen.map(({ asked }) => asked)).toEqual(["upgrade /v1/responses", "upgrade /v1/responses"]);
+    const answer = client.responses.create({ model: "m", input: "a" }).then(({ output_text: text }) => text);
+    const outcome = await answer.catch((error: unknown) => (error as { status?: unknown }).status);
+    expect(outcome).toBe(isRenewed ? "Hello" : 500);
+    expect(upstream.seen.map(({ asked }) => asked)).toEqual([
+      "upgrade /v1/responses",
+      isRenewed ? "upgrade /v1/responses" : "POST /v1/responses",
+    ]);
     await backend.close();
   });
+});
+
+it("A WebSocket whose key has ended since its handshake is replaced by one with the next key", async () => {
+  const [server, sockets] = [createServer(), new WebSocketServer({ noServer: true })];
+  const turns: (string | undefined)[] = [];
+  server.on("upgrade", (req, socket, head) =>
+    sockets.handleUpgrade(req, socket, head, (ws) =>
+      ws.on("message", () => {
+        turns.push(req.headers.authorization);
+        const isRefused = turns.length === 2;
+        const refused = { type: "error", status: 401, error: { message: "The token has expired." } };
+        const answer = { type: "response.completed", response: BODIES["/responses"] };
+        ws.send(JSON.stringify(isRefused ? refused : answer));
+      }),
+    ),
+  );
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const clock = manualClock();
+  const { apiKey } = keys({ apiKey: "key-one", expiresAt: clock.now() + MINUTE }, "key-two");
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const backend = relay({ format: "responses", baseUrl, transport: "websocket", apiKey, clock });
+  await using stage = await served(backend);
+  const client = new OpenAI({ apiKey: "sk-1", baseURL: stage.url, maxRetries: 0 });
+  const input = [{ role: "user" as const, content: "a" }];
+  const { output } = await client.responses.create({ model: "m", input });
+  await clock.advance(MINUTE);
+  const next = [...input, ...(output as OpenAI.Responses.ResponseInputItem[]), ...input];
+  expect((await client.responses.create({ model: "m", input: next })).output_text).toBe("Hello");
+  expect(turns).toEqual(["Bearer key-one", "Bearer key-one", "Bearer key-two"]);
+  await backend.close();
+  sockets.close();
+  server.close();
 });
 
 it("A function for keys that fails opens no WebSocket, and is not asked again for HTTP", async () => {
@@ -570,6 +629,16 @@ describe("a signature", () => {
     ],
     ["a header that is no text", { headers: { authorization: undefined } }, "the header authorization has no valid"],
     ["a name that is none", { headers: { "a b": "c" } }, "headers has a name that is none"],
+    ["a list", { headers: [["authorization", SECRET]] }, "the header 0 has no valid value"],
+    [
+      "a getter that throws",
+      {
+        get headers() {
+          throw new Error("No headers.");
+        },
+      },
+      "No headers.",
+    ],
   ])("of %s is told to the host, and nothing is sent", async (_name, signed, words) => {
     await using upstream = await rawUpstream(answers);
     const { error } = await ask(before(upstream.url, { sign: () => signed as SignedRequest }));
@@ -623,6 +692,35 @@ describe("a signature", () => {
     }
   });
 
+  it("that stands in an address is in no error", async () => {
+    await using upstream = await rawUpstream((socket, { head }) =>
+      socket.end(whole(404, "application/json", JSON.stringify({ error: { message: head.split("\r\n")[0] } }))),
+    );
+    const sign = ({ url }: SignableRequest) => ({ headers: {}, url: `${url}?version=2026-01-01&sig=${SECRET}%2B` });
+    const { error } = await ask(before(upstream.url, { sign }));
+    expect(upstream.requests[0]?.head).toContain(SECRET);
+    expect(describeError(error)).toMatch(/POST \/v1\/\S+\?version=\S+&sig=\[redacted\]/);
+    expect(describeError(error) + inspect(error, { depth: Infinity })).not.toContain("0123456789abcdef");
+  });
+
+  it("may be of another class of headers than the runtime's", async () => {
+    await using upstream = await rawUpstream(answers);
+    const headers = new UndiciHeaders({ "X-Signature": "abc" }) as unknown as Headers;
+    await ask(before(upstream.url, { sign: () => ({ headers }) }));
+    expect(upstream.requests[0]?.head).toContain("x-signature: abc\r\n");
+  });
+
+  it("is not asked for when the call has ended, so that nobody waits for its failure", async () => {
+    let asked = 0;
+    const sign = (): Promise<SignedRequest> => {
+      asked++;
+      return Promise.reject(new Error("No key."));
+    };
+    const aborted = callContext(AbortSignal.abort(new Error("Gone.")));
+    expect((await ask(before("http://127.0.0.1:2", { sign }), {}, aborted)).error).toBeInstanceOf(Error);
+    expect(asked).toBe(0);
+  });
+
   it("is remembered with a bound, the longest secret first, beside those of the host", async () => {
     let count = 0;
     const sign = () => ({
@@ -637,9 +735,9 @@ describe("a signature", () => {
       await authorization.authorized({ method: "GET", path: "/", headers: {} }, exchange);
       exchange.end();
     }
-    expect(secrets).toHaveLength(257);
+    expect(secrets).toHaveLength(33);
     expect(secrets).toEqual(expect.arrayContaining(["of-the-host", "the-session"]));
-    expect(secrets.filter((secret) => secret.endsWith("600") || secret.endsWith("400"))).toHaveLength(2);
+    expect(secrets.filter((secret) => secret.endsWith("600") || secret.endsWith("580"))).toHaveLength(2);
     expect(secrets.map(({ length }) => length)).toEqual(secrets.map(({ length }) => length).toSorted((a, b) => b - a));
   });
 
