@@ -299,5 +299,5 @@ export function limitText({ kind, limit, windowMs, needed, available, model, end
   }
   if (kind !== "quota" && kind !== "budget") return "";
   const anew = endsAt === undefined ? "" : ` The budget begins anew at ${new Date(endsAt).toJSON()}.`;
-  return ` It needs ${needed} units, and ${available} are available.${anew}`;
+  return ` Units needed: ${needed}, available: ${available}.${anew}`;
 }

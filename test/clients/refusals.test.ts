@@ -133,7 +133,7 @@ describe.each(CLIENTS)("%s is told", (name, ask) => {
   it("what the quota of its key lacks", async () => {
     const told = await ask("sk-own", "some more words ".repeat(20));
     expect(told.message).toMatch(
-      /The remaining quota of this API key is too small.* It needs \d+ units, and 3 are available\./,
+      /The remaining quota of this API key is too small.* Units needed: \d+, available: 3\./,
     );
     expect(told).toMatchObject({ status: 429, retryAfterS: undefined });
     expect(records.at(-1)?.refusedBy).toMatchObject({ kind: "quota", available: 3, held: 0 });

@@ -103,7 +103,7 @@ describe.each(formats)("a %s request", (name, request) => {
       [withBudget, ofBudget],
     ] as const) {
       const { gateway } = setup({ refused: true, ...saw }, { around });
-      const figures = `It needs ${name === "images" ? 2_000 : 11} units, and ${saw.available} are available.`;
+      const figures = `Units needed: ${name === "images" ? 2_000 : 11}, available: ${saw.available}.`;
       expect(await codes(await gateway.fetch(request()))).toMatchObject({ message: `${message} ${figures}` });
     }
   });
@@ -129,7 +129,7 @@ describe.each(formats)("a %s request", (name, request) => {
       });
       const response = await gateway.fetch(request());
       const needed = name === "images" ? 2_000 : 11;
-      const message = `The quota of ${named} is used up. It needs ${needed} units, and 0 are available. ${anew}`;
+      const message = `The quota of ${named} is used up. Units needed: ${needed}, available: 0. ${anew}`;
       const error = (await codes(response)) as { details?: unknown };
       expect(error).toMatchObject({ message });
       const waitMs = endsAt - clock.now();

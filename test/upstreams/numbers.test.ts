@@ -34,6 +34,7 @@ const OPTIONS: readonly [option: string, defaults: object, make: (numbers: objec
 
 /** Numbers that may be 0. */
 const FROM_ZERO = [
+  "again",
   "drainMs",
   "rounds",
   "pauseMs",
