@@ -1,6 +1,6 @@
 /** Finds what a redactor replaces, and gives each value its replacement. */
 
-import { addToTrie, newTrie, restoredIn, type TrieNode } from "./restore.ts";
+import { addToTrie, BACKSLASH, escapedAt, newTrie, restoredIn, type TrieNode } from "./restore.ts";
 
 /** A piece of a text that must not reach a provider, as indices of UTF-16 units. */
 export interface RedactorMatch {
@@ -57,39 +57,91 @@ function expressionOf(path: string, pattern: unknown): RegExp {
   return new RegExp(words.map((word) => word.replaceAll(/[$()*+./?[\\\]^{|}-]/g, String.raw`\$&`)).join("|"), "g");
 }
 
+/** A piece of a text to replace, and its value. */
+export interface RedactorPiece extends RedactorMatch {
+  /** The value: without the escapes of JSON where it was found behind them. */
+  readonly value: string;
+}
+
 /** The pieces to replace in each text that has some, in order, and none of them in another. */
-export type Matches = ReadonlyMap<string, readonly RedactorMatch[]>;
+export type Matches = ReadonlyMap<string, readonly RedactorPiece[]>;
 
 /** Searches texts. Throws a TypeError for a host's function that returns what is no match. */
 export async function matchesIn(texts: readonly string[], find: RedactorFind): Promise<Matches> {
-  const matches = new Map<string, readonly RedactorMatch[]>();
+  const matches = new Map<string, readonly RedactorPiece[]>();
   for (let from = 0; from < texts.length; from += AT_ONCE) {
-    const some = texts.slice(from, from + AT_ONCE);
-    const found = await Promise.all(some.map(async (text) => find(text)));
-    for (const [index, text] of some.entries()) {
-      // A function that returns no list has not searched: its error refuses the request.
-      const own = joined(text, found[index] as Iterable<RedactorMatch>);
-      if (own.length > 0) matches.set(text, own);
-    }
+    const found = await Promise.all(texts.slice(from, from + AT_ONCE).map((text) => piecesIn(text, find)));
+    for (const [index, pieces] of found.entries())
+      if (pieces.length > 0) matches.set(texts[from + index] ?? "", pieces);
   }
   return matches;
 }
 
-/** Returns matches in order. Joins those that overlap, so that no part of either is left. */
-function joined(text: string, found: Iterable<RedactorMatch>): RedactorMatch[] {
-  const sorted: RedactorMatch[] = [];
+/** Searches a text as it is, and as a reader of JSON reads it: tools often return JSON, in which any sign can be escaped. */
+async function piecesIn(text: string, find: RedactorFind): Promise<readonly RedactorPiece[]> {
+  const unescaped = text.includes("\\") ? unescapedText(text) : undefined;
+  const [raw, inner] = await Promise.all([find(text), unescaped && find(unescaped.text)]);
+  const found = joined(matchesOf(text, raw).map((match) => ({ ...match, isEscaped: false })));
+  if (unescaped && inner) {
+    const { text: plain, places } = unescaped;
+    for (const match of matchesOf(plain, inner)) {
+      const [start, end] = [places[match.start] ?? 0, places[match.end] ?? 0];
+      found.push({ ...match, start, end, isEscaped: true });
+    }
+  }
+  return joined(found).map(({ start, end, kind, isEscaped }) => {
+    const value = text.slice(start, end);
+    return { start, end, kind, value: isEscaped ? unescapedText(value).text : value };
+  });
+}
+
+/** Returns a text without the escapes of JSON, and the index in the text of each of its units, and of its end. */
+function unescapedText(text: string): { readonly text: string; readonly places: Uint32Array } {
+  const places = new Uint32Array(text.length + 1);
+  let [written, copied, length] = ["", 0, 0];
+  for (let at = 0; at < text.length; length++) {
+    places[length] = at;
+    const unit = text.charCodeAt(at) === BACKSLASH ? escapedAt(text, at) : undefined;
+    // Some escapes are cut, or have no code.
+    if (unit && !Number.isNaN(unit.code)) {
+      written += text.slice(copied, at) + String.fromCharCode(unit.code);
+      copied = at = unit.end;
+    } else at++;
+  }
+  places[length] = text.length;
+  return { text: written + text.slice(copied), places };
+}
+
+/** Returns what a function has found. A function that returns no list has not searched: its error refuses the request. */
+function matchesOf(text: string, found: Iterable<RedactorMatch>): RedactorMatch[] {
+  const matches: RedactorMatch[] = [];
   for (const match of found) {
     assertMatch(match, text);
     // More matches than units cannot all be different. A function may never end.
-    if (sorted.push(match) > text.length + 1)
+    if (matches.push(match) > text.length + 1)
       throw new TypeError("redactor: find returns more matches than its text has units.");
   }
-  sorted.sort((one, other) => one.start - other.start || other.end - one.end);
-  const all: RedactorMatch[] = [];
+  return matches;
+}
+
+interface FoundMatch extends RedactorMatch {
+  /** True for a match that was found behind the escapes alone. */
+  readonly isEscaped: boolean;
+}
+
+/** Returns matches in order. Joins those that overlap, so that no part of either is left. */
+function joined(found: readonly FoundMatch[]): FoundMatch[] {
+  const sorted = found.toSorted((one, other) => one.start - other.start || other.end - one.end);
+  const all: FoundMatch[] = [];
   for (const match of sorted) {
     const last = all.at(-1);
-    if (last && match.start < last.end) all[all.length - 1] = { ...last, end: Math.max(last.end, match.end) };
-    else all.push(match);
+    if (!last || match.start >= last.end) all.push(match);
+    else
+      all[all.length - 1] = {
+        ...last,
+        end: Math.max(last.end, match.end),
+        isEscaped: last.isEscaped && match.isEscaped,
+      };
   }
   return all;
 }
@@ -164,7 +216,8 @@ export function replacementsOf(matches: Matches, all: ReadonlySet<string>, { rep
     };
     const texts = new Map<string, string>();
     for (const [text, found] of matches) texts.set(text, replaced(text, found, replacementOf));
-    const isRestored = (text: string): boolean => restoredIn(texts.get(text) ?? text, exact) === text;
+    const isRestored = (text: string): boolean =>
+      restoredIn(texts.get(text) ?? text, exact) === replaced(text, matches.get(text) ?? [], (_kind, value) => value);
     if (!restore || Array.from(all).every(isRestored))
       return { texts, trie: restored, replacementOf: (value) => replacements.get(value) ?? value };
   }
@@ -181,12 +234,12 @@ function assertReplacement(replacement: unknown): string {
 
 function replaced(
   text: string,
-  matches: readonly RedactorMatch[],
+  pieces: readonly RedactorPiece[],
   replacementOf: (kind: string, value: string) => string,
 ): string {
   let [written, at] = ["", 0];
-  for (const { start, end, kind } of matches) {
-    written += text.slice(at, start) + replacementOf(kind, text.slice(start, end));
+  for (const { start, end, kind, value } of pieces) {
+    written += text.slice(at, start) + replacementOf(kind, value);
     at = end;
   }
   return written + text.slice(at);
