@@ -77,22 +77,33 @@ export async function matchesIn(texts: readonly string[], find: RedactorFind): P
   return matches;
 }
 
+/** JSON in a text is read so many levels deep: a tool's result may be JSON that has JSON in it. */
+const MAX_LEVELS = 3;
+
 /** Searches a text as it is, and as a reader of JSON reads it: tools often return JSON, in which any sign can be escaped. */
-async function piecesIn(text: string, find: RedactorFind): Promise<readonly RedactorPiece[]> {
-  const unescaped = text.includes("\\") ? unescapedText(text) : undefined;
-  const [raw, inner] = await Promise.all([find(text), unescaped && find(unescaped.text)]);
-  const found = joined(matchesOf(text, raw).map((match) => ({ ...match, isEscaped: false })));
-  if (unescaped && inner) {
-    const { text: plain, places } = unescaped;
-    for (const match of matchesOf(plain, inner)) {
-      const [start, end] = [places[match.start] ?? 0, places[match.end] ?? 0];
-      found.push({ ...match, start, end, isEscaped: true });
-    }
-  }
-  return joined(found).map(({ start, end, kind, isEscaped }) => {
-    const value = text.slice(start, end);
-    return { start, end, kind, value: isEscaped ? unescapedText(value).text : value };
+async function piecesIn(text: string, find: RedactorFind, levels: number = MAX_LEVELS): Promise<RedactorPiece[]> {
+  const unescaped = levels > 0 && text.includes("\\") ? unescapedText(text) : undefined;
+  const [found, inner] = await Promise.all([find(text), unescaped && piecesIn(unescaped.text, find, levels - 1)]);
+  const matches = matchesOf(text, found);
+  const placeOf = (at: number): number => unescaped?.places[at] ?? text.length;
+  const escaped = (inner ?? []).map((piece) => ({ ...piece, start: placeOf(piece.start), end: placeOf(piece.end) }));
+  const starts = new Set(escaped.map(({ start }) => start));
+  const raw = matches.map(({ start, end, kind }): RedactorPiece => {
+    const own = escaped.length > 0 ? startBehind(text, start, starts) : start;
+    const from = own < end ? own : start;
+    return { start: from, end, kind, value: text.slice(from, end) };
   });
+  return joined(text, [...raw, ...escaped]);
+}
+
+/** Returns the start of the value behind an escape in which a match begins: `nada@` in `\nada@` begins with the letter of the escape. */
+function startBehind(text: string, start: number, starts: ReadonlySet<number>): number {
+  for (let at = start - 1; at >= Math.max(0, start - 5); at--) {
+    if (text.charCodeAt(at) !== BACKSLASH) continue;
+    // An escape has two units, or six.
+    for (const end of [at + 2, at + 6]) if (end > start && starts.has(end)) return end;
+  }
+  return start;
 }
 
 /** Returns a text without the escapes of JSON, and the index in the text of each of its units, and of its end. */
@@ -124,24 +135,15 @@ function matchesOf(text: string, found: Iterable<RedactorMatch>): RedactorMatch[
   return matches;
 }
 
-interface FoundMatch extends RedactorMatch {
-  /** True for a match that was found behind the escapes alone. */
-  readonly isEscaped: boolean;
-}
-
-/** Returns matches in order. Joins those that overlap, so that no part of either is left. */
-function joined(found: readonly FoundMatch[]): FoundMatch[] {
-  const sorted = found.toSorted((one, other) => one.start - other.start || other.end - one.end);
-  const all: FoundMatch[] = [];
-  for (const match of sorted) {
+/** Returns pieces in order. Joins those that overlap, so that no part of either is left. */
+function joined(text: string, pieces: readonly RedactorPiece[]): RedactorPiece[] {
+  const sorted = pieces.toSorted((one, other) => one.start - other.start || other.end - one.end);
+  const all: RedactorPiece[] = [];
+  for (const piece of sorted) {
     const last = all.at(-1);
-    if (!last || match.start >= last.end) all.push(match);
-    else
-      all[all.length - 1] = {
-        ...last,
-        end: Math.max(last.end, match.end),
-        isEscaped: last.isEscaped && match.isEscaped,
-      };
+    if (!last || piece.start >= last.end) all.push(piece);
+    else if (piece.end > last.end)
+      all[all.length - 1] = { ...last, end: piece.end, value: text.slice(last.start, piece.end) };
   }
   return all;
 }

@@ -28,7 +28,7 @@ export type { RedactorFind, RedactorMatch, RedactorPatterns, RedactorValue } fro
 export interface RedactorOptions {
   /**
    * The values to replace: an expression or a list of words for each kind, or a function that finds them in a text. The function may ask a
-   * service; it is called once for each different text of a request.
+   * service; it is called once for each different text of a request, and again for a text without its escapes of JSON.
    */
   readonly find: RedactorPatterns | RedactorFind;
   /**

@@ -202,6 +202,24 @@ describe("the request", () => {
     expect(await response.json()).toMatchObject({ content: [{ text: String.raw`A "B" C of Jürgen in C:\new` }] });
   });
 
+  it("has the value alone behind an escape that ends in a letter", async () => {
+    const { send, said } = redacting({ find: { ...find, key: /\bsk-\w+/ } }, "To [EMAIL_1]", counted(9));
+    const response = await send(
+      ask(String.raw`{"body": "Hello\nada@example.org\tsk-1234", "plain": "ada@example.org"}`),
+    );
+    expect(said()).toContain(JSON.stringify(String.raw`{"body": "Hello\n[EMAIL_1]\t[KEY_1]", "plain": "[EMAIL_1]"}`));
+    expect(await response.json()).toMatchObject({ content: [{ text: `To ${EMAIL}` }] });
+    await send(ask(JSON.stringify({ inner: JSON.stringify({ body: `Hello\n${EMAIL}` }) })));
+    expect(said()).toContain(JSON.stringify(JSON.stringify({ inner: JSON.stringify({ body: "Hello\n[EMAIL_1]" }) })));
+  });
+
+  it("reads a hostile pile of escapes in time", async () => {
+    const { send, read } = redacting({}, "ok", counted(1));
+    const pile = String.raw`\u005c` + "u005c".repeat(200_000);
+    expect((await send(ask(pile + EMAIL))).status).toBe(200);
+    expect(JSON.stringify((read[0] as ChatRequest).messages)).toContain("[EMAIL_1]");
+  });
+
   it("joins matches that overlap, so that no part is left", async () => {
     const { send, said } = redacting({ find: { part: /b+c+/, whole: /a+b+/, word: ["cd"] } }, "ok", counted(1));
     await send(ask("x aabbccd y"));
