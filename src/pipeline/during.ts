@@ -249,8 +249,9 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
   #reading: Promise<boolean> | undefined;
   /** The step that `begin` has begun. */
   #stepping: Promise<void> | undefined;
-  /** The events to hand on. */
+  /** The events to hand on, of which the first ones are handed on: to shift them out of a long list takes long. */
   #shown: Answered[] = [];
+  #handed = 0;
   /** True once the finish is among the shown events, as the last. */
   #isWhole = false;
 
@@ -291,8 +292,9 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
 
   async each(hand: (event: Answered) => boolean): Promise<boolean> {
     for (;;) {
-      for (let event = this.#shown.shift(); event !== undefined; event = this.#shown.shift()) {
-        if (this.#isWhole && this.#shown.length === 0) {
+      while (this.#handed < this.#shown.length) {
+        const event = this.#shown[this.#handed++] as Answered;
+        if (this.#isWhole && this.#handed === this.#shown.length) {
           const keeping = this.keep?.(event);
           if (keeping) await keeping;
           this.isFinished = true;
@@ -301,6 +303,8 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
         }
         if (!hand(event)) return true;
       }
+      this.#shown = [];
+      this.#handed = 0;
       await (this.#stepping ?? this.#step());
       this.#stepping = undefined;
     }

@@ -1,6 +1,6 @@
 /** Finds what a redactor replaces, and gives each value its replacement. */
 
-import { addToTrie, newTrie, restoredIn, type TrieNode } from "./restore.ts";
+import { addToTrie, BACKSLASH, escapedAt, newTrie, restoredIn, type TrieNode } from "./restore.ts";
 
 /** A piece of a text that must not reach a provider, as indices of UTF-16 units. */
 export interface RedactorMatch {
@@ -57,39 +57,93 @@ function expressionOf(path: string, pattern: unknown): RegExp {
   return new RegExp(words.map((word) => word.replaceAll(/[$()*+./?[\\\]^{|}-]/g, String.raw`\$&`)).join("|"), "g");
 }
 
+/** A piece of a text to replace, and its value. */
+export interface RedactorPiece extends RedactorMatch {
+  /** The value: without the escapes of JSON where it was found behind them. */
+  readonly value: string;
+}
+
 /** The pieces to replace in each text that has some, in order, and none of them in another. */
-export type Matches = ReadonlyMap<string, readonly RedactorMatch[]>;
+export type Matches = ReadonlyMap<string, readonly RedactorPiece[]>;
 
 /** Searches texts. Throws a TypeError for a host's function that returns what is no match. */
 export async function matchesIn(texts: readonly string[], find: RedactorFind): Promise<Matches> {
-  const matches = new Map<string, readonly RedactorMatch[]>();
+  const matches = new Map<string, readonly RedactorPiece[]>();
   for (let from = 0; from < texts.length; from += AT_ONCE) {
-    const some = texts.slice(from, from + AT_ONCE);
-    const found = await Promise.all(some.map(async (text) => find(text)));
-    for (const [index, text] of some.entries()) {
-      // A function that returns no list has not searched: its error refuses the request.
-      const own = joined(text, found[index] as Iterable<RedactorMatch>);
-      if (own.length > 0) matches.set(text, own);
-    }
+    const found = await Promise.all(texts.slice(from, from + AT_ONCE).map((text) => piecesIn(text, find)));
+    for (const [index, pieces] of found.entries())
+      if (pieces.length > 0) matches.set(texts[from + index] ?? "", pieces);
   }
   return matches;
 }
 
-/** Returns matches in order. Joins those that overlap, so that no part of either is left. */
-function joined(text: string, found: Iterable<RedactorMatch>): RedactorMatch[] {
-  const sorted: RedactorMatch[] = [];
+/** JSON in a text is read so many levels deep: a tool's result may be JSON that has JSON in it. */
+const MAX_LEVELS = 3;
+
+/** Searches a text as it is, and as a reader of JSON reads it: tools often return JSON, in which any sign can be escaped. */
+async function piecesIn(text: string, find: RedactorFind, levels: number = MAX_LEVELS): Promise<RedactorPiece[]> {
+  const unescaped = levels > 0 && text.includes("\\") ? unescapedText(text) : undefined;
+  const [found, inner] = await Promise.all([find(text), unescaped && piecesIn(unescaped.text, find, levels - 1)]);
+  const matches = matchesOf(text, found);
+  const placeOf = (at: number): number => unescaped?.places[at] ?? text.length;
+  const escaped = (inner ?? []).map((piece) => ({ ...piece, start: placeOf(piece.start), end: placeOf(piece.end) }));
+  const starts = new Set(escaped.map(({ start }) => start));
+  const raw = matches.map(({ start, end, kind }): RedactorPiece => {
+    const own = escaped.length > 0 ? startBehind(text, start, starts) : start;
+    const from = own < end ? own : start;
+    return { start: from, end, kind, value: text.slice(from, end) };
+  });
+  return joined(text, [...raw, ...escaped]);
+}
+
+/** Returns the start of the value behind an escape in which a match begins: `nada@` in `\nada@` begins with the letter of the escape. */
+function startBehind(text: string, start: number, starts: ReadonlySet<number>): number {
+  for (let at = start - 1; at >= Math.max(0, start - 5); at--) {
+    if (text.charCodeAt(at) !== BACKSLASH) continue;
+    // An escape has two units, or six.
+    for (const end of [at + 2, at + 6]) if (end > start && starts.has(end)) return end;
+  }
+  return start;
+}
+
+/** Returns a text without the escapes of JSON, and the index in the text of each of its units, and of its end. */
+function unescapedText(text: string): { readonly text: string; readonly places: Uint32Array } {
+  const places = new Uint32Array(text.length + 1);
+  let [written, copied, length] = ["", 0, 0];
+  for (let at = 0; at < text.length; length++) {
+    places[length] = at;
+    const unit = text.charCodeAt(at) === BACKSLASH ? escapedAt(text, at) : undefined;
+    // Some escapes are cut, or have no code.
+    if (unit && !Number.isNaN(unit.code)) {
+      written += text.slice(copied, at) + String.fromCharCode(unit.code);
+      copied = at = unit.end;
+    } else at++;
+  }
+  places[length] = text.length;
+  return { text: written + text.slice(copied), places };
+}
+
+/** Returns what a function has found. A function that returns no list has not searched: its error refuses the request. */
+function matchesOf(text: string, found: Iterable<RedactorMatch>): RedactorMatch[] {
+  const matches: RedactorMatch[] = [];
   for (const match of found) {
     assertMatch(match, text);
     // More matches than units cannot all be different. A function may never end.
-    if (sorted.push(match) > text.length + 1)
+    if (matches.push(match) > text.length + 1)
       throw new TypeError("redactor: find returns more matches than its text has units.");
   }
-  sorted.sort((one, other) => one.start - other.start || other.end - one.end);
-  const all: RedactorMatch[] = [];
-  for (const match of sorted) {
+  return matches;
+}
+
+/** Returns pieces in order. Joins those that overlap, so that no part of either is left. */
+function joined(text: string, pieces: readonly RedactorPiece[]): RedactorPiece[] {
+  const sorted = pieces.toSorted((one, other) => one.start - other.start || other.end - one.end);
+  const all: RedactorPiece[] = [];
+  for (const piece of sorted) {
     const last = all.at(-1);
-    if (last && match.start < last.end) all[all.length - 1] = { ...last, end: Math.max(last.end, match.end) };
-    else all.push(match);
+    if (!last || piece.start >= last.end) all.push(piece);
+    else if (piece.end > last.end)
+      all[all.length - 1] = { ...last, end: piece.end, value: text.slice(last.start, piece.end) };
   }
   return all;
 }
@@ -164,7 +218,8 @@ export function replacementsOf(matches: Matches, all: ReadonlySet<string>, { rep
     };
     const texts = new Map<string, string>();
     for (const [text, found] of matches) texts.set(text, replaced(text, found, replacementOf));
-    const isRestored = (text: string): boolean => restoredIn(texts.get(text) ?? text, exact) === text;
+    const isRestored = (text: string): boolean =>
+      restoredIn(texts.get(text) ?? text, exact) === replaced(text, matches.get(text) ?? [], (_kind, value) => value);
     if (!restore || Array.from(all).every(isRestored))
       return { texts, trie: restored, replacementOf: (value) => replacements.get(value) ?? value };
   }
@@ -181,12 +236,12 @@ function assertReplacement(replacement: unknown): string {
 
 function replaced(
   text: string,
-  matches: readonly RedactorMatch[],
+  pieces: readonly RedactorPiece[],
   replacementOf: (kind: string, value: string) => string,
 ): string {
   let [written, at] = ["", 0];
-  for (const { start, end, kind } of matches) {
-    written += text.slice(at, start) + replacementOf(kind, text.slice(start, end));
+  for (const { start, end, kind, value } of pieces) {
+    written += text.slice(at, start) + replacementOf(kind, value);
     at = end;
   }
   return written + text.slice(at);

@@ -19,7 +19,7 @@ import {
   type Replacements,
   replacementsOf,
 } from "./find.ts";
-import { mapProvided, mapRequest, withoutNative } from "./request.ts";
+import { mapRequest, nativeTexts, withoutNative } from "./request.ts";
 import { codePoints, Offsets } from "./restore.ts";
 
 export type { RedactorFind, RedactorMatch, RedactorPatterns, RedactorValue } from "./find.ts";
@@ -28,7 +28,7 @@ export type { RedactorFind, RedactorMatch, RedactorPatterns, RedactorValue } fro
 export interface RedactorOptions {
   /**
    * The values to replace: an expression or a list of words for each kind, or a function that finds them in a text. The function may ask a
-   * service; it is called once for each different text of a request.
+   * service; it is called once for each different text of a request, and again for a text without its escapes of JSON.
    */
   readonly find: RedactorPatterns | RedactorFind;
   /**
@@ -86,7 +86,11 @@ export function redactor(options: RedactorOptions): Hook {
     async before(request, call) {
       const { texts, spoken } = textsOf(request);
       const matches = await matchesIn([...texts], finder);
-      if (matches.size === 0) return (await isNativeClean(request, texts, finder)) ? undefined : withoutNative(request);
+      if (matches.size === 0) {
+        // A body is sent as it came where nothing is to be replaced in its own fields either.
+        const others = await matchesIn([...nativeTexts(request, texts)], finder);
+        return others.size === 0 ? undefined : withoutNative(request);
+      }
       const replacements = replacementsOf(matches, spoken, { replace, restore: restored });
       const isJson = "messages" in request && request.responseFormat?.type === "json";
       if (restored)
@@ -128,26 +132,11 @@ function documentsIn(request: HookRequest, matches: Matches, { replacementOf }: 
     if (source.type !== "text") return [undefined];
     const places = new Offsets(codePoints);
     let at = 0;
-    for (const { start, end } of matches.get(source.text) ?? []) {
-      const value = source.text.slice(start, end);
+    for (const { start, end, value } of matches.get(source.text) ?? []) {
       places.same(source.text.slice(at, start));
-      places.replaced(replacementOf(value), value);
+      places.replaced(replacementOf(value), source.text.slice(start, end));
       at = end;
     }
     return [places];
   });
-}
-
-/** Tells whether nothing is to be replaced in the fields that only the caller's own format has: the body is sent as it came. */
-async function isNativeClean(
-  { native }: HookRequest,
-  known: ReadonlySet<string>,
-  find: RedactorFind,
-): Promise<boolean> {
-  const others = new Set<string>();
-  mapProvided(native?.body, (text) => {
-    if (!known.has(text)) others.add(text);
-    return text;
-  });
-  return (await matchesIn([...others], find)).size === 0;
 }

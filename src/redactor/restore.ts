@@ -30,7 +30,7 @@ export const restoredIn = (text: string, trie: TrieNode): string => {
 };
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+export const BACKSLASH = 0x5c;
 const U = 0x75;
 
 const ESCAPED: ReadonlyMap<string, number> = new Map(
@@ -44,7 +44,7 @@ interface Unit {
 }
 
 /** Reads a unit of the string of a JSON text, which may be escaped. */
-function escapedAt(source: string, at: number): Unit | undefined {
+export function escapedAt(source: string, at: number): Unit | undefined {
   if (at + 1 >= source.length) return undefined;
   const letter = source.charCodeAt(at + 1);
   if (letter !== U) return { code: ESCAPED.get(source.charAt(at + 1)) ?? letter, end: at + 2 };

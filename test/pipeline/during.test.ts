@@ -130,6 +130,13 @@ describe("during", () => {
     expect(report()).toMatchObject(AT_REST);
   });
 
+  it("may show very many pieces in place of one", async () => {
+    const many = Array.from({ length: 100_000 }, (): HookEvent => ({ type: "text-delta", text: "x" }));
+    const hook = during((event) => (event.type === "finish" ? undefined : many));
+    const { send } = opened({ backend: speaking(WORD, counted(4)), hooks: [hook], key: {} });
+    expect(textOf(await (await send()).text(), false)).toHaveLength(100_000);
+  });
+
   it("changes nothing by a change in place", async () => {
     const { send } = opened({ hooks: [during((event) => void Object.assign(event, { text: "changed" }))] });
     expect(textOf(await (await send()).text(), false)).toBe(WORD);

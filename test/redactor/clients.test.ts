@@ -37,8 +37,7 @@ const OUTPUT_TOKENS = 77;
 const echo: ModelBackend = {
   models: () => [{ id: "any" }],
   async *chat({ messages, tools }): AsyncGenerator<ChatEvent> {
-    const [part] = messages.at(-1)?.parts ?? [];
-    const text = part?.type === "text" ? part.text : "";
+    const [text = ""] = (messages.at(-1)?.parts ?? []).flatMap((part) => (part.type === "text" ? part.text : []));
     for (let at = 0; at < text.length; at += 3) yield { type: "text-delta", text: text.slice(at, at + 3) };
     const [tool] = tools;
     const [, name = ""] = Object.keys((tool?.type === "function" && tool.inputSchema["properties"]) || {});
@@ -240,23 +239,33 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
     },
   );
 
-  it("to a client of responses over a WebSocket", async () => {
+  it("to a client of responses over a WebSocket, also in a turn that names the one before", async () => {
     const ws = new ResponsesWS(new OpenAI({ apiKey: "sk-one", baseURL: `${url}/v1` }));
-    const done = Promise.withResolvers<OpenAI.Responses.Response>();
-    ws.on("response.completed", ({ response }) => done.resolve(response));
-    ws.on("error", done.reject);
-    ws.send({
-      type: "response.create",
-      model: "any",
-      store: false,
-      instructions: SYSTEM,
-      input: QUESTION,
-      tools: [responsesTool],
-    });
-    const { output } = await done.promise;
+    let previous_response_id: string | undefined;
+    for (let turn = 0; turn < 2; turn++) {
+      const done = Promise.withResolvers<OpenAI.Responses.Response>();
+      ws.once("response.completed", ({ response }) => done.resolve(response));
+      ws.once("error", done.reject);
+      ws.send({
+        type: "response.create",
+        model: "any",
+        store: false,
+        instructions: SYSTEM,
+        input: previous_response_id
+          ? [
+              { type: "function_call_output", call_id: "call_1", output: `Sent to ${EMAIL}.` },
+              { role: "user", content: QUESTION },
+            ]
+          : QUESTION,
+        tools: [responsesTool],
+        ...(previous_response_id !== undefined && { previous_response_id }),
+      });
+      const { id, output } = await done.promise;
+      previous_response_id = id;
+      const [message] = output.flatMap((item) => (item.type === "message" ? item.content : []));
+      const text = message?.type === "output_text" ? message.text : "";
+      expect(seen({ text, input: argumentsIn(output) })).toEqual(all);
+    }
     ws.close();
-    const [message] = output.flatMap((item) => (item.type === "message" ? item.content : []));
-    const text = message?.type === "output_text" ? message.text : "";
-    expect(seen({ text, input: argumentsIn(output) })).toEqual(all);
   });
 });

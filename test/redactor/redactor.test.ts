@@ -182,6 +182,44 @@ describe("the request", () => {
     expect(said()).toMatch(/"\[EMAIL_\d+\] is not \[EMAIL_1\] or \[EMAIL_1000001\]\."/);
   });
 
+  it("has no value behind the escapes of JSON in a text, and the same replacement for it as elsewhere", async () => {
+    const { send, read } = redacting(
+      { find: { name: ["Jürgen", 'A "B" C'], path: [String.raw`C:\new`] } },
+      "[NAME_2] of [NAME_1] in [PATH_1]",
+      counted(9),
+    );
+    const result = String.raw`{"name": "J\u00fcrgen", "of": "A \"B\" C", "bad": "\u12`;
+    const response = await send(
+      ask([
+        { type: "text", text: String.raw`Who is Jürgen in C:\new?` },
+        { type: "text", text: result },
+      ]),
+    );
+    expect((read[0] as ChatRequest).messages[0]?.parts).toMatchObject([
+      { text: "Who is [NAME_1] in [PATH_1]?" },
+      { text: String.raw`{"name": "[NAME_1]", "of": "[NAME_2]", "bad": "\u12` },
+    ]);
+    expect(await response.json()).toMatchObject({ content: [{ text: String.raw`A "B" C of Jürgen in C:\new` }] });
+  });
+
+  it("has the value alone behind an escape that ends in a letter", async () => {
+    const { send, said } = redacting({ find: { ...find, key: /\bsk-\w+/ } }, "To [EMAIL_1]", counted(9));
+    const response = await send(
+      ask(String.raw`{"body": "Hello\nada@example.org\tsk-1234", "plain": "ada@example.org"}`),
+    );
+    expect(said()).toContain(JSON.stringify(String.raw`{"body": "Hello\n[EMAIL_1]\t[KEY_1]", "plain": "[EMAIL_1]"}`));
+    expect(await response.json()).toMatchObject({ content: [{ text: `To ${EMAIL}` }] });
+    await send(ask(JSON.stringify({ inner: JSON.stringify({ body: `Hello\n${EMAIL}` }) })));
+    expect(said()).toContain(JSON.stringify(JSON.stringify({ inner: JSON.stringify({ body: "Hello\n[EMAIL_1]" }) })));
+  });
+
+  it("reads a hostile pile of escapes in time", async () => {
+    const { send, read } = redacting({}, "ok", counted(1));
+    const pile = String.raw`\u005c` + "u005c".repeat(200_000);
+    expect((await send(ask(pile + EMAIL))).status).toBe(200);
+    expect(JSON.stringify((read[0] as ChatRequest).messages)).toContain("[EMAIL_1]");
+  });
+
   it("joins matches that overlap, so that no part is left", async () => {
     const { send, said } = redacting({ find: { part: /b+c+/, whole: /a+b+/, word: ["cd"] } }, "ok", counted(1));
     await send(ask("x aabbccd y"));
@@ -199,6 +237,27 @@ const shown = async (options: Partial<RedactorOptions>, content: string, ...step
 const names: RedactorOptions["replace"] = ({ number }) => ["Jo", "John", "Johnny"][number - 1] ?? `J${number}`;
 
 describe("the answer", () => {
+  it("has the values in the input of a tool that the provider runs, under any name", async () => {
+    const { send } = redacting(
+      {},
+      {
+        type: "provider",
+        format: "messages",
+        value: {
+          type: "mcp_tool_use",
+          id: "mcptoolu_1",
+          name: "[EMAIL_1]",
+          server_name: "s",
+          input: { name: "[EMAIL_1]", "[EMAIL_1]": { url: "[EMAIL_1]" } },
+        },
+      },
+      counted(9),
+    );
+    expect(await (await send(ask(EMAIL))).json()).toMatchObject({
+      content: [{ name: "[EMAIL_1]", input: { name: EMAIL, [EMAIL]: { url: EMAIL } } }],
+    });
+  });
+
   it("is masked by a function, or stays redacted", async () => {
     const masked = await shown({ restore: (value) => `${value.slice(0, 1)}***` }, EMAIL, "To [EMAIL", "_1].");
     expect(masked.content).toMatchObject([{ text: "To a***." }]);

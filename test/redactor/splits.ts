@@ -206,7 +206,10 @@ export async function runSplits(
       model: "any",
       max_tokens: 100_000,
       stream,
-      system: `Write to ${secrets[0] ?? ""}.`,
+      system: [
+        { type: "text", text: `Write to ${secrets[0] ?? ""}.` },
+        { type: "text", text: written({ text, input }, random) },
+      ],
       tools: [{ name: "send", description: `Sends to ${secrets.at(-1) ?? ""}`, input_schema: { type: "object" } }],
       messages: [
         { role: "user", content: text },
@@ -230,7 +233,10 @@ export async function runSplits(
     const { native: _native, ...neutral } = read ?? { native: undefined };
     const sent = JSON.stringify(neutral);
     hidden += secrets.length;
-    for (const secret of secrets.flatMap(spellings)) if (sent.includes(secret)) problem(`the model has read ${secret}`);
+    // A model reads JSON in a text as any reader does.
+    const inner = JSON.stringify(JSON.parse(read?.system[1]?.text ?? ""));
+    for (const secret of secrets.flatMap(spellings))
+      if (sent.includes(secret) || inner.includes(secret)) problem(`the model has read ${secret}`);
     const blocks = stream ? blocksOf(said) : (JSON.parse(said) as { content: Block[] }).content;
     const expected = [
       { type: "text", text: `${text}|${result}` },
