@@ -25,7 +25,7 @@ server.on("error", ({ message }) => fail(`The playground cannot listen on ${host
 server.listen(port, hostname, () => {
   const url = urlOf((server.address() as AddressInfo).port);
   console.log(
-    `polygate playground, its metrics at /metrics, its admin at /admin: ${url}${store.hasDemoKeys ? firstSteps(url) : ""}`,
+    `polygate playground, its admin at /admin, its metrics at /metrics: ${url}${store.hasDemoKeys ? firstSteps(url) : ""}`,
   );
 });
 

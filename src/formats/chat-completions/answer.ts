@@ -374,12 +374,15 @@ class CallQueue {
   /** Takes the pieces that may be written now. */
   take(): ToolCallDelta[] {
     const deltas: ToolCallDelta[] = [];
-    for (let call = this.#queue[0]; call; call = this.#queue[0]) {
+    let ended = 0;
+    for (let call = this.#queue[0]; call; call = this.#queue[ended]) {
       for (const delta of call.pending) deltas.push(delta);
       call.pending = [];
       if (!call.ended) break;
-      this.#queue.shift();
+      ended++;
     }
+    // At once: to remove the first of many calls moves all others.
+    this.#queue.splice(0, ended);
     return deltas;
   }
 }

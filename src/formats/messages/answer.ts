@@ -317,7 +317,8 @@ export class MessagesBuilder extends AnswerBuilder {
    */
   #emitBlocks(emit: Emit<MessagesStreamEvent>): void {
     const blocks = this.#blocks;
-    for (let block = blocks[0]; block; block = blocks[0]) {
+    let ended = 0;
+    for (let block = blocks[0]; block; block = blocks[ended]) {
       const index = this.#index;
       if (!block.isWritten) emit({ type: "content_block_start", index, content_block: block.begun });
       block.isWritten = true;
@@ -325,7 +326,7 @@ export class MessagesBuilder extends AnswerBuilder {
       for (const citation of block.citations)
         emit({ type: "content_block_delta", index, delta: { type: "citations_delta", citation } as never });
       block.pieces.length = block.citations.length = 0;
-      if (!block.ended) return;
+      if (!block.ended) break;
       // Write this frame even for an empty signature: some clients read the signature only here.
       if (block.kind === "thinking") {
         const delta = { type: "signature_delta", signature: block.signature } as const;
@@ -333,9 +334,11 @@ export class MessagesBuilder extends AnswerBuilder {
       }
       emit({ type: "content_block_stop", index });
       this.#index++;
-      blocks.shift();
+      ended++;
     }
-    if (!this.#ended) return;
+    // At once: to remove the first of many blocks moves all others.
+    blocks.splice(0, ended);
+    if (!this.#ended || blocks.length > 0) return;
     emit(endDelta(this.#ended));
     emit({ type: "message_stop" });
   }
