@@ -328,5 +328,5 @@ function withTurns(messages: readonly ChatMessage[], said: string, instruction: 
 function withMaker(event: Neutral, maker: string): Neutral {
   if ("maker" in event && event.maker !== undefined) return event;
   const isSigned = event.type === "redacted-reasoning" || ("signature" in event && event.signature !== undefined);
-  return isSigned ? ({ ...event, maker } as Neutral) : event;
+  return isSigned ? { ...event, maker } : event;
 }

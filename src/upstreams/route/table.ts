@@ -305,13 +305,7 @@ class RouteTable {
    *
    * @param leg Set for a part of an answer that may go on after a break.
    */
-  async *#part(
-    kind: string,
-    verb: string,
-    asked: RoutableRequest,
-    call: CallContext,
-    leg?: Leg,
-  ): AsyncGenerator<unknown> {
+  async *#part(kind: string, verb: string, asked: RoutableRequest, call: CallContext, leg?: Leg): AsyncGenerator {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const { balanced, hedger, shadow } = this.#find(model) ?? {};

@@ -76,7 +76,7 @@ interface Charged {
   /** The ends of the attempts, as the observer hears of them. */
   readonly ends: (UpstreamOutcome | undefined)[];
   /** Asks with a client of messages. */
-  fetch(init?: RequestInit): Promise<Response>;
+  readonly fetch: (init?: RequestInit) => Promise<Response>;
 }
 
 /** Puts a gateway before a backend. Its prices are those of the upstreams' names. */
@@ -122,20 +122,20 @@ function charged(backend: ModelBackend, clock: ManualClock, prices: Readonly<Rec
 
 /** Reads an answer to its end, or to its error, while time passes. */
 async function read(answer: Promise<Response>, clock: ManualClock): Promise<string> {
-  let text: string | undefined;
-  void answer.then((response) => response.text()).then((whole) => (text = whole));
-  while (text === undefined) await clock.advance(10);
-  return text;
+  const texts: string[] = [];
+  void answer.then((response) => response.text()).then((text) => texts.push(text));
+  while (texts.length === 0) await clock.advance(10);
+  return texts.join("");
 }
 
 /** Reports its attempt as a relay does. */
-function reporting({ chat }: Scripted): ModelBackend {
+function reporting(backend: Scripted): ModelBackend {
   return {
     async *chat(request, call) {
       const attempt = call.observeUpstream?.({ format: "f", model: request.model, modelListed: true, stream: true });
       let errorCode: GatewayError["code"] | undefined;
       try {
-        yield* chat?.(request, call) ?? [];
+        yield* backend.chat?.(request, call) ?? [];
       } catch (error) {
         errorCode = call.signal.aborted ? "client_closed" : "backend_failed";
         throw error;
@@ -145,6 +145,10 @@ function reporting({ chat }: Scripted): ModelBackend {
     },
   };
 }
+
+const refuse = (): void => {
+  throw new GatewayError("invalid_request", "of no known type");
+};
 
 describe("a canary", () => {
   const options = { upstreams: ["new", "newer"], share: 0 };
@@ -169,10 +173,7 @@ describe("a canary", () => {
     );
     const request = { model: "m", messages: [] } as unknown as ChatRequest;
     expect(await one.backend.countInputTokens?.(request, callContext())).toBe(2);
-    const assertKnown = (): void => {
-      throw new GatewayError("invalid_request", "of no known type");
-    };
-    const unknown = { native: { format: "f", body: {}, betas: [], assertKnown } };
+    const unknown = { native: { format: "f", body: {}, betas: [], assertKnown: refuse } };
     expect((await ask(one.backend, one.clock, unknown)).error).toMatchObject({ code: "invalid_request" });
     expect(asked(one)).toEqual({ new: 0, newer: 0, old: 0 });
   });
@@ -326,10 +327,9 @@ describe("an answer that may go on after a break", () => {
     expect(await ask(one.backend, one.clock)).toMatchObject({ error: undefined });
     const { fetch, records } = charged(one.backend, one.clock);
     expect(await read(fetch(), one.clock)).toContain('"stop_reason":"end_turn"');
-    expect(records[0]).toMatchObject({
-      outcome: "completed",
-      units: 20 + records[0]?.usage!.outputTokens! - 10 + records[0]?.usage!.inputTokens! - 10,
-    });
+    const { inputTokens = 0, outputTokens = 0 } = records[0]?.usage ?? {};
+    expect(records[0]).toMatchObject({ outcome: "completed", units: inputTokens + outputTokens });
+    expect([inputTokens > 20, outputTokens > 20]).toEqual([true, true]);
   });
 
   it("does not charge the second upstream for what the first has written, where nobody has seen its tool calls", async () => {
@@ -354,7 +354,7 @@ describe("an answer that may go on after a break", () => {
     const inner = stage({ first: () => BREAKS, second: () => RESTS }, { onBreak: "continue" });
     const prices = { outer: 1 };
     for (const onBreak of ["continue", "fail"] as const) {
-      const upstreams = [{ name: "outer", backend: inner.backend }, "other"].slice(0, 1) as RouteUpstream[];
+      const upstreams = [{ name: "outer", backend: inner.backend }];
       const backend = route({ routes: { "*": { upstreams, onBreak } }, clock: inner.clock });
       const { fetch, records, quotas } = charged(backend, inner.clock, prices);
       expect(await read(fetch(), inner.clock)).toContain('"stop_reason":"end_turn"');

@@ -28,6 +28,8 @@ const goesOn =
   (socket, { body }) =>
     writesAll(socket, framesOf(format, restOf(said, body)));
 
+const down: RawAnswer = (socket) => socket.end(whole(503, "application/json", "{}", { connection: "close" }));
+
 /** The reason that the host is told. */
 const told = ({ failures }: BreakStage): string => failures.map((failure) => failure.text).join("\n");
 
@@ -61,7 +63,7 @@ describe("a tool call", () => {
     async (...pair) => {
       const [caller, first, needle] = pair;
       await using stage = await broken(caller, first, [text("Look: "), CALL], needle);
-      await expect(stage.read()).rejects.toThrow();
+      await expect(stage.read()).rejects.toBeInstanceOf(Error);
       expect(told(stage)).toContain("The answer was not continued: a tool call was half shown.");
       expect(stage.upstreams[1]?.requests).toEqual([]);
       expect(stage.records[0]).toMatchObject({ outcome: "failed", attempts: [{ errorCode: "backend_failed" }] });
@@ -115,7 +117,7 @@ describe("reasoning", () => {
     "whose signature is missing ends the answer: %s",
     async (format) => {
       await using stage = await broken(format, format, [THOUGHT, text(WHOLE)], "Let me ");
-      await expect(stage.read()).rejects.toThrow();
+      await expect(stage.read()).rejects.toBeInstanceOf(Error);
       expect(told(stage)).toContain("reasoning was shown without the signature at its end");
       expect(stage.upstreams[1]?.requests).toEqual([]);
     },
@@ -227,9 +229,8 @@ describe("the next upstream", () => {
   });
 
   it("that does not begin leaves the error of the break to the caller, and the reason to the host", async () => {
-    const down: RawAnswer = (socket) => socket.end(whole(503, "application/json", "{}", { connection: "close" }));
     await using stage = await breakStage([cut, { format: "messages", answer: down }], {});
-    await expect(callerOf("messages", stage.url, KEY).stream("Hi")).rejects.toThrow();
+    await expect(callerOf("messages", stage.url, KEY).stream("Hi")).rejects.toBeInstanceOf(Error);
     expect(told(stage)).toContain("The answer was not continued: no other upstream has begun to answer.");
     // Only what was written is charged.
     expect(stage.records[0]).toMatchObject({ outcome: "failed", units: 75 + said.length });
