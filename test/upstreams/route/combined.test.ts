@@ -1,5 +1,6 @@
 /** The options of a route together: what one of them does must hold for the others, too. */
 
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import { type CallRecord, createGateway, memoryQuotaStore, type MemoryQuotaStore } from "../../../src/index.ts";
@@ -76,7 +77,7 @@ interface Charged {
   /** The ends of the attempts, as the observer hears of them. */
   readonly ends: (UpstreamOutcome | undefined)[];
   /** Asks with a client of messages. */
-  readonly fetch: (init?: RequestInit) => Promise<Response>;
+  readonly fetch: (init?: RequestInit & { readonly stream?: boolean }) => Promise<Response>;
 }
 
 /** Puts a gateway before a backend. Its prices are those of the upstreams' names. */
@@ -103,17 +104,17 @@ function charged(backend: ModelBackend, clock: ManualClock, prices: Readonly<Rec
       }),
     },
   });
-  const body = { model: "m", max_tokens: 100, stream: true, messages: [{ role: "user", content: "Hi" }] };
+  const body = { model: "m", max_tokens: 100, messages: [{ role: "user", content: "Hi" }] };
   return {
     quotas,
     records,
     ends,
-    fetch: (init = {}) =>
+    fetch: ({ stream = true, ...init } = {}) =>
       gateway.fetch(
         new Request("http://gateway.test/v1/messages", {
           method: "POST",
           headers: { "x-api-key": "sk-1", "anthropic-version": "2023-06-01", "content-type": "application/json" },
-          body: JSON.stringify(body),
+          body: JSON.stringify({ ...body, stream }),
           ...init,
         }),
       ),
@@ -129,7 +130,7 @@ async function read(answer: Promise<Response>, clock: ManualClock): Promise<stri
 }
 
 /** Reports its attempt as a relay does. */
-function reporting(backend: Scripted): ModelBackend {
+function reporting(backend: ModelBackend): ModelBackend {
   return {
     async *chat(request, call) {
       const attempt = call.observeUpstream?.({ format: "f", model: request.model, modelListed: true, stream: true });
@@ -470,6 +471,114 @@ it("does everything at once, and charges what its caller has", async () => {
   expect(answers).toMatchObject([{ requestId: records[0]?.requestId, usage: { inputTokens: 1_000, outputTokens: 7 } }]);
   expect(ends.every(Boolean)).toBe(true);
   expect(asked(one)).toEqual({ usual: 1, new: 2, spare: 1 });
+});
+
+/** An answer: how long it waits, how much it says, and how it ends. */
+interface Play {
+  readonly waitMs: number;
+  readonly hasStart: boolean;
+  /** The characters of the answer that it writes, from those that the caller has on. */
+  readonly chars: number;
+  readonly pauseMs: number;
+  readonly end: "finish" | "break" | "refuse" | "hang" | "nothing";
+}
+
+const play: fc.Arbitrary<Play> = fc.record({
+  waitMs: fc.constantFrom(0, 50, 99, 101, 250),
+  hasStart: fc.boolean(),
+  chars: fc.constantFrom(0, 1, 7, 40),
+  pauseMs: fc.constantFrom(0, 0, 30, 120),
+  end: fc.constantFrom("finish", "finish", "break", "break", "refuse", "hang", "nothing"),
+});
+
+/** Answers as the play says. Goes on behind a turn of the assistant at the end. */
+function player(plays: readonly Play[], wait: (ms: number, signal: AbortSignal) => Promise<void>): ModelBackend {
+  let call = 0;
+  return {
+    async *chat({ messages }, { signal }) {
+      const { waitMs, hasStart, chars, pauseMs, end } = plays[call++ % plays.length] as Play;
+      const last = messages.at(-1);
+      const part = last?.role === "assistant" ? last.parts.at(-1) : undefined;
+      const from = part?.type === "text" ? part.text.length : 0;
+      await wait(waitMs, signal);
+      if (hasStart) yield start(10);
+      for (const letter of WHOLE.slice(from, end === "finish" ? undefined : from + chars)) {
+        yield said(letter);
+        if (pauseMs > 0) await wait(pauseMs / 10, signal);
+      }
+      if (end === "hang") await wait(HANG, signal);
+      if (end === "break") throw broke();
+      if (end === "refuse") throw new GatewayError("invalid_request", "wrong");
+      if (end === "finish") yield finish(5);
+    },
+  };
+}
+
+it("settles every hold, ends every attempt and leaves no timer, whatever the upstreams and the caller do", async () => {
+  const scripts = fc.array(fc.array(play, { minLength: 1, maxLength: 2 }), { minLength: 3, maxLength: 3 });
+  const options = fc.record({
+    onBreak: fc.constantFrom("fail", "continue"),
+    hedges: fc.boolean(),
+    hasAffinity: fc.boolean(),
+    balances: fc.boolean(),
+    hasCanary: fc.boolean(),
+    isReported: fc.boolean(),
+    stream: fc.boolean(),
+    leaveMs: fc.option(fc.nat(600)),
+  });
+  await fc.assert(
+    fc.asyncProperty(scripts, options, async (plays, set) => {
+      const clock = manualClock();
+      const wait = (ms: number, signal: AbortSignal): Promise<void> =>
+        new Promise((resolve, reject) => {
+          if (signal.aborted) return reject(signal.reason as Error);
+          const cancel = clock.after(ms, resolve);
+          signal.addEventListener("abort", () => (cancel(), reject(signal.reason as Error)), { once: true });
+        });
+      const upstreams = plays.map((one, at): RouteUpstream => {
+        const backend = player(one, wait);
+        return { name: `up-${at}`, backend: set.isReported ? reporting(backend) : backend };
+      });
+      const target: Route = {
+        upstreams,
+        onBreak: set.onBreak,
+        ...(set.hedges && { hedge: hedge({ afterMs: 100, share: 1 }) }),
+        ...(set.hasAffinity && { affinity: promptCache() }),
+        ...(set.balances && { balance: balance({ by: "throughput" }) }),
+        ...(set.hasCanary && { canary: canary({ upstreams: ["up-2"], share: 0 }) }),
+      };
+      const backend = route({ routes: { m: target }, clock, random: () => 0, retry: { rounds: 1, share: 1 } });
+      const { fetch, quotas, records, ends } = charged(backend, clock, { "up-0": 1, "up-1": 3, "up-2": 5 });
+      const leaving = new AbortController();
+      const texts: string[] = [];
+      void fetch({ ...(set.leaveMs !== null && { signal: leaving.signal }), stream: set.stream })
+        .then((response) => response.text())
+        .then(
+          (text) => texts.push(text),
+          () => texts.push(""),
+        );
+      if (set.leaveMs !== null) {
+        await clock.advance(set.leaveMs);
+        leaving.abort();
+      }
+      for (let step = 0; step < 400 && (texts.length === 0 || records.length === 0); step++) await clock.advance(50);
+      // A silent upstream is cut by the deadline of the call.
+      if (records.length === 0) await clock.advance(3_600_000);
+      await clock.advance(0);
+      const [record] = records;
+      expect(records).toHaveLength(1);
+      expect(quotas.report("one")).toMatchObject({ used: record?.units, held: 0, liveHolds: 0 });
+      expect([ends.length, ends.filter((end) => end === undefined)]).toEqual([expect.any(Number), []]);
+      expect(clock.pending).toBe(0);
+      if (set.hasCanary) expect(record?.attempts.map(({ upstream }) => upstream)).not.toContain("up-2");
+      const written = Array.from((texts[0] ?? "").matchAll(/"text_delta","text":"([^"]*)"/g), ([, text]) => text).join(
+        "",
+      );
+      if (set.stream) expect(WHOLE.startsWith(written)).toBe(true);
+      for (const { state } of backend.status()) expect(state).not.toBe("half-open");
+    }),
+    { numRuns: 150 },
+  );
 });
 
 describe("a function of the host that is async by mistake", () => {
