@@ -3,7 +3,8 @@
 import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { describe, expect, it } from "vitest";
-import { type RawAnswer, whole } from "../relay/raw-upstream.ts";
+import { hedge } from "../../../src/upstreams/route/index.ts";
+import { type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
 import { callerOf, type ChatFormatName, FORMATS, ResponseCheck } from "./callers.ts";
 import { type BreakOptions, type BreakStage, breakStage, KEY, restOf, type Voice } from "./on-break.stage.ts";
 import { breaksAfter, framesOf, lastTurns, type Said, type Script, writesAll } from "./speakers.ts";
@@ -237,23 +238,67 @@ describe("the next upstream", () => {
   });
 });
 
+/** Asks over a WebSocket, and reads the response to its end. */
+async function askOverSocket(url: string): Promise<ResponseCheck> {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY });
+  const ws = new ResponsesWS(client);
+  const check = new ResponseCheck();
+  const ended = new Promise<void>((resolve, reject) => {
+    ws.on("event", (event) => {
+      check.add(event as OpenAI.Responses.ResponseStreamEvent);
+      if (event.type === "response.completed") resolve();
+    });
+    ws.on("error", reject);
+  });
+  await new Promise((open) => ws.socket.once("open", open));
+  ws.send({ type: "response.create", model: "m", input: "Hi", store: false });
+  await ended;
+  ws.close();
+  return check;
+}
+
+describe.each(FORMATS)("a hedged answer, whose first upstream is silent and whose second breaks off (%s)", (format) => {
+  const said = script("second", text(WHOLE));
+  const voices = (): readonly Voice[] => {
+    let asked = 0;
+    const slow: RawAnswer = (socket, request) => {
+      if (asked++ > 0) return goesOn(format, script("first", text(WHOLE)))(socket, request);
+      // Begins, and never says anything.
+      return void socket.write(STREAM_HEAD + (format === "generate-content" ? "" : framesOf(format, said)[0]?.bytes));
+    };
+    return [
+      { format, answer: slow },
+      { format, answer: breaksBehind(format, said, "r of our") },
+    ];
+  };
+  const target = { hedge: hedge({ afterMs: 20, share: 1 }) };
+
+  it.each([...FORMATS, "socket"] as const)("is one answer for a caller of %s", async (caller) => {
+    await using stage = await breakStage(voices(), { target });
+    if (caller === "socket") {
+      const check = await askOverSocket(stage.url);
+      expect(check.ended()).toMatchObject({ status: "completed" });
+      expect(check.ids).toHaveLength(1);
+    } else {
+      const read = await callerOf(caller, stage.url, KEY).stream("Hi");
+      expect(read.text).toBe(WHOLE);
+      expect(read.ids).toHaveLength(1);
+    }
+    await expect
+      .poll(() => stage.records.flatMap(({ attempts }) => attempts))
+      .toMatchObject([
+        { upstream: "upstream-0", movedOn: "outrun" },
+        { upstream: "upstream-1", movedOn: "broke-off" },
+        { upstream: "upstream-0", movedOn: undefined },
+      ]);
+    expect(stage.quotas.report("caller")).toMatchObject({ held: 0, liveHolds: 0 });
+  });
+});
+
 describe("a caller over a WebSocket", () => {
   it.each(FORMATS.map((format) => [format] as const))("gets one response, begun by %s", async (format) => {
     await using stage = await broken("responses", format, [text(WHOLE)], "r of our", { second: "responses" });
-    const client = new OpenAI({ baseURL: `${stage.url}/v1`, apiKey: KEY });
-    const ws = new ResponsesWS(client);
-    const check = new ResponseCheck();
-    const ended = new Promise<void>((resolve, reject) => {
-      ws.on("event", (event) => {
-        check.add(event as OpenAI.Responses.ResponseStreamEvent);
-        if (event.type === "response.completed") resolve();
-      });
-      ws.on("error", reject);
-    });
-    await new Promise((open) => ws.socket.once("open", open));
-    ws.send({ type: "response.create", model: "m", input: "Hi", store: false });
-    await ended;
-    ws.close();
+    const check = await askOverSocket(stage.url);
     expect(check.ended()).toMatchObject({ status: "completed" });
     expect(check.ids).toHaveLength(1);
     // The upgrade has a record, too.
