@@ -3,6 +3,7 @@
 import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { describe, expect, it } from "vitest";
+import { withDuring } from "../../../src/hooks/index.ts";
 import { hedge } from "../../../src/upstreams/route/index.ts";
 import { type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
 import { callerOf, type ChatFormatName, FORMATS, ResponseCheck } from "./callers.ts";
@@ -292,6 +293,21 @@ describe.each(FORMATS)("a hedged answer, whose first upstream is silent and whos
         { upstream: "upstream-0", movedOn: undefined },
       ]);
     expect(stage.quotas.report("caller")).toMatchObject({ held: 0, liveHolds: 0 });
+  });
+});
+
+describe.each(FORMATS)("a hook that changes pieces of an answer of %s", (format) => {
+  const marked = withDuring({
+    during: (event) =>
+      event.type === "text-delta" ? { show: [{ ...event, text: event.text.replaceAll("o", "0") }] } : undefined,
+  });
+
+  it.each<[string, readonly Said[], string, object]>([
+    ["text", [text(WHOLE)], "r of our", { text: WHOLE.replaceAll("o", "0") }],
+    ["a whole call", [text("Look: "), CALL], "the sun", { text: "L00k: ", calls: [{ input: { at: "the sun" } }] }],
+  ])("sees one answer with %s", async (_name, parts, needle, whole) => {
+    await using stage = await broken(format, format, parts, needle, { gateway: { hooks: [marked] } });
+    expect(await stage.read()).toMatchObject(whole);
   });
 });
 
