@@ -193,7 +193,10 @@ function responsesCaller(url: string, apiKey: string): Caller {
   };
 }
 
-function readResponse({ id, output, status, usage }: OpenAI.Responses.Response, ids: readonly string[] = [id]): Read {
+export function readResponse(
+  { id, output, status, usage }: OpenAI.Responses.Response,
+  ids: readonly string[] = [id],
+): Read {
   return {
     ids,
     text: output

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { withDuring } from "../../../src/hooks/index.ts";
 import { hedge } from "../../../src/upstreams/route/index.ts";
 import { type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
-import { callerOf, type ChatFormatName, FORMATS, ResponseCheck } from "./callers.ts";
+import { callerOf, type ChatFormatName, FORMATS, type Read, readResponse, ResponseCheck } from "./callers.ts";
 import { type BreakOptions, type BreakStage, breakStage, KEY, restOf, type Voice } from "./on-break.stage.ts";
 import { breaksAfter, framesOf, lastTurns, type Said, type Script, writesAll } from "./speakers.ts";
 
@@ -258,6 +258,11 @@ async function askOverSocket(url: string): Promise<ResponseCheck> {
   return check;
 }
 
+async function readOverSocket(url: string): Promise<Read> {
+  const check = await askOverSocket(url);
+  return readResponse(check.ended(), check.ids);
+}
+
 describe.each(FORMATS)("a hedged answer, whose first upstream is silent and whose second breaks off (%s)", (format) => {
   const said = script("second", text(WHOLE));
   const voices = (): readonly Voice[] => {
@@ -276,15 +281,9 @@ describe.each(FORMATS)("a hedged answer, whose first upstream is silent and whos
 
   it.each([...FORMATS, "socket"] as const)("is one answer for a caller of %s", async (caller) => {
     await using stage = await breakStage(voices(), { target });
-    if (caller === "socket") {
-      const check = await askOverSocket(stage.url);
-      expect(check.ended()).toMatchObject({ status: "completed" });
-      expect(check.ids).toHaveLength(1);
-    } else {
-      const read = await callerOf(caller, stage.url, KEY).stream("Hi");
-      expect(read.text).toBe(WHOLE);
-      expect(read.ids).toHaveLength(1);
-    }
+    const read =
+      caller === "socket" ? await readOverSocket(stage.url) : await callerOf(caller, stage.url, KEY).stream("Hi");
+    expect([read.text, read.ids.length]).toEqual([WHOLE, 1]);
     await expect
       .poll(() => stage.records.flatMap(({ attempts }) => attempts))
       .toMatchObject([
