@@ -325,6 +325,11 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
 const isKeyOf = <Value extends object>(value: Value, key: PropertyKey): key is keyof Value & string =>
   Object.hasOwn(value, key);
 
+/** Handles the rejection of a host's function that is async by mistake: its promise is no result, and an unhandled rejection ends the process. */
+export function abandon(returned: unknown): void {
+  if (returned instanceof Promise) returned.catch(() => {});
+}
+
 /** The options of a `close`. */
 interface CloseOptions {
   readonly deadlineMs?: number;

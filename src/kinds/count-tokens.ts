@@ -1,6 +1,7 @@
 /** Estimates the tokens of a text by its scripts, in one linear pass. The text may come in pieces. */
 
 import { GatewayError } from "../errors.ts";
+import { abandon } from "../options.ts";
 
 /** Counts the tokens of a text; fractions are summed before they are rounded up. */
 export type CountTokens = (text: string) => number;
@@ -10,11 +11,6 @@ export function assertTokens(tokens: number): number {
   if (Number.isFinite(tokens) && tokens >= 0) return tokens;
   abandon(tokens);
   throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
-}
-
-/** Handles the rejection of a function that is async by mistake: its promise is no number, and an unhandled rejection ends the process. */
-export function abandon(returned: unknown): void {
-  if (returned instanceof Promise) returned.catch(() => {});
 }
 
 /** Returns a host's own count that throws for each wrong result: in a sum, a wrong result would be lost. */

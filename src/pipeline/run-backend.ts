@@ -1,7 +1,7 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
 import { type Port, toGatewayError, GatewayError } from "../errors.ts";
-import { abandon, type CountTokens } from "../kinds/count-tokens.ts";
+import type { CountTokens } from "../kinds/count-tokens.ts";
 import type {
   Cost,
   DecodedRequest,
@@ -16,7 +16,7 @@ import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
-import type { Shapes } from "../options.ts";
+import { abandon, type Shapes } from "../options.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import {

@@ -2,10 +2,9 @@
 
 import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
-import { quoted } from "../../options.ts";
+import { abandon, quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";
 
 /**

@@ -1,9 +1,8 @@
 /** The price of images, in quota units: by model, size and quality. */
 
 import type { ImageRequest } from "../../model/image.ts";
-import { quoted } from "../../options.ts";
+import { abandon, quoted } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";
 
 /** The properties of an image that decide its price. */

@@ -1,6 +1,7 @@
 /** The expected costs of a call at the upstreams of a route: from prices, from what is cached, and from what earlier answers have shown. */
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
+import { abandon } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { INPUT_COUNT, type UpstreamModel } from "../../ports/model-backend.ts";
 import type { PrefixUse } from "../../ports/prefix-memory.ts";
@@ -281,7 +282,7 @@ export class Forecaster {
   #safeCost(usage: Usage, model: string, upstream: UpstreamModel): number {
     try {
       const cost: unknown = this.#costOf(usage, model, INPUT_COUNT.kind, upstream);
-      if (cost instanceof Promise) cost.catch(() => {});
+      abandon(cost);
       return typeof cost === "number" && cost >= 0 ? cost : Number.POSITIVE_INFINITY;
     } catch {
       return Number.POSITIVE_INFINITY;

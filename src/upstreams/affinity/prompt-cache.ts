@@ -3,6 +3,7 @@
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Usage } from "../../model/usage.ts";
 import {
+  abandon,
   AMOUNT,
   assertOptions,
   fieldsOf,
@@ -149,6 +150,7 @@ class PromptCacheOrder implements UpstreamOrder {
     const { id } = call.key;
     try {
       const tenant: unknown = this.#options.tenantOf?.(call) ?? id;
+      abandon(tenant);
       return typeof tenant === "string" ? tenant : id;
     } catch {
       return id;
@@ -198,8 +200,10 @@ const isChat = (request: object): request is ChatRequest => "messages" in reques
 
 const isUse = (use: unknown): use is PrefixUse => {
   const { upstream, ageMs, lifetimeMs } = Object(use) as Partial<Record<keyof PrefixUse, unknown>>;
-  return typeof upstream === "string" && Number(ageMs) >= 0 && Number(lifetimeMs) > 0;
+  return typeof upstream === "string" && isTime(ageMs) && isTime(lifetimeMs) && lifetimeMs > 0;
 };
+
+const isTime = (ms: unknown): ms is number => Number.isFinite(ms) && Number(ms) >= 0;
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
 

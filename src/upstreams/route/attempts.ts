@@ -127,7 +127,7 @@ export class Attempts {
     request: RoutedRequest,
     call: CallContext,
     ask: (upstream: RoutedBackend, call: RoutedCall) => AsyncIterable<Event> | undefined,
-    onCounts: (counts: readonly Event[]) => void,
+    onCounts: (counts: readonly Event[], routed: RoutedCall) => void,
     hedger?: Hedger,
     leg?: { readonly ask?: unknown },
   ): Promise<BegunAnswer<Event>> {
@@ -188,7 +188,9 @@ export class Attempts {
         if (hedger) {
           const start = (one: RoutedBackend, racing: CallContext): RoutedCall => one.routed(racing, request);
           const second = (): RoutedBackend | undefined => {
-            const other = order.slice(at + 1).find((one) => !refused.has(one) && one.breaker.waitMs === 0);
+            const mayAsk = (one: RoutedBackend): boolean =>
+              !refused.has(one) && asked?.has(one) !== true && one.breaker.waitMs === 0;
+            const other = order.slice(at + 1).find(mayAsk);
             other?.breaker.enter();
             if (other) asked?.add(other);
             return other;
@@ -212,7 +214,7 @@ export class Attempts {
           const counts: Event[] = [];
           while (!first.done && isUsage(first.value) && counts.length < MAX_COUNTS) {
             if (counts.push(first.value) === 1) {
-              onCounts(counts);
+              onCounts(counts, routed);
               routed.counted(counts);
             }
             first = await source.next();

@@ -3,7 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import { CHAT } from "../../model/chat-request.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
-import { assertOptions, type Shapes } from "../../options.ts";
+import { abandon, assertOptions, type Shapes } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, UpstreamModel } from "../../ports/model-backend.ts";
@@ -115,6 +115,7 @@ export class BalancedOrder implements UpstreamOrder {
     const { price, inputTokens = 3_000, outputTokens = 500 } = this.#options;
     try {
       const cost = price?.({ ...NO_USAGE, inputTokens, outputTokens }, model, CHAT, { name, model: own ?? model });
+      abandon(cost);
       // An upstream without a price comes last. The call is refused when it is asked.
       return typeof cost === "number" && cost >= 0 ? cost : Infinity;
     } catch {

@@ -1,6 +1,6 @@
 /** Sends a share of the keys, and keys with certain notes, to new upstreams of a route first. */
 
-import { assertOptions, type Check, checkOf, listOf, mapOf, type NumberRule } from "../../options.ts";
+import { abandon, assertOptions, type Check, checkOf, listOf, mapOf, type NumberRule } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import type { CallOrder, OrderedUpstream, UpstreamOrder } from "./order.ts";
@@ -23,7 +23,7 @@ export interface CanaryOptions {
 /** The choice of the keys that try new upstreams. Made by `canary`. */
 export interface Canary {
   /** Called once for each route that has it. Throws a TypeError for an upstream that the route does not have. */
-  open(where: string, names: readonly string[], inner: UpstreamOrder): UpstreamOrder;
+  open(where: string, names: readonly string[], inner: UpstreamOrder): CanaryOrder;
 }
 
 /** A share of a whole. */
@@ -60,7 +60,7 @@ export function canary(options: CanaryOptions): Canary {
   };
 }
 
-class CanaryOrder implements UpstreamOrder {
+export class CanaryOrder implements UpstreamOrder {
   readonly #options: CanaryOptions;
   readonly #inner: UpstreamOrder;
   readonly #names: ReadonlySet<string>;
@@ -73,16 +73,23 @@ class CanaryOrder implements UpstreamOrder {
     this.#salt = options.salt ?? options.upstreams.join(",");
   }
 
+  /**
+   * Returns the upstreams that a key may reach.
+   *
+   * @param upstreams Those that answer a kind of request. If all of them are new, every key may reach them.
+   */
+  permitted<Upstream extends OrderedUpstream>(key: ApiKey, upstreams: readonly Upstream[]): readonly Upstream[] {
+    const usual = upstreams.filter(({ name }) => !this.#names.has(name));
+    return usual.length === 0 || usual.length === upstreams.length || this.#takes(key) ? upstreams : usual;
+  }
+
+  /** Orders permitted upstreams: the new ones first. */
   order<Upstream extends OrderedUpstream>(
     call: CallContext,
     request: { readonly model: string },
     upstreams: readonly Upstream[],
   ): CallOrder<Upstream> | Promise<CallOrder<Upstream>> {
     const isNew = ({ name }: OrderedUpstream): boolean => this.#names.has(name);
-    const usual = upstreams.filter((upstream) => !isNew(upstream));
-    // No usual upstream answers this kind of request.
-    if (usual.length === 0 || usual.length === upstreams.length) return this.#inner.order(call, request, upstreams);
-    if (!this.#takes(call.key)) return this.#inner.order(call, request, usual);
     const ordered = this.#inner.order(call, request, upstreams);
     return ordered instanceof Promise ? ordered.then((one) => first(one, isNew)) : first(ordered, isNew);
   }
@@ -101,6 +108,7 @@ class CanaryOrder implements UpstreamOrder {
     if (typeof given === "number") return given;
     try {
       const told = given();
+      abandon(told);
       return typeof told === "number" && SHARE.allows(told) ? told : 0;
     } catch {
       return 0;

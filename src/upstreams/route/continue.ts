@@ -17,6 +17,8 @@ export type Send = (request: ChatRequest, call: CallContext) => Answer | undefin
 
 /** One upstream's part of an answer, as the route asks for it. */
 export interface Leg {
+  /** The part of the answer that its caller has. */
+  readonly shown: Shown;
   /** The upstreams that may be asked. Undefined for the first part: all that take the request. */
   readonly upstreams: readonly RoutedBackend[] | undefined;
   /** Asks for a later part. */
@@ -41,17 +43,14 @@ export async function* continuing(
 ): AsyncGenerator<ChatEvent | string> {
   const shown = new Shown(request);
   const broken = new Set<RoutedBackend>();
-  let leg: Leg = { upstreams: undefined, begun: undefined };
+  let leg: Leg = { shown, upstreams: undefined, begun: undefined };
   /** The break that the running part goes on from. */
   let last: { readonly error: GatewayError } | undefined;
   for (;;) {
     let error: GatewayError;
     try {
       for await (const event of legs.ask(leg)) for (const one of shown.pass(event)) yield one;
-      const { begun } = leg;
-      if (!begun || !shown.reportsUsage || shown.isFinished) return;
-      // The gateway takes such an end for a break, too.
-      throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
+      return;
     } catch (thrown) {
       error = toGatewayError(thrown, "model-backend");
     }
@@ -75,6 +74,7 @@ export async function* continuing(
     routed.brokeOff(error, Array.isArray(next) ? undefined : "broke-off");
     if (Array.isArray(next)) return yield* next;
     last = { error };
+    shown.next();
     leg = next;
   }
 }
@@ -101,7 +101,7 @@ async function afterBreak(
   const paid = call.continueWith ? await call.continueWith(asked.longest) : asked.longest;
   if (!paid) return endBy("length", shown);
   asked.limitTo(paid);
-  return { upstreams, ask: (upstream, routed, send) => asked.ask(upstream, routed, send), begun: undefined };
+  return { shown, upstreams, ask: (upstream, routed, send) => asked.ask(upstream, routed, send), begun: undefined };
 }
 
 /** Tells the writer of frames that have passed by to write the rest by itself. */
@@ -295,6 +295,7 @@ const contextOf = (
   signal: routed.signal,
   reportUnread: routed.reportUnread,
   observeUpstream: routed.observeUpstream,
+  continueWith: routed.continueWith,
   reportConversions,
   ...(routed.runCode && { runCode: routed.runCode }),
 });
@@ -327,5 +328,5 @@ function withTurns(messages: readonly ChatMessage[], said: string, instruction: 
 function withMaker(event: Neutral, maker: string): Neutral {
   if ("maker" in event && event.maker !== undefined) return event;
   const isSigned = event.type === "redacted-reasoning" || ("signature" in event && event.signature !== undefined);
-  return isSigned ? ({ ...event, maker } as Neutral) : event;
+  return isSigned ? { ...event, maker } : event;
 }

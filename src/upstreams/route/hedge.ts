@@ -4,6 +4,7 @@ import { toGatewayError } from "../../errors.ts";
 import { assertOptions, type NumberRule } from "../../options.ts";
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import type { CallContext, UnreadEvents } from "../../ports/model-backend.ts";
+import type { AskedUpstream, UpstreamObserver } from "../../ports/observer.ts";
 import { SHARE } from "./canary.ts";
 import { isContent, mayRepeat, type RoutableRequest, usageIn } from "./reading.ts";
 import type { RoutedBackend, RoutedCall } from "./upstream.ts";
@@ -79,7 +80,7 @@ export interface HedgedAsk<Event> {
   /** Notes a failure. Throws an error after which no upstream is asked. */
   failed(upstream: RoutedBackend, routed: RoutedCall, thrown: unknown): void;
   /** Gets the counts of an upstream before its first content. */
-  onCounts(counts: readonly Event[]): void;
+  onCounts(counts: readonly Event[], routed: RoutedCall): void;
 }
 
 export class Hedger {
@@ -180,7 +181,9 @@ class Race<Event> {
   enter(upstream: RoutedBackend): void {
     if (!this.#ask) return;
     // Only one upstream reports to the call at a time: the first, until another one wins or is left alone.
-    const racing = new RacingCall(this.#ask.call, this.#running.length > 0);
+    const [first] = this.#running;
+    // A call that is cut now is charged for what the first upstream has counted.
+    const racing = new RacingCall(this.#ask.call, first && (() => first.routed.choose()));
     const routed = this.#ask.start(upstream, racing);
     routed.isMetered = true;
     const runner: Runner<Event> = { upstream, racing, routed, early: [], source: undefined };
@@ -235,6 +238,7 @@ class Race<Event> {
     // Do not count a success yet: the end of the answer decides.
     upstream.breaker.leave();
     racing.speak();
+    racing.hasWon = true;
     routed.won(mayGoOn);
     resolve?.({ upstream, routed, source, first, counts: early });
   }
@@ -245,15 +249,21 @@ class Race<Event> {
     this.#running = this.#running.filter((one) => one !== runner);
     const counts = runner.early.filter((event) => usageIn(event) !== undefined);
     const [resolve, reject] = [this.#resolve, this.#reject];
+    const [other] = this.#running;
     try {
-      if (counts.length > 0) ask.onCounts(counts);
+      if (counts.length > 0) ask.onCounts(counts, runner.routed);
       ask.failed(runner.upstream, runner.routed, thrown);
     } catch (error) {
-      this.#end(undefined, error);
-      return reject?.(error);
+      // A request that the second upstream alone refuses is not wrong: the first would have had it alone.
+      if (!other || !runner.racing.isSilent || ask.call.signal.aborted) {
+        this.#end(undefined, error);
+        return reject?.(error);
+      }
     }
-    const [other] = this.#running;
-    if (other) return other.racing.speak();
+    if (other) {
+      other.racing.speak();
+      return other.routed.choose();
+    }
     this.#end();
     if (ask.call.signal.aborted) reject?.(thrown);
     else resolve?.(undefined);
@@ -297,39 +307,59 @@ class RacingCall implements CallContext {
   readonly key: CallContext["key"];
   readonly signal: AbortSignal;
   readonly observeUpstream: CallContext["observeUpstream"];
+  /** True once the upstream answers the call. */
+  hasWon = false;
+  /** Called when a silent upstream begins an attempt. */
+  readonly #onAttempt: (() => void) | undefined;
   readonly #abort = new AbortController();
   /** Undefined once the upstream is cut. */
   #call: CallContext | undefined;
-  #isSilent: boolean;
+  isSilent: boolean;
   #conversions: Parameters<CallContext["reportConversions"]>[0] = [];
   #unread: UnreadEvents | undefined = undefined;
 
-  constructor(call: CallContext, isSilent: boolean) {
+  /** @param onAttempt Set for an upstream that is silent at first. Called when it begins an attempt. */
+  constructor(call: CallContext, onAttempt: (() => void) | undefined) {
     this.requestId = call.requestId;
     this.context = call.context;
     this.headers = call.headers;
     this.clientAddress = call.clientAddress;
     this.key = call.key;
     this.signal = AbortSignal.any([call.signal, this.#abort.signal]);
-    this.observeUpstream = call.observeUpstream;
+    this.observeUpstream = call.observeUpstream && ((asked) => this.#observed(asked));
     this.#call = call;
-    this.#isSilent = isSilent;
+    this.#onAttempt = onAttempt;
+    this.isSilent = onAttempt !== undefined;
+  }
+
+  /** Throws once the upstream is cut, so that its backend sends nothing more. */
+  #observed(asked: AskedUpstream): UpstreamObserver {
+    const observe = this.#call?.observeUpstream;
+    if (!observe) throw OUTRUN;
+    const observer = observe(asked);
+    if (this.isSilent) this.#onAttempt?.();
+    return observer;
+  }
+
+  get continueWith(): CallContext["continueWith"] {
+    const ask = this.#call?.continueWith;
+    // The counts of the call are not those of this upstream before.
+    return ask && ((request) => (this.hasWon ? ask(request) : Promise.reject(UNDECIDED)));
   }
 
   reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
     this.#conversions = conversions;
-    if (!this.#isSilent) this.#call?.reportConversions(conversions);
+    if (!this.isSilent) this.#call?.reportConversions(conversions);
   }
 
   reportUnread(unread: UnreadEvents): void {
     this.#unread = unread;
-    if (!this.#isSilent) this.#call?.reportUnread?.(unread);
+    if (!this.isSilent) this.#call?.reportUnread?.(unread);
   }
 
   /** Passes on what the upstream has reported, and what it reports from now on. */
   speak(): void {
-    if (!this.#isSilent) return;
-    this.#isSilent = false;
+    this.isSilent = false;
     this.#call?.reportConversions(this.#conversions);
     if (this.#unread) this.#call?.reportUnread?.(this.#unread);
   }
@@ -342,3 +372,4 @@ class RacingCall implements CallContext {
 
 /** The reason of the cut of an upstream that was outrun. */
 const OUTRUN: Error = new Error("Another upstream has answered first.");
+const UNDECIDED: Error = new Error("Another upstream may still answer first.");

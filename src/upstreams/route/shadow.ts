@@ -86,6 +86,14 @@ export function shadow(options: ShadowOptions): Shadow {
   return { upstream, open: (clock, random) => new ShadowCopies(options, clock, random) };
 }
 
+/** Returns the characters of an event that is kept: at least one, so that `maxChars` also limits the number of events. */
+function keptChars(event: ShadowAnswer["events"][number]): number {
+  if (typeof event === "string" || "text" in event || "json" in event) return Math.max(1, charsIn(event));
+  return COUNTING.has(event.type) ? 1 : JSON.stringify(event).length;
+}
+
+const COUNTING: ReadonlySet<string> = new Set(["start", "usage", "finish"]);
+
 /** Asks the shadow's upstream; undefined when it cannot answer the request. */
 type AskShadow = (call: CallContext) => AsyncIterable<unknown> | undefined;
 
@@ -204,8 +212,10 @@ class Copy {
   #note(event: unknown): void {
     if (isContent(event)) this.#firstEventMs ??= this.#elapsedMs;
     this.#usage = { ...this.#usage, ...usageIn(event) };
-    this.#chars += charsIn(event);
-    if (!this.#isShortened) this.#events.push(...neutral(event));
+    for (const known of neutral(event)) {
+      this.#chars += keptChars(known);
+      if (!this.#isShortened) this.#events.push(known);
+    }
   }
 
   get #isShortened(): boolean {

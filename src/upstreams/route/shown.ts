@@ -38,8 +38,8 @@ export type Rest =
 export class Shown {
   /** True once the answer has ended. */
   isFinished = false;
-  /** True for a backend that must end its answer with a finish. */
-  reportsUsage = false;
+  /** True for a running upstream that must end its answer with a finish. */
+  #reportsUsage = false;
   /** True once reasoning was shown. */
   hasReasoning = false;
   /** The block of the text at the end; undefined where the answer does not end in text. */
@@ -57,8 +57,10 @@ export class Shown {
   #isReasoning = false;
   #isSigned = false;
   #other: string | undefined;
-  /** The upstream's latest count of its output. */
+  /** The running upstream's latest count of its output. */
   #counted = 0;
+  /** The characters of the text that earlier upstreams have written. */
+  #charsBefore = 0;
 
   constructor(request: ChatRequest) {
     this.#request = request;
@@ -88,13 +90,25 @@ export class Shown {
   /** Forgets the tool calls that nobody has seen. Returns the count of the output with them, which their upstream charges. */
   dropHeld(): Neutral | undefined {
     if (this.#held.length === 0) return undefined;
-    let chars = this.text.length;
+    let chars = this.text.length - this.#charsBefore;
     for (const event of this.#held) {
       if ("json" in event) chars += event.json.length;
       if (event.type === "tool-call-start") this.#openCalls.delete(event.id);
     }
     this.#held = [];
     return { type: "usage", usage: { outputTokens: Math.max(this.#counted, Math.ceil(chars / CHARS_A_TOKEN)) } };
+  }
+
+  /** True for an answer that would end without the finish that its upstream owes. The gateway takes such an end for a break, too. */
+  get isCut(): boolean {
+    return this.#reportsUsage && !this.isFinished;
+  }
+
+  /** Begins the part of the next upstream, which counts anew. */
+  next(): void {
+    this.#reportsUsage = false;
+    this.#counted = 0;
+    this.#charsBefore = this.text.length;
   }
 
   /** Tells how the answer can go on. */
@@ -119,7 +133,7 @@ export class Shown {
     switch (event.type) {
       case "start":
       case "usage":
-        this.reportsUsage = true;
+        this.#reportsUsage = true;
         this.#counted = event.usage?.outputTokens ?? this.#counted;
         return [event];
       case "finish":

@@ -21,7 +21,7 @@ import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observe
 import { HANG_UP, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
 import type { Balance, BalancedOrder } from "./balance.ts";
-import type { Canary } from "./canary.ts";
+import type { Canary, CanaryOrder } from "./canary.ts";
 import { continuing, type Leg, type Legs, type Send } from "./continue.ts";
 import { assertBackend, namesOf, upstreamOf } from "./given.ts";
 import type { Hedge, Hedger } from "./hedge.ts";
@@ -125,7 +125,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     ...(routes.can(INPUT_COUNT.verb) && {
       // Only the first upstream counts, because the models of the others may count differently.
       async countInputTokens(request, call) {
-        const [first] = routes.takers(INPUT_COUNT.kind, request);
+        const [first] = routes.takers(INPUT_COUNT.kind, request, call);
         return first?.backend.countInputTokens?.({ ...request, model: first.model ?? request.model }, call);
       },
     }),
@@ -136,6 +136,7 @@ interface Target {
   readonly upstreams: readonly RoutedBackend[];
   readonly hangUp: HangUp | undefined;
   readonly order: UpstreamOrder;
+  readonly canary: CanaryOrder | undefined;
   readonly balanced: BalancedOrder | undefined;
   readonly hedger: Hedger | undefined;
   readonly shadow: { readonly upstream: RoutedBackend; readonly copies: ShadowCopies } | undefined;
@@ -179,7 +180,8 @@ class RouteTable {
         const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
         const balanced = route.balance?.open(clock, random);
         const drawn = balanced ?? byWeight;
-        const order = route.affinity?.orderOf(names, clock, drawn) ?? drawn;
+        const usual = route.affinity?.orderOf(names, clock, drawn) ?? drawn;
+        const canary = route.canary?.open(where, names, usual);
         const copied = route.shadow?.upstream;
         const shadow = copied && {
           upstream: new RoutedBackend(copied, namesOf([copied])[0] ?? "", breakers, clock),
@@ -190,7 +192,8 @@ class RouteTable {
           {
             upstreams: routed,
             hangUp,
-            order: route.canary?.open(where, names, order) ?? order,
+            order: canary ?? usual,
+            canary,
             balanced,
             hedger: route.hedge?.open(clock),
             shadow,
@@ -264,11 +267,17 @@ class RouteTable {
   }
 
   /**
-   * Returns the upstreams that can take a request: for a request with types that the gateway does not know, only those that take such types.
+   * Returns the upstreams that a key may reach and that can take its request: for types that the gateway does not know, only those that take
+   * such types.
    * Throws `model_not_found` if no upstream can answer, and `invalid_request`, with the name of the type, if none takes it.
    */
-  takers(kind: string, { model, native }: RoutableRequest): readonly RoutedBackend[] {
-    const upstreams = this.upstreams(kind, model);
+  takers(
+    kind: string,
+    { model, native }: RoutableRequest,
+    { key }: Pick<CallContext, "key">,
+  ): readonly RoutedBackend[] {
+    const all = this.upstreams(kind, model);
+    const upstreams = this.#find(model)?.canary?.permitted(key, all) ?? all;
     const takers = upstreams.filter((upstream) => takes(upstream, model));
     if (takers.length === upstreams.length) return upstreams;
     try {
@@ -285,7 +294,7 @@ class RouteTable {
     if (kind !== CHAT || !this.#find(asked.model)?.continues) return this.#part(kind, verb, asked, call);
     // The casts are safe: the request is one of chat, and so are its events.
     const legs: Legs = {
-      upstreams: () => this.takers(kind, asked),
+      upstreams: () => this.takers(kind, asked, call),
       ask: (leg) => this.#part(kind, verb, asked, call, leg) as AsyncGenerator<ChatEvent | string>,
     };
     return continuing(legs, asked as ChatRequest, call);
@@ -296,49 +305,51 @@ class RouteTable {
    *
    * @param leg Set for a part of an answer that may go on after a break.
    */
-  async *#part(
-    kind: string,
-    verb: string,
-    asked: RoutableRequest,
-    call: CallContext,
-    leg?: Leg,
-  ): AsyncGenerator<unknown> {
+  async *#part(kind: string, verb: string, asked: RoutableRequest, call: CallContext, leg?: Leg): AsyncGenerator {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const { balanced, hedger, shadow } = this.#find(model) ?? {};
+    const isRest = leg?.ask !== undefined;
     const sendTo = (
       { backend, model: own }: RoutedBackend,
       one: RoutableRequest,
       context: CallContext,
     ): ReturnType<Verb> =>
       verbIn(backend, verb)?.call(backend, own === undefined ? one : { ...one, model: own }, context);
-    const askOne = (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> =>
-      leg?.ask
-        ? leg.ask(upstream, routed, ((one, context) => sendTo(upstream, one, context)) as Send)
-        : sendTo(upstream, asked, routed);
-    const ask = balanced
-      ? (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> =>
-          balanced.watched(upstream, asked, routed, () => askOne(upstream, routed))
-      : askOne;
-    const ordered = this.#ordered(asked, call, leg?.upstreams ?? this.takers(kind, asked));
+    const ask = (upstream: RoutedBackend, routed: RoutedCall): ReturnType<Verb> => {
+      const send = (one: RoutableRequest, context: CallContext): ReturnType<Verb> =>
+        balanced
+          ? balanced.watched(upstream, asked, routed, () => sendTo(upstream, one, context))
+          : sendTo(upstream, one, context);
+      return leg?.ask ? leg.ask(upstream, routed, send as Send) : send(asked, routed);
+    };
+    const ordered = this.#ordered(asked, call, leg?.upstreams ?? this.takers(kind, asked, call), isRest);
     const { upstreams, began } = ordered instanceof Promise ? await ordered : ordered;
     let lost: readonly unknown[] = [];
+    let lostBy: RoutedCall | undefined;
+    const onCounts = (counts: readonly unknown[], routed: RoutedCall): void => {
+      lost = counts;
+      lostBy = routed;
+    };
     // The rest of an answer is late already, and is asked for once.
-    const hedges = !leg?.ask && upstreams.length > 1 && hedger?.takes(kind, asked) ? hedger : undefined;
+    const hedges = !isRest && upstreams.length > 1 && hedger?.takes(kind, asked) ? hedger : undefined;
     const begun = await this.#attempts
-      .begin(upstreams, request, call, ask, (counts) => (lost = counts), hedges, leg)
+      .begin(upstreams, request, call, ask, onCounts, hedges, leg)
       .catch((error: unknown) => ({ error }));
-    if (!leg?.ask)
+    if (!isRest)
       shadow?.copies.copy(kind, asked, call, shadow.upstream, (context) => sendTo(shadow.upstream, asked, context));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
+      lostBy?.choose();
       yield* lost;
       throw begun.error;
     }
     const { upstream, routed, source, first, counts } = begun;
     if (leg) leg.begun = begun;
     const hasOtherName = upstream.model !== undefined;
-    const read = began?.(upstream, routed.elapsedMs);
+    const reader = began?.(upstream, routed.elapsedMs);
+    // The counts of a rest are not those of the caller's request.
+    const read = isRest ? undefined : reader;
     let isOver = first.done === true;
     try {
       for (const early of counts) {
@@ -349,6 +360,8 @@ class RouteTable {
         read?.(step.value);
         yield hasOtherName ? renamed(step.value, model) : step.value;
       }
+      if (leg?.shown.isCut)
+        throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
       isOver = true;
       upstream.succeed();
       routed.ended();
@@ -372,9 +385,11 @@ class RouteTable {
     request: RoutableRequest,
     call: CallContext,
     upstreams: readonly RoutedBackend[],
+    isRest: boolean,
   ): CallOrder<RoutedBackend> | Promise<CallOrder<RoutedBackend>> {
     const order = this.#find(request.model)?.order;
-    return order && upstreams.length > 1 ? order.order(call, request, upstreams) : { upstreams };
+    // An affinity must hear of the upstream that goes on, also where it is the only one left.
+    return order && (isRest || upstreams.length > 1) ? order.order(call, request, upstreams) : { upstreams };
   }
 
   upstreamsOf(model: string, kind: ModelKind): readonly UpstreamModel[] {

@@ -136,8 +136,8 @@ export class RoutedCall implements CallContext {
   #unread: UnreadEvents | undefined = undefined;
   /** The attempt of a backend that reports none, while its answer goes on. */
   #own: UpstreamObserver | undefined = undefined;
-  /** The last attempt that the backend has reported. */
-  #last: RoutedAttempt | undefined = undefined;
+  /** The last attempt, reported or not. */
+  #last: UpstreamObserver | undefined = undefined;
   /** Set where the counts of the answer are needed even if nobody else reads them. */
   isMetered = false;
   /** Gets the headers of each answer. */
@@ -165,6 +165,10 @@ export class RoutedCall implements CallContext {
   /** The time since the upstream was asked, in milliseconds. */
   get elapsedMs(): number {
     return Math.max(0, this.#clock.now() - this.#beganAt);
+  }
+
+  get continueWith(): CallContext["continueWith"] {
+    return this.#call.continueWith;
   }
 
   reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
@@ -197,7 +201,19 @@ export class RoutedCall implements CallContext {
   #observed(observe: (asked: AskedUpstream) => UpstreamObserver, asked: AskedUpstream): UpstreamObserver {
     this.#isReported = true;
     const modelListed = asked.modelListed || this.#isListed;
-    return (this.#last = new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed })));
+    const attempt = new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed }));
+    this.#last = attempt;
+    return attempt;
+  }
+
+  /** Begins the attempt of a backend that reports none. */
+  #observeOwn(): void {
+    this.#own = this.#last = this.#call.observeUpstream?.(this.#asked());
+  }
+
+  /** Charges the call as one that this upstream answers, although another one was asked later. */
+  choose(): void {
+    this.#last?.chosen?.();
   }
 
   /** True once another upstream has answered the call. */
@@ -227,20 +243,20 @@ export class RoutedCall implements CallContext {
     this.#reportUnread();
     this.#decide(undefined);
     this.#isDecided = !mayGoOn;
-    if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
+    if (!this.#isReported) this.#observeOwn();
   }
 
   /** The answer has begun before that of another upstream, which was asked later. */
   won(mayGoOn: boolean): void {
     this.began(mayGoOn);
-    this.#last?.chosen();
+    this.choose();
   }
 
   /** Another upstream has answered first. */
   outrun(): void {
     this.#decide("outrun");
     if (this.#isReported) return;
-    this.#own = this.#call.observeUpstream?.(this.#asked());
+    this.#observeOwn();
     this.#end({ movedOn: "outrun" });
   }
 
@@ -250,12 +266,13 @@ export class RoutedCall implements CallContext {
     this.#unread = undefined;
     this.#decide(movedOn);
     if (this.#isReported) return;
-    this.#own = this.#call.observeUpstream?.(this.#asked());
+    this.#observeOwn();
     this.#end({ errorCode: error.code, error, movedOn });
   }
 
-  /** The answer has ended. */
+  /** The answer has ended, or its reader has stopped it. */
   ended(error?: GatewayError): void {
+    this.#decide(undefined);
     this.#end(error ? { errorCode: error.code, error } : {});
   }
 

@@ -33,28 +33,30 @@ const LIMIT = 1_000;
 
 const unique = (ids: readonly (string | undefined)[]): string[] => [...new Set(ids.flatMap((id) => id ?? []))];
 
+const messagesRequest = (prompt: string): Anthropic.MessageCreateParamsNonStreaming => ({
+  model: "m",
+  max_tokens: LIMIT,
+  messages: [{ role: "user", content: prompt }],
+  tools: [{ name: TOOL.name, description: TOOL.description, input_schema: TOOL.schema }],
+});
+
+const readMessage = ({ id, content, stop_reason, usage }: Anthropic.Message): Read => ({
+  ids: [id],
+  text: content.flatMap((block) => (block.type === "text" ? block.text : [])).join(""),
+  reasoning: content.flatMap((block) => (block.type === "thinking" ? block.thinking : [])).join(""),
+  calls: content.flatMap((block) =>
+    block.type === "tool_use" ? [{ id: block.id, name: block.name, input: block.input }] : [],
+  ),
+  finish: stop_reason,
+  inputTokens: usage.input_tokens,
+  outputTokens: usage.output_tokens,
+});
+
 function messagesCaller(url: string, apiKey: string): Caller {
   const client = new Anthropic({ baseURL: url, apiKey, maxRetries: 0 });
-  const ask = (prompt: string): Anthropic.MessageCreateParamsNonStreaming => ({
-    model: "m",
-    max_tokens: LIMIT,
-    messages: [{ role: "user", content: prompt }],
-    tools: [{ name: TOOL.name, description: TOOL.description, input_schema: TOOL.schema }],
-  });
-  const read = ({ id, content, stop_reason, usage }: Anthropic.Message): Read => ({
-    ids: [id],
-    text: content.flatMap((block) => (block.type === "text" ? block.text : [])).join(""),
-    reasoning: content.flatMap((block) => (block.type === "thinking" ? block.thinking : [])).join(""),
-    calls: content.flatMap((block) =>
-      block.type === "tool_use" ? [{ id: block.id, name: block.name, input: block.input }] : [],
-    ),
-    finish: stop_reason,
-    inputTokens: usage.input_tokens,
-    outputTokens: usage.output_tokens,
-  });
   return {
     async stream(prompt) {
-      const stream = client.messages.stream(ask(prompt));
+      const stream = client.messages.stream(messagesRequest(prompt));
       let open: number | undefined;
       let next = 0;
       for await (const event of stream) {
@@ -70,42 +72,45 @@ function messagesCaller(url: string, apiKey: string): Caller {
         }
       }
       if (open !== undefined) throw new Error("a block stays open");
-      return read(await stream.finalMessage());
+      return readMessage(await stream.finalMessage());
     },
-    complete: async (prompt) => read(await client.messages.create(ask(prompt))),
+    complete: async (prompt) => readMessage(await client.messages.create(messagesRequest(prompt))),
   };
 }
 
+const completionRequest = (prompt: string): Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, "stream"> => ({
+  model: "m",
+  max_completion_tokens: LIMIT,
+  messages: [{ role: "user", content: prompt }],
+  tools: [{ type: "function", function: { name: TOOL.name, description: TOOL.description, parameters: TOOL.schema } }],
+});
+
+const readCompletion = (completion: OpenAI.ChatCompletion, ids: readonly string[] = [completion.id]): Read => {
+  const [choice] = completion.choices;
+  const { content, tool_calls, ...others } = choice?.message ?? {};
+  return {
+    ids,
+    text: content ?? "",
+    reasoning: (others as { reasoning_content?: string }).reasoning_content ?? "",
+    calls: (tool_calls ?? []).flatMap((call) =>
+      call.type === "function"
+        ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) as unknown }]
+        : [],
+    ),
+    finish: choice?.finish_reason,
+    inputTokens: completion.usage?.prompt_tokens,
+    outputTokens: completion.usage?.completion_tokens,
+  };
+};
+
 function chatCompletionsCaller(url: string, apiKey: string): Caller {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
-  const ask = (prompt: string): Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, "stream"> => ({
-    model: "m",
-    max_completion_tokens: LIMIT,
-    messages: [{ role: "user", content: prompt }],
-    tools: [
-      { type: "function", function: { name: TOOL.name, description: TOOL.description, parameters: TOOL.schema } },
-    ],
-  });
-  const read = (completion: OpenAI.ChatCompletion, ids: readonly string[] = [completion.id]): Read => {
-    const [choice] = completion.choices;
-    const { content, tool_calls, ...others } = choice?.message ?? {};
-    return {
-      ids,
-      text: content ?? "",
-      reasoning: (others as { reasoning_content?: string }).reasoning_content ?? "",
-      calls: (tool_calls ?? []).flatMap((call) =>
-        call.type === "function"
-          ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) as unknown }]
-          : [],
-      ),
-      finish: choice?.finish_reason,
-      inputTokens: completion.usage?.prompt_tokens,
-      outputTokens: completion.usage?.completion_tokens,
-    };
-  };
   return {
     async stream(prompt) {
-      const stream = client.chat.completions.stream({ ...ask(prompt), stream_options: { include_usage: true } });
+      const stream = client.chat.completions.stream({
+        ...completionRequest(prompt),
+        stream_options: { include_usage: true },
+      });
       const ids: string[] = [];
       const roles: unknown[] = [];
       let reasoning = "";
@@ -116,27 +121,28 @@ function chatCompletionsCaller(url: string, apiKey: string): Caller {
         reasoning += delta?.reasoning_content ?? "";
       }
       if (roles.length > 1) throw new Error("the role is told twice");
-      return { ...read(await stream.finalChatCompletion(), unique(ids)), reasoning };
+      return { ...readCompletion(await stream.finalChatCompletion(), unique(ids)), reasoning };
     },
-    complete: async (prompt) => read(await client.chat.completions.create(ask(prompt))),
+    complete: async (prompt) => readCompletion(await client.chat.completions.create(completionRequest(prompt))),
   };
 }
 
+const contentRequest = (prompt: string): Parameters<GoogleGenAI["models"]["generateContent"]>[0] => ({
+  model: "m",
+  contents: prompt,
+  config: {
+    maxOutputTokens: LIMIT,
+    thinkingConfig: { includeThoughts: true },
+    tools: [
+      {
+        functionDeclarations: [{ name: TOOL.name, description: TOOL.description, parametersJsonSchema: TOOL.schema }],
+      },
+    ],
+  },
+});
+
 function generateContentCaller(url: string, apiKey: string): Caller {
   const client = new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
-  const ask = (prompt: string): Parameters<typeof client.models.generateContent>[0] => ({
-    model: "m",
-    contents: prompt,
-    config: {
-      maxOutputTokens: LIMIT,
-      thinkingConfig: { includeThoughts: true },
-      tools: [
-        {
-          functionDeclarations: [{ name: TOOL.name, description: TOOL.description, parametersJsonSchema: TOOL.schema }],
-        },
-      ],
-    },
-  });
   type Answer = Awaited<ReturnType<typeof client.models.generateContent>>;
   const read = (answers: readonly Answer[]): Read => {
     const parts = answers.flatMap(({ candidates }) => candidates?.[0]?.content?.parts ?? []);
@@ -158,35 +164,39 @@ function generateContentCaller(url: string, apiKey: string): Caller {
   return {
     async stream(prompt) {
       const answers: Answer[] = [];
-      for await (const answer of await client.models.generateContentStream(ask(prompt))) answers.push(answer);
+      for await (const answer of await client.models.generateContentStream(contentRequest(prompt)))
+        answers.push(answer);
       return read(answers);
     },
-    complete: async (prompt) => read([await client.models.generateContent(ask(prompt))]),
+    complete: async (prompt) => read([await client.models.generateContent(contentRequest(prompt))]),
   };
 }
+
+const responseRequest = (prompt: string): OpenAI.Responses.ResponseCreateParamsNonStreaming => ({
+  model: "m",
+  input: prompt,
+  max_output_tokens: LIMIT,
+  store: false,
+  tools: [{ type: "function", name: TOOL.name, description: TOOL.description, parameters: TOOL.schema, strict: false }],
+});
 
 function responsesCaller(url: string, apiKey: string): Caller {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
-  const ask = (prompt: string): OpenAI.Responses.ResponseCreateParamsNonStreaming => ({
-    model: "m",
-    input: prompt,
-    max_output_tokens: LIMIT,
-    store: false,
-    tools: [
-      { type: "function", name: TOOL.name, description: TOOL.description, parameters: TOOL.schema, strict: false },
-    ],
-  });
   return {
     async stream(prompt) {
       const check = new ResponseCheck();
-      for await (const event of await client.responses.create({ ...ask(prompt), stream: true })) check.add(event);
+      for await (const event of await client.responses.create({ ...responseRequest(prompt), stream: true }))
+        check.add(event);
       return readResponse(check.ended(), check.ids);
     },
-    complete: async (prompt) => readResponse(await client.responses.create(ask(prompt))),
+    complete: async (prompt) => readResponse(await client.responses.create(responseRequest(prompt))),
   };
 }
 
-function readResponse({ id, output, status, usage }: OpenAI.Responses.Response, ids: readonly string[] = [id]): Read {
+export function readResponse(
+  { id, output, status, usage }: OpenAI.Responses.Response,
+  ids: readonly string[] = [id],
+): Read {
   return {
     ids,
     text: output

@@ -68,11 +68,11 @@ async function judged(scenario: Scenario, form: Form): Promise<[Verdict, ...stri
   };
   /** Lets time pass until a promise has settled. */
   const passing = async <Value>(asked: Promise<Value>): Promise<Value> => {
-    let isOver = false;
-    void asked.finally(() => (isOver = true)).catch(() => {});
-    while (!isOver) {
-      for (let turn = 0; turn < TURNS && !isOver; turn++) await setImmediate();
-      if (!isOver) await clock.advance(STEP_MS);
+    const state = { isOver: false };
+    void asked.finally(() => (state.isOver = true)).catch(() => {});
+    while (!state.isOver) {
+      for (let turn = 0; turn < TURNS && !state.isOver; turn++) await setImmediate();
+      if (!state.isOver) await clock.advance(STEP_MS);
     }
     return asked;
   };

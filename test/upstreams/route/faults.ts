@@ -28,7 +28,7 @@ interface Asked {
   readonly attempt: number;
   readonly atMs: number;
   readonly clock: ManualClock;
-  answer(how?: Partial<How>): void;
+  readonly answer: (how?: Partial<How>) => void;
 }
 
 interface How {

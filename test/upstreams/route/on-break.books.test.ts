@@ -23,7 +23,7 @@ import { manualClock, type ManualClock } from "../../contracts/manual-clock.ts";
 const KEY = "sk-caller";
 const WHOLE = "Now is the winter of our discontent";
 
-type Yields = ChatEvent | string | Error | "silence";
+type Yields = ChatEvent | string | Error;
 
 /** A backend that yields some events, and then throws or falls silent. It notes what it is asked. */
 interface Scripted extends ModelBackend {
@@ -41,7 +41,7 @@ function scripted(...events: readonly (Yields | ((request: ChatRequest) => reado
       for (const event of events.flatMap((one) => (typeof one === "function" ? one(request) : [one]))) {
         if (event instanceof Error) throw event;
         if (event === "silence") await new Promise((_, reject) => call.signal.addEventListener("abort", reject));
-        else yield event as ChatEvent | string;
+        else yield event;
       }
     },
   };
@@ -66,7 +66,7 @@ interface Stage {
   readonly quotas: MemoryQuotaStore;
   readonly records: CallRecord[];
   readonly failures: Failure[];
-  ask(more?: object, init?: RequestInit): Promise<Response>;
+  readonly ask: (more?: object, init?: RequestInit) => Promise<Response>;
 }
 
 function stage(
@@ -334,23 +334,23 @@ describe("the options", () => {
   });
 });
 
+const joined = (shown: string, repeats: boolean, written: string, sizes: readonly number[]): string => {
+  const join = new Join(shown, repeats);
+  let text = shown;
+  for (let at = 0, index = 0; at < written.length; index++) {
+    const size = sizes[index % sizes.length] ?? 1;
+    text += join.add(written.slice(at, at + size));
+    at += size;
+  }
+  return text + join.end();
+};
+
 describe("the join of two texts", () => {
   const cut = fc.tuple(fc.string({ unit: "grapheme", minLength: 1, maxLength: 200 }), fc.nat()).map(([text, at]) => {
     const units = Array.from(text);
     return [units.slice(0, 1 + (at % units.length)).join(""), units.slice(1 + (at % units.length)).join("")] as const;
   });
   const pieces = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 20 });
-
-  const joined = (shown: string, repeats: boolean, written: string, sizes: readonly number[]): string => {
-    const join = new Join(shown, repeats);
-    let text = shown;
-    for (let at = 0, index = 0; at < written.length; index++) {
-      const size = sizes[index % sizes.length] ?? 1;
-      text += join.add(written.slice(at, at + size));
-      at += size;
-    }
-    return text + join.end();
-  };
 
   it("leaves out the words that were repeated, and the white space that was cut off", () => {
     fc.assert(

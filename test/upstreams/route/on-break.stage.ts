@@ -14,7 +14,7 @@ import {
   memoryQuotaStore,
 } from "../../../src/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
-import { route, type RouteUpstream } from "../../../src/upstreams/route/index.ts";
+import { type Route, route, type RouteUpstream } from "../../../src/upstreams/route/index.ts";
 import { type RawAnswer, rawUpstream, type RawUpstream } from "../relay/raw-upstream.ts";
 import type { ChatFormatName } from "./callers.ts";
 import { lastTurns, type Said, type Script } from "./speakers.ts";
@@ -40,12 +40,14 @@ export interface BreakStage extends AsyncDisposable {
 export interface BreakOptions {
   readonly granted?: number;
   readonly onBreak?: "fail" | "continue";
+  /** More options of the route. */
+  readonly target?: Partial<Route>;
   readonly gateway?: Partial<GatewayOptions>;
 }
 
 /** Opens the gateway. Its upstreams are asked in their order. */
 export async function breakStage(voices: readonly Voice[], options: BreakOptions = {}): Promise<BreakStage> {
-  const { granted = GRANTED, onBreak = "continue", gateway: more } = options;
+  const { granted = GRANTED, onBreak = "continue", target, gateway: more } = options;
   const stack = new AsyncDisposableStack();
   const upstreams: RawUpstream[] = [];
   const routed: RouteUpstream[] = [];
@@ -61,7 +63,7 @@ export async function breakStage(voices: readonly Voice[], options: BreakOptions
   const records: CallRecord[] = [];
   const failures: Failure[] = [];
   const backend = route({
-    routes: { "*": { upstreams: routed, onBreak } },
+    routes: { "*": { upstreams: routed, onBreak, ...target } },
     retry: { share: 1 },
     breaker: { failures: 1_000 },
   });

@@ -3,8 +3,10 @@
 import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { describe, expect, it } from "vitest";
-import { type RawAnswer, whole } from "../relay/raw-upstream.ts";
-import { callerOf, type ChatFormatName, FORMATS, ResponseCheck } from "./callers.ts";
+import { withDuring } from "../../../src/hooks/index.ts";
+import { hedge } from "../../../src/upstreams/route/index.ts";
+import { type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
+import { callerOf, type ChatFormatName, FORMATS, type Read, readResponse, ResponseCheck } from "./callers.ts";
 import { type BreakOptions, type BreakStage, breakStage, KEY, restOf, type Voice } from "./on-break.stage.ts";
 import { breaksAfter, framesOf, lastTurns, type Said, type Script, writesAll } from "./speakers.ts";
 
@@ -27,6 +29,8 @@ const goesOn =
   (format: ChatFormatName, said: Script): RawAnswer =>
   (socket, { body }) =>
     writesAll(socket, framesOf(format, restOf(said, body)));
+
+const down: RawAnswer = (socket) => socket.end(whole(503, "application/json", "{}", { connection: "close" }));
 
 /** The reason that the host is told. */
 const told = ({ failures }: BreakStage): string => failures.map((failure) => failure.text).join("\n");
@@ -61,7 +65,7 @@ describe("a tool call", () => {
     async (...pair) => {
       const [caller, first, needle] = pair;
       await using stage = await broken(caller, first, [text("Look: "), CALL], needle);
-      await expect(stage.read()).rejects.toThrow();
+      await expect(stage.read()).rejects.toBeInstanceOf(Error);
       expect(told(stage)).toContain("The answer was not continued: a tool call was half shown.");
       expect(stage.upstreams[1]?.requests).toEqual([]);
       expect(stage.records[0]).toMatchObject({ outcome: "failed", attempts: [{ errorCode: "backend_failed" }] });
@@ -115,7 +119,7 @@ describe("reasoning", () => {
     "whose signature is missing ends the answer: %s",
     async (format) => {
       await using stage = await broken(format, format, [THOUGHT, text(WHOLE)], "Let me ");
-      await expect(stage.read()).rejects.toThrow();
+      await expect(stage.read()).rejects.toBeInstanceOf(Error);
       expect(told(stage)).toContain("reasoning was shown without the signature at its end");
       expect(stage.upstreams[1]?.requests).toEqual([]);
     },
@@ -227,32 +231,89 @@ describe("the next upstream", () => {
   });
 
   it("that does not begin leaves the error of the break to the caller, and the reason to the host", async () => {
-    const down: RawAnswer = (socket) => socket.end(whole(503, "application/json", "{}", { connection: "close" }));
     await using stage = await breakStage([cut, { format: "messages", answer: down }], {});
-    await expect(callerOf("messages", stage.url, KEY).stream("Hi")).rejects.toThrow();
+    await expect(callerOf("messages", stage.url, KEY).stream("Hi")).rejects.toBeInstanceOf(Error);
     expect(told(stage)).toContain("The answer was not continued: no other upstream has begun to answer.");
     // Only what was written is charged.
     expect(stage.records[0]).toMatchObject({ outcome: "failed", units: 75 + said.length });
   });
 });
 
+/** Asks over a WebSocket, and reads the response to its end. */
+async function askOverSocket(url: string): Promise<ResponseCheck> {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY });
+  const ws = new ResponsesWS(client);
+  const check = new ResponseCheck();
+  const ended = new Promise<void>((resolve, reject) => {
+    ws.on("event", (event) => {
+      check.add(event as OpenAI.Responses.ResponseStreamEvent);
+      if (event.type === "response.completed") resolve();
+    });
+    ws.on("error", reject);
+  });
+  await new Promise((open) => ws.socket.once("open", open));
+  ws.send({ type: "response.create", model: "m", input: "Hi", store: false });
+  await ended;
+  ws.close();
+  return check;
+}
+
+async function readOverSocket(url: string): Promise<Read> {
+  const check = await askOverSocket(url);
+  return readResponse(check.ended(), check.ids);
+}
+
+describe.each(FORMATS)("a hedged answer, whose first upstream is silent and whose second breaks off (%s)", (format) => {
+  const said = script("second", text(WHOLE));
+  const voices = (): readonly Voice[] => {
+    let asked = 0;
+    const slow: RawAnswer = (socket, request) => {
+      if (asked++ > 0) return goesOn(format, script("first", text(WHOLE)))(socket, request);
+      // Begins, and never says anything.
+      return void socket.write(STREAM_HEAD + (format === "generate-content" ? "" : framesOf(format, said)[0]?.bytes));
+    };
+    return [
+      { format, answer: slow },
+      { format, answer: breaksBehind(format, said, "r of our") },
+    ];
+  };
+  const target = { hedge: hedge({ afterMs: 20, share: 1 }) };
+
+  it.each([...FORMATS, "socket"] as const)("is one answer for a caller of %s", async (caller) => {
+    await using stage = await breakStage(voices(), { target });
+    const read =
+      caller === "socket" ? await readOverSocket(stage.url) : await callerOf(caller, stage.url, KEY).stream("Hi");
+    expect([read.text, read.ids.length]).toEqual([WHOLE, 1]);
+    await expect
+      .poll(() => stage.records.flatMap(({ attempts }) => attempts))
+      .toMatchObject([
+        { upstream: "upstream-0", movedOn: "outrun" },
+        { upstream: "upstream-1", movedOn: "broke-off" },
+        { upstream: "upstream-0", movedOn: undefined },
+      ]);
+    expect(stage.quotas.report("caller")).toMatchObject({ held: 0, liveHolds: 0 });
+  });
+});
+
+describe.each(FORMATS)("a hook that changes pieces of an answer of %s", (format) => {
+  const marked = withDuring({
+    during: (event) =>
+      event.type === "text-delta" ? { show: [{ ...event, text: event.text.replaceAll("o", "0") }] } : undefined,
+  });
+
+  it.each<[string, readonly Said[], string, object]>([
+    ["text", [text(WHOLE)], "r of our", { text: WHOLE.replaceAll("o", "0") }],
+    ["a whole call", [text("Look: "), CALL], "the sun", { text: "L00k: ", calls: [{ input: { at: "the sun" } }] }],
+  ])("sees one answer with %s", async (_name, parts, needle, whole) => {
+    await using stage = await broken(format, format, parts, needle, { gateway: { hooks: [marked] } });
+    expect(await stage.read()).toMatchObject(whole);
+  });
+});
+
 describe("a caller over a WebSocket", () => {
   it.each(FORMATS.map((format) => [format] as const))("gets one response, begun by %s", async (format) => {
     await using stage = await broken("responses", format, [text(WHOLE)], "r of our", { second: "responses" });
-    const client = new OpenAI({ baseURL: `${stage.url}/v1`, apiKey: KEY });
-    const ws = new ResponsesWS(client);
-    const check = new ResponseCheck();
-    const ended = new Promise<void>((resolve, reject) => {
-      ws.on("event", (event) => {
-        check.add(event as OpenAI.Responses.ResponseStreamEvent);
-        if (event.type === "response.completed") resolve();
-      });
-      ws.on("error", reject);
-    });
-    await new Promise((open) => ws.socket.once("open", open));
-    ws.send({ type: "response.create", model: "m", input: "Hi", store: false });
-    await ended;
-    ws.close();
+    const check = await askOverSocket(stage.url);
     expect(check.ended()).toMatchObject({ status: "completed" });
     expect(check.ids).toHaveLength(1);
     // The upgrade has a record, too.

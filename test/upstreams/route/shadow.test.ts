@@ -143,6 +143,20 @@ describe("a copy", () => {
   });
 });
 
+it.each<[string, Step]>([
+  ["counts", { type: "usage", usage: { inputTokens: 1 } }],
+  ["empty texts", { type: "text-delta", text: "" }],
+  ["pictures", { type: "media", mediaType: "image/png", data: "A".repeat(600) }],
+  ["whole calls", { type: "tool-call", id: "c", name: "f", input: { text: "A".repeat(600) } }],
+  ["reasoning that nobody reads", { type: "redacted-reasoning", data: "A".repeat(600) }],
+])("a copy keeps a bounded number of %s, too", async (_name, step) => {
+  const { backend, clock, answers } = stage(() => Array.from({ length: 5_000 }, () => step), { maxChars: 1_000 });
+  await ask(backend, clock);
+  await clock.advance(10);
+  expect(answers).toMatchObject([{ isShortened: true, errorCode: undefined }]);
+  expect(JSON.stringify(answers[0]?.events).length).toBeLessThan(60_000);
+});
+
 describe("copies", () => {
   it("are as many at a time as they may be, also with hooks that hang", async () => {
     const never = new Promise(() => {});

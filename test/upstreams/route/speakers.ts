@@ -236,7 +236,7 @@ export interface AskedTurn {
 /** Reads the last turns of a request in any format, from its bytes. */
 export function lastTurns(body: string): AskedTurn {
   const request = JSON.parse(Buffer.from(body, "latin1").toString()) as Record<string, unknown>;
-  const turns = (request["messages"] ?? request["contents"] ?? request["input"]) as unknown;
+  const turns = request["messages"] ?? request["contents"] ?? request["input"];
   const list = (Array.isArray(turns) ? turns : []) as { role?: string; content?: unknown; parts?: unknown }[];
   const textOf = (turn: (typeof list)[number] | undefined): string => {
     const content = turn?.content ?? turn?.parts;
