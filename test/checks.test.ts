@@ -19,6 +19,7 @@ const TRACKED: readonly string[] = [
   "{LICENSE,.gitignore,.ox*rc.json}",
   ".ci/*",
   "{src,adapters}/**/*.ts",
+  "src/admin/page/app/{index.html,style.css}",
   "playground/**/*.{ts,py,html,css,svg}",
   "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
   "playground/template/_{tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",

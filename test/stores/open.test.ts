@@ -80,6 +80,47 @@ async function ask(gateway: ReturnType<typeof createGateway>, model = "any"): Pr
   return response.status;
 }
 
+const isRedis = ({ name }: (typeof STORES)[number]): boolean => name === "Redis";
+
+describe.each(STORES.filter((one) => !isRedis(one)))(
+  "openStores on $name, for calls",
+  ({ available, place, prefix }) => {
+    it.skipIf(!available)("records calls, which its reports add up, and sweeps them", async () => {
+      const address = await place();
+      const stores = await openStores(address, { prefix });
+      const { quotas } = stores.ports;
+      await quotas.addBudget({ id: "team", amount: 1_000_000, period: "month" });
+      await quotas.add({ id: "one", apiKey: "sk-one", budget: "team", metadata: { group: "blue" } });
+      const onCall = stores.recorder({ currency: "usd" });
+      const gateway = createGateway({ backend, onCall, ...stores.ports });
+      expect([await ask(gateway, "m"), await ask(gateway, "m"), await ask(gateway, "other")]).toEqual([200, 200, 200]);
+      await gateway.close();
+      const { used } = (await quotas.budgetReport("team")) ?? {};
+      // Closing writes what waits.
+      await stores.close();
+      const reader = await opened(address, { prefix });
+      await reader.sweep();
+      const { rows, total } = await reader.calls.usage({ by: ["budget", "group", "key", "model"] });
+      expect(total.units).toBe(used);
+      expect(rows.map(({ model, calls, budget, group, key }) => [budget, group, key, model, calls])).toEqual([
+        ["team", "blue", "one", "m", 2],
+        ["team", "blue", "one", "other", 1],
+      ]);
+      const [last] = await reader.calls.list({ limit: 1 });
+      expect(await reader.calls.find(last?.requestId ?? "")).toEqual(last);
+      expect(last).toMatchObject({ currency: "USD", status: 200, format: "chat-completions" });
+    });
+  },
+);
+
+describe.each(STORES.filter(isRedis))("openStores on $name, for calls", ({ available, place, prefix }) => {
+  it.skipIf(!available)("says that it keeps no record of calls", async () => {
+    const stores = await opened(await place(), { prefix });
+    expect(() => stores.recorder()).toThrow("stores.recorder: Redis keeps no record of calls.");
+    expect(() => stores.calls).toThrow("stores.calls: Redis keeps no record of calls.");
+  });
+});
+
 describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }) => {
   const isSql = name !== "Redis";
 
@@ -101,38 +142,6 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
     expect("responseStore" in stores.ports).toBe(isSql);
     await gateway.close();
     expect(failures).toEqual([]);
-  });
-
-  it.skipIf(!available || !isSql)("records calls, which its reports add up, and sweeps them", async () => {
-    const address = await place();
-    const stores = await openStores(address, { prefix });
-    const { quotas } = stores.ports;
-    await quotas.addBudget({ id: "team", amount: 1_000_000, period: "month" });
-    await quotas.add({ id: "one", apiKey: "sk-one", budget: "team", metadata: { group: "blue" } });
-    const onCall = stores.recorder({ currency: "usd" });
-    const gateway = createGateway({ backend, onCall, ...stores.ports });
-    expect([await ask(gateway, "m"), await ask(gateway, "m"), await ask(gateway, "other")]).toEqual([200, 200, 200]);
-    await gateway.close();
-    const { used } = (await quotas.budgetReport("team")) ?? {};
-    // Closing writes what waits.
-    await stores.close();
-    const reader = await opened(address, { prefix });
-    await reader.sweep();
-    const { rows, total } = await reader.calls.usage({ by: ["budget", "group", "key", "model"] });
-    expect(total.units).toBe(used);
-    expect(rows.map(({ model, calls, budget, group, key }) => [budget, group, key, model, calls])).toEqual([
-      ["team", "blue", "one", "m", 2],
-      ["team", "blue", "one", "other", 1],
-    ]);
-    const [last] = await reader.calls.list({ limit: 1 });
-    expect(await reader.calls.find(last?.requestId ?? "")).toEqual(last);
-    expect(last).toMatchObject({ currency: "USD", status: 200, format: "chat-completions" });
-  });
-
-  it.skipIf(isSql || !available)("says that it keeps no record of calls", async () => {
-    const stores = await opened(await place(), { prefix });
-    expect(() => stores.recorder()).toThrow("stores.recorder: Redis keeps no record of calls.");
-    expect(() => stores.calls).toThrow("stores.calls: Redis keeps no record of calls.");
   });
 
   it.skipIf(!available)("shares a counter with other processes, except in SQLite", async () => {
