@@ -159,7 +159,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
 };
 
 /** Returns sentences that say why a call ended as it did. */
-function reasonsOf(call: RecordedCall): readonly string[] {
+export function reasonsOf(call: RecordedCall): readonly string[] {
   const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
   return [

@@ -3,7 +3,14 @@
 import type { parseArgs } from "node:util";
 import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
-import { type CallReader, isDay, USAGE_COLUMNS, type UsageColumn, type UsageReport } from "../stores/calls.ts";
+import {
+  type CallReader,
+  isDay,
+  MOST_ROWS,
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageReport,
+} from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -521,9 +528,6 @@ function usageText(report: UsageReport, currency: string | undefined): string {
     lines.map((cells) => Object.fromEntries(headings.map((name, at) => [name, oneLine(cells[at] || "-")]))),
   );
 }
-
-/** The most rows of a report on the command line. */
-const MOST_ROWS = 100_000;
 
 function readerIn(calls: OpenedStore["calls"]): CallReader {
   if (!calls) throw new UsageError("Only the stores over SQL keep a record of calls.");

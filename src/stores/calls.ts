@@ -70,6 +70,20 @@ export interface UsageReport {
   readonly total: UsageSums;
 }
 
+/** The outcomes of recorded calls. */
+export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = [
+  "completed",
+  "refused",
+  "failed",
+  "client-closed",
+  "deadline",
+  "shutdown",
+  "unrecorded",
+];
+
+/** The most rows of a report. */
+export const MOST_ROWS: number = 100_000;
+
 /** A recorded call. Contains no prompt, no answer and no secret. */
 export interface RecordedCall {
   readonly requestId: string;
@@ -189,15 +203,13 @@ const QUERY_SHAPES: Shapes<UsageQuery> = {
   group: "string?",
   model: "string?",
   upstream: "string?",
-  limit: { optional: integer(1, 100_000) },
+  limit: { optional: integer(1, MOST_ROWS) },
   offset: "fromZero?",
 };
 
 const FILTER_SHAPES: Shapes<CallFilter> = {
   key: "string?",
-  outcome: {
-    optional: ["completed", "refused", "failed", "client-closed", "deadline", "shutdown", "unrecorded"],
-  },
+  outcome: { optional: CALL_OUTCOMES },
   since: "fromZero?",
   until: "fromZero?",
   after: "string?",

@@ -3,6 +3,7 @@
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
 import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
@@ -22,6 +23,7 @@ import { counterIn } from "./counters.ts";
 
 assertNodeVersion();
 
+export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
   CallFilter,
@@ -124,6 +126,8 @@ export interface OpenedStores {
   recorder(options?: RecorderOptions): CallRecorder;
   /** Reads the recorded calls, such as for `callAdmin` of `polygate/admin`. Throws an Error for Redis. */
   readonly calls: CallReader;
+  /** Keeps the admin's log of changes: the option `audit` of `adminHandler`. Throws an Error for Redis. */
+  readonly auditLog: AuditLog;
   /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
   sweep(): Promise<void>;
   /** Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. */
@@ -170,6 +174,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
 
   const recorded: Recording[] = [];
   let calls: CallReader | undefined;
+  let auditLog: AuditLog | undefined;
   const tell = async (error: unknown): Promise<void> => onError(error);
   let running: Promise<void> | undefined;
   const sweep = (): Promise<void> =>
@@ -202,6 +207,11 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       if (connection.dialect === "redis") throw new Error("stores.calls: Redis keeps no record of calls.");
       const { db, dialect, stores } = connection;
       return (calls ??= stores.sqlCallReader({ db, dialect, prefix }));
+    },
+    get auditLog() {
+      if (connection.dialect === "redis") throw new Error("stores.auditLog: Redis keeps no log of changes.");
+      const { db, dialect, stores } = connection;
+      return (auditLog ??= stores.sqlAuditLog({ db, dialect, prefix }));
     },
     counter: (points, seconds) => counterIn(connection.counters, points, seconds),
     sweep,
