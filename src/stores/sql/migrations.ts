@@ -270,7 +270,11 @@ async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<
     // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
     // same time, may have added the column.
     if (dialect === "postgres") throw error;
-    await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
+    const isThere = db.selectFrom("keys").select("keys.metadata").limit(1);
+    await isThere.execute().catch(() => {
+      // The database was busy, for example: the migration is tried again.
+      throw error;
+    });
   }
   await db.updateTable("schema_version").set({ version: 5 }).execute();
 }
