@@ -105,6 +105,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/stores/redis redisReplayStore": [{ client: { call() {} } }],
   "polygate/stores/redis redisQuotaStore": [{ client: { call() {} } }],
   "polygate/stores/sql schemaVersion": [db],
+  "polygate/stores/sql sqlAuditLog": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql sqlCallLog": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql sqlCallReader": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql migrate": [db, { dialect: "sqlite" }],
