@@ -109,10 +109,13 @@ function codeOf(currency: string | undefined): string | undefined {
   return code;
 }
 
-/** Quotes a text where needed. Spreadsheets run cells that begin with one of these characters, also behind spaces. */
+/**
+ * Quotes a text where needed. Spreadsheets run cells that begin with one of these characters, also in their full width, and behind spaces
+ * and characters without a shape. Some separate cells by semicolons or tabs.
+ */
 function cellOf(text: string): string {
-  const harmless = /^\s*[=+\-@\t\r|%]/.test(text) ? `'${text}` : text;
-  return /[",\r\n\t]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  const harmless = /^[\s\p{C}]*[=+\-@\t\r|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(text) ? `'${text}` : text;
+  return /[",;\r\n\t]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
 const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {

@@ -131,6 +131,10 @@ describe("adminHandler", () => {
       expect((await ask("PATCH", at, other, { "if-match": `"x", ${now}` })).status).toBe(200);
       expect((await ask("PATCH", at, one, { "if-match": "*" })).status).toBe(200);
     }
+    // The budget of a key is a change, too.
+    const seen = (await ask("GET", "/keys/team")).headers.get("etag") ?? "";
+    await ask("PUT", "/keys/team/budget", { budget: "all" });
+    expect((await ask("PATCH", "/keys/team", { name: "Three" }, { "if-match": seen })).status).toBe(412);
     // The units that calls use are no change of an editor.
     const before = (await ask("GET", "/keys/team")).headers.get("etag");
     await ask("POST", "/keys/team/grant", { units: 1 });
@@ -524,6 +528,41 @@ describe("a repeated request", () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => ask("POST", "/keys/team/grant", { units: 5 }, key)));
     expect(all.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
     expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it("changes nothing more while the store hangs, and gets the answer after it", async () => {
+    const clock = manualClock(0);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    let wake = (): void => {};
+    const asleep = new Promise<void>((resolve) => (wake = resolve));
+    const grant = quotas.grant.bind(quotas);
+    vi.spyOn(quotas, "grant").mockImplementation(async (...granted) => {
+      await asleep;
+      return grant(...granted);
+    });
+    const admin = adminHandler(quotas, { authorize, clock });
+    const ask = (): Promise<Response> => {
+      const headers = { "x-user": "ann", "content-type": "application/json", ...key };
+      return admin.fetch(new Request("http://host/keys/team/grant", { method: "POST", headers, body: '{"units":5}' }));
+    };
+    const first = ask();
+    await clock.advance(30_000);
+    expect((await first).status).toBe(503);
+    expect(await (await ask()).json()).toMatchObject({ error: { code: "conflict" } });
+    wake();
+    await vi.waitFor(async () => expect((await ask()).headers.get("idempotency-replayed")).toBe("true"));
+    expect(await quotas.report("team")).toMatchObject({ granted: 5 });
+  });
+
+  it("is not made while the store of answers hangs", async () => {
+    const clock = manualClock(0);
+    const replayStore = memoryReplayStore();
+    vi.spyOn(replayStore, "claim").mockReturnValue(new Promise(() => {}));
+    const asked = asking({ clock, replayStore })("POST", "/keys", { id: "team" }, key);
+    await clock.advance(30_000);
+    expect((await asked).status).toBe(503);
+    expect(await stores.ports.quotas.report("team")).toBeUndefined();
   });
 
   it("is made again after a refusal", async () => {

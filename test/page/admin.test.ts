@@ -30,6 +30,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   let server: Server;
   let url: string;
   let user: AdminUser | undefined;
+  /** The answer of the host's login to somebody who is not logged in any more. */
+  let login: (() => Response) | undefined;
   let problems: string[];
 
   beforeAll(async () => {
@@ -43,6 +45,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
   beforeEach(async () => {
     user = { name: "ann" };
+    login = undefined;
     problems = [];
     stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const health = {
@@ -56,7 +59,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       upstreams: [{ route: "*", upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined }],
     };
     const admin = adminHandler(stores.ports.quotas, {
-      authorize: () => user,
+      authorize: () => login?.() ?? user,
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
       gateway: { health: async () => health as never },
       calls: stores.calls,
@@ -296,6 +299,21 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
     const response = await fetch(url);
     expect([response.status, await response.text()]).toEqual([401, expect.stringContaining("not_logged_in")]);
+  });
+
+  it.each<[string, () => Response]>([
+    ["a redirect", () => new Response(null, { status: 303, headers: { location: "/admin/style.css" } })],
+    ["a page", () => new Response("<h1>Log in</h1>", { headers: { "content-type": "text/html" } })],
+  ])("does not take %s of the login for a success", async (_what, answer) => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await rowOf(page, "team-a").waitFor();
+    login = answer;
+    await page.getByRole("button", { name: "Revoke team-a" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("You are not logged in any more. Load the page again.").waitFor();
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
+    await page.close();
   });
 
   it("is served with a policy that lets no other code in, and nothing beside its files", async () => {

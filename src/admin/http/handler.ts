@@ -244,9 +244,9 @@ class Admin {
       accept: req.headers.get("accept") ?? undefined,
     };
     const work = async (): Promise<Kept> => {
-      const told = await this.#bounded(
-        action === undefined ? this.#told(operation, asked) : this.#noted(operation, action, asked, user),
-      );
+      const told = await (action === undefined
+        ? this.#told(operation, asked)
+        : this.#noted(operation, action, asked, user));
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv !== undefined && CSV_HEADERS), ...(told.tag && { etag: told.tag }) },
@@ -254,17 +254,19 @@ class Admin {
       };
     };
     const key = req.headers.get("idempotency-key");
-    const kept = action === undefined || key === null ? await work() : await this.#once(key, user, req, text, work);
+    const kept = await this.#bounded(
+      action === undefined || key === null ? work() : this.#once(key, user, req, text, work),
+    );
     return new Response(kept.body, {
       status: kept.status,
       headers: { "content-type": "application/json", ...HEADERS, ...kept.headers },
     });
   }
 
-  /** Ends a wait for a store that hangs. */
-  async #bounded(work: Promise<Told>): Promise<Told> {
-    const told = await within(work, WORK_MS, this.#services.clock);
-    if (told !== LATE) return told;
+  /** Ends a wait for a store that hangs. The work itself goes on, and so a change keeps its `Idempotency-Key`. */
+  async #bounded(work: Promise<Kept>): Promise<Kept> {
+    const kept = await within(work, WORK_MS, this.#services.clock);
+    if (kept !== LATE) return kept;
     throw new HTTPError({
       status: 503,
       message: "The store has not answered in time. Look whether the change was made.",

@@ -565,12 +565,13 @@ async function budgetTold({ store }: Desk, id: string): Promise<Told> {
 }
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
-function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, metadata = {} }: ApiKey): string {
+function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, budget, metadata = {} }: ApiKey): string {
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
     models,
     expiresAt,
+    budget ?? null,
     Object.keys(metadata)
       .toSorted()
       .map((entry) => [entry, metadata[entry]]),

@@ -16,13 +16,13 @@ const BY: Readonly<Record<UsageColumn, string>> = {
   day: "Day",
 };
 
-const DAY_MS = 86_400_000;
 /** The most columns of the chart. Earlier days are in the table. */
 const MOST_DAYS = 92;
 
 /** The local day of some days ago, as an address has it. */
 function dayAgo(days: number): string {
-  const date = new Date(Date.now() - days * DAY_MS);
+  const date = new Date();
+  date.setDate(date.getDate() - days);
   return [date.getFullYear(), date.getMonth() + 1, date.getDate()]
     .map((part) => String(part).padStart(2, "0"))
     .join("-");
@@ -112,7 +112,7 @@ export function Spend(): View {
       <${Select} label="By" of=${by} choices=${Object.entries(BY)} onChange=${loadSpend} />
       <${DayField} label="From" of=${since} />
       <${DayField} label="To" of=${until} />
-      <a class="button" href=${csv} download="usage.csv">CSV</a>
+      <a class="button" href=${csv}>CSV</a>
     </header>
     ${total && html`<p class="sum">${shownAmount(total.units)} for ${plain.format(total.calls)} calls</p>`}
     <${Chart} rows=${days.value} />
