@@ -89,7 +89,7 @@ export function usageTable({ rows }: UsageReport, currency: string | undefined):
 
 /**
  * Writes a report as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an
- * apostrophe.
+ * apostrophe, and line breaks and control characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
@@ -110,12 +110,13 @@ function codeOf(currency: string | undefined): string | undefined {
 }
 
 /**
- * Quotes a text where needed. Spreadsheets run cells that begin with one of these characters, also in their full width, and behind spaces
- * and characters without a shape. Some separate cells by semicolons or tabs.
+ * Writes a text on one line, and quotes it where needed. Spreadsheets run cells that begin with one of these characters, also in their full
+ * width, and behind spaces and characters without a shape. Some separate cells by semicolons.
  */
 function cellOf(text: string): string {
-  const harmless = /^[\s\p{C}]*[=+\-@\t\r|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(text) ? `'${text}` : text;
-  return /[",;\r\n\t]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  const line = oneLine(text);
+  const harmless = /^[\s\p{C}]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(line) ? `'${line}` : line;
+  return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
 const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
