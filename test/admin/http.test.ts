@@ -91,6 +91,20 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
   });
 
+  it("gives an id to one of several that take it at the same time", async () => {
+    const ask = asking();
+    const { quotas } = stores.ports;
+    const [add, addBudget] = [quotas.add.bind(quotas), quotas.addBudget.bind(quotas)];
+    // Somebody else is a little faster.
+    vi.spyOn(quotas, "add").mockImplementation(async (made) => add({ id: made?.id ?? "" }).then(() => add(made)));
+    vi.spyOn(quotas, "addBudget").mockImplementation(async (made) => addBudget(made).then(() => addBudget(made)));
+    for (const [path, body] of [
+      ["/keys", { id: "team" }],
+      ["/budgets", { id: "team", amount: 1 }],
+    ] as const)
+      expect(await ask("POST", path, body)).toMatchObject({ status: 409, body: { error: { code: "conflict" } } });
+  });
+
   it("makes, changes, tops up, lists and removes budgets", async () => {
     const ask = asking();
     expect(await ask("POST", "/budgets", { id: "team", amount: 10 })).toMatchObject({

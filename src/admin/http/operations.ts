@@ -284,8 +284,8 @@ export const OPERATIONS: readonly Operation[] = [
     status: 201,
     answer: ISSUED,
     async run({ keys, store }, { body }) {
-      if (body.id !== undefined && (await store.report(body.id))) throw refused(409, "This id is taken.");
-      const issued = await keys.create(body);
+      const { id = "" } = body;
+      const issued = await unlessTaken(keys.create(body), () => store.report(id));
       return { body: issued, made: issued.id };
     },
   }),
@@ -399,8 +399,8 @@ export const OPERATIONS: readonly Operation[] = [
     answer: BUDGET,
     tagged: true,
     async run(desk, { body }) {
-      if (await desk.store.budgetReport?.(body.id)) throw refused(409, "This id is taken.");
-      await desk.store.addBudget?.(body);
+      const { store } = desk;
+      await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
       return { ...(await budgetTold(desk, body.id)), made: body.id };
     },
   }),
@@ -541,6 +541,16 @@ export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPErr
 function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string): Told {
   const last = data.at(-1);
   return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last) } };
+}
+
+/** Gives the refusal of an id that is taken its status. Looks only afterwards: somebody else may take the id meanwhile. */
+async function unlessTaken<Made>(making: Promise<Made>, find: () => Promise<unknown>): Promise<Made> {
+  try {
+    return await making;
+  } catch (error) {
+    if (error instanceof RangeError && (await find())) throw refused(409, "This id is taken.");
+    throw error;
+  }
 }
 
 const idIn = ({ id }: { readonly id: string }): string => id;
