@@ -4,6 +4,7 @@ import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
 import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
+import { LATE, systemClock, within } from "../../ports/clock.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
@@ -130,11 +131,16 @@ export interface OpenedStores {
   readonly auditLog: AuditLog;
   /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
   sweep(): Promise<void>;
-  /** Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. */
+  /**
+   * Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. Gives up on a database
+   * that does not answer, after a minute at most, and tells `onError`.
+   */
   close(): Promise<void>;
 }
 
 const DAY_MS = 86_400_000;
+/** The longest wait of `close` for a sweep that runs, and for the end of the connections, in milliseconds. */
+const CLOSE_MS = 10_000;
 
 /**
  * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…` for a long-running gateway: makes the tables, and sweeps every minute.
@@ -184,6 +190,11 @@ export async function openStores(address: string, options: OpenStoresOptions = {
         await step().catch((error: unknown) => tell(error).catch(() => {}));
       running = undefined;
     })());
+  /** Waits for the end of work, unless the database is silent: a host that closes its stores must be able to end. */
+  const unlessHanging = async (work: Promise<void> | undefined): Promise<void> => {
+    if (work && (await within(work, CLOSE_MS, systemClock)) === LATE)
+      await tell(new Error("The database has not answered in time while the stores were closed.")).catch(() => {});
+  };
   const timer = sweepMs > 0 ? setInterval(() => void sweep(), sweepMs) : undefined;
   timer?.unref();
 
@@ -218,9 +229,9 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     close: () =>
       (closed ??= (async () => {
         clearInterval(timer);
-        await running;
+        await unlessHanging(running);
         for (const { close } of recorded) await close();
-        await connection.close();
+        await unlessHanging(connection.close());
       })()),
   };
 }
