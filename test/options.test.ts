@@ -65,7 +65,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate unstorageResponseStore": [storage],
   "polygate/admin callAdmin": [sqlCallReader({ db: db as Kysely<unknown>, dialect: "sqlite" })],
   "polygate/admin keyAdmin": [quotas.keys],
-  "polygate/admin usageCsv": [{ rows: [], total: {} }],
+  "polygate/admin usageCsv": [{ by: [], rows: [], total: {} }],
   "polygate/admin/http adminHandler": [quotas.keys, { authorize: () => undefined }],
   "polygate/admin/http memoryAuditLog": [],
   "polygate/admin/page adminPage": [],

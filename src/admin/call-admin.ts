@@ -2,13 +2,7 @@
 
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
-import {
-  type CallReader,
-  type RecordedCall,
-  USAGE_COLUMNS,
-  type UsageReport,
-  type UsageSums,
-} from "../stores/calls.ts";
+import { type CallReader, type RecordedCall, type UsageReport, type UsageSums } from "../stores/calls.ts";
 import { currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
@@ -74,9 +68,7 @@ export interface UsageTable {
 }
 
 /** Makes a table of the rows of a report. Amounts are decimal numbers, which are exact. */
-export function usageTable({ rows }: UsageReport, currency: string | undefined): UsageTable {
-  const [first = {}] = rows;
-  const names = Object.keys(first).filter((name) => (USAGE_COLUMNS as readonly string[]).includes(name));
+export function usageTable({ by: names, rows }: UsageReport, currency: string | undefined): UsageTable {
   const numbers = new Set<string>(SUM_NAMES);
   if (currency !== undefined) numbers.add("amount");
   const headings = [...names, ...SUM_NAMES, ...(currency === undefined ? [] : ["amount", "currency"])];

@@ -483,6 +483,8 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, { store, calls }) => {
         await assertBudget(store, budget === undefined ? {} : { budget });
         const report = await readerIn(calls).usage(query);
+        if (report.rows.length === MOST_ROWS)
+          throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
         if (json) return report;
         print(
           csv
@@ -517,7 +519,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
 /** Formats a report for people, with the sum of all rows at its end. */
 function usageText(report: UsageReport, currency: string | undefined): string {
   const { headings, rows } = usageTable(report, currency);
-  const sums = usageTable({ rows: [report.total], total: report.total }, currency);
+  const sums = usageTable({ by: [], rows: [report.total], total: report.total }, currency);
   const names = headings.length - sums.headings.length;
   const ends =
     names === 0

@@ -66,6 +66,8 @@ export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn
 
 /** A page of a report of usage, and the sums of all its rows, with those of other pages. */
 export interface UsageReport {
+  /** The columns that the query names, each once. */
+  readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
 }

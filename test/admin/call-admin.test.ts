@@ -17,9 +17,15 @@ const SUMS = {
   estimated: 0,
 };
 
-const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ rows, total: SUMS });
+const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], rows, total: SUMS });
 
 describe("usageCsv", () => {
+  it("writes the headings of its columns also without rows", () => {
+    expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
+      /^key,day,calls,.*,amount,currency\r\n$/,
+    );
+  });
+
   it.each([
     ["=1+1", "'=1+1"],
     ["  +1", "'  +1"],

@@ -464,6 +464,7 @@ export const OPERATIONS: readonly Operation[] = [
     asCsv: true,
     query: USAGE_QUERY,
     answer: v.object({
+      by: v.array(v.picklist(USAGE_COLUMNS)),
       rows: v.array(v.looseObject(SUMS)),
       total: v.object(SUMS),
       next: v.nullable(UNITS),

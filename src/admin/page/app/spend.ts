@@ -31,9 +31,7 @@ function dayAgo(days: number): string {
 const by = signal<UsageColumn>("group");
 const since = signal(dayAgo(30));
 const until = signal("");
-const report = signal<(UsageReport & { readonly by: UsageColumn; readonly next: number | null }) | undefined>(
-  undefined,
-);
+const report = signal<(UsageReport & { readonly next: number | null }) | undefined>(undefined);
 const days = signal<readonly UsageRow[]>([]);
 
 const addressOf = (column: UsageColumn, more: Readonly<Record<string, string>>): string => {
@@ -51,7 +49,7 @@ export async function loadSpend(): Promise<void> {
     ]);
     // The answers to an earlier choice may come last.
     if (address !== addressOf(by.value, {})) return;
-    report.value = { ...rows.body, by: column };
+    report.value = rows.body;
     days.value = perDay.body.rows.slice(-MOST_DAYS);
   });
 }
@@ -104,7 +102,7 @@ const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
   </label>`;
 
 export function Spend(): View {
-  const { rows, total, next = null, by: column = by.value } = report.value ?? {};
+  const { rows, total, next = null, by: [column = by.value] = [] } = report.value ?? {};
   const csv = addressOf(by.value, { format: "csv", ...(CURRENCY && { currency: CURRENCY }) });
   return html`<section aria-labelledby="spend-title">
     <header class="tools">
