@@ -548,8 +548,7 @@ describe("a repeated request", () => {
     const clock = manualClock(0);
     const { quotas } = stores.ports;
     await quotas.add({ id: "team", granted: 0 });
-    let wake = (): void => {};
-    const asleep = new Promise<void>((resolve) => (wake = resolve));
+    const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();
     const grant = quotas.grant.bind(quotas);
     vi.spyOn(quotas, "grant").mockImplementation(async (...granted) => {
       await asleep;
