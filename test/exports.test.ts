@@ -130,6 +130,7 @@ it("polygate/stores/sql", () => {
     "nodePostgresDialect",
     "nodeSqliteDialect",
     "schemaVersion",
+    "sqlAuditLog",
     "sqlCallLog",
     "sqlCallReader",
     "sqlQuotaStore",

@@ -2,13 +2,7 @@
 
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
-import {
-  type CallReader,
-  type RecordedCall,
-  USAGE_COLUMNS,
-  type UsageReport,
-  type UsageSums,
-} from "../stores/calls.ts";
+import { type CallReader, type RecordedCall, type UsageReport, type UsageSums } from "../stores/calls.ts";
 import { currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
@@ -74,9 +68,7 @@ export interface UsageTable {
 }
 
 /** Makes a table of the rows of a report. Amounts are decimal numbers, which are exact. */
-export function usageTable({ rows }: UsageReport, currency: string | undefined): UsageTable {
-  const [first = {}] = rows;
-  const names = Object.keys(first).filter((name) => (USAGE_COLUMNS as readonly string[]).includes(name));
+export function usageTable({ by: names, rows }: UsageReport, currency: string | undefined): UsageTable {
   const numbers = new Set<string>(SUM_NAMES);
   if (currency !== undefined) numbers.add("amount");
   const headings = [...names, ...SUM_NAMES, ...(currency === undefined ? [] : ["amount", "currency"])];
@@ -89,7 +81,7 @@ export function usageTable({ rows }: UsageReport, currency: string | undefined):
 
 /**
  * Writes a report as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an
- * apostrophe.
+ * apostrophe, and line breaks and control characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
@@ -109,10 +101,14 @@ function codeOf(currency: string | undefined): string | undefined {
   return code;
 }
 
-/** Quotes a text where needed. Spreadsheets run cells that begin with one of these characters, also behind spaces. */
+/**
+ * Writes a text on one line, and quotes it where needed. Spreadsheets run cells that begin with one of these characters, also in their full
+ * width, and behind spaces and characters without a shape. Some separate cells by semicolons.
+ */
 function cellOf(text: string): string {
-  const harmless = /^\s*[=+\-@\t\r|%]/.test(text) ? `'${text}` : text;
-  return /[",\r\n\t]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  const line = oneLine(text);
+  const harmless = /^[\s\p{C}]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(line) ? `'${line}` : line;
+  return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
 const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
@@ -159,7 +155,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
 };
 
 /** Returns sentences that say why a call ended as it did. */
-function reasonsOf(call: RecordedCall): readonly string[] {
+export function reasonsOf(call: RecordedCall): readonly string[] {
   const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
   return [

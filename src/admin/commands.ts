@@ -3,7 +3,14 @@
 import type { parseArgs } from "node:util";
 import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
-import { type CallReader, isDay, USAGE_COLUMNS, type UsageColumn, type UsageReport } from "../stores/calls.ts";
+import {
+  type CallReader,
+  isDay,
+  MOST_ROWS,
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageReport,
+} from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -476,6 +483,8 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, { store, calls }) => {
         await assertBudget(store, budget === undefined ? {} : { budget });
         const report = await readerIn(calls).usage(query);
+        if (report.rows.length === MOST_ROWS)
+          throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
         if (json) return report;
         print(
           csv
@@ -510,7 +519,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
 /** Formats a report for people, with the sum of all rows at its end. */
 function usageText(report: UsageReport, currency: string | undefined): string {
   const { headings, rows } = usageTable(report, currency);
-  const sums = usageTable({ rows: [report.total], total: report.total }, currency);
+  const sums = usageTable({ by: [], rows: [report.total], total: report.total }, currency);
   const names = headings.length - sums.headings.length;
   const ends =
     names === 0
@@ -521,9 +530,6 @@ function usageText(report: UsageReport, currency: string | undefined): string {
     lines.map((cells) => Object.fromEntries(headings.map((name, at) => [name, oneLine(cells[at] || "-")]))),
   );
 }
-
-/** The most rows of a report on the command line. */
-const MOST_ROWS = 100_000;
 
 function readerIn(calls: OpenedStore["calls"]): CallReader {
   if (!calls) throw new UsageError("Only the stores over SQL keep a record of calls.");

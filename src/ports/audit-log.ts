@@ -1,5 +1,7 @@
 /** The port for the log of changes: who changed what, and how it ended. */
 
+import { assertOptions } from "../options.ts";
+
 /** One change that somebody asked for. Contains no secret. */
 export interface AuditEntry {
   /** Random, and unique. */
@@ -32,6 +34,11 @@ export type AuditRecord = AuditEntry & Partial<AuditOutcome>;
 export interface AuditPage {
   readonly before?: string;
   readonly limit: number;
+}
+
+/** Throws a TypeError or a RangeError for a wrong page. */
+export function assertAuditPage(page: AuditPage): void {
+  assertOptions<AuditPage>("list", page, { before: "string?", limit: "positive" });
 }
 
 /** Keeps the log of changes. A change is made only after `begin` has resolved. */

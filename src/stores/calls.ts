@@ -66,9 +66,25 @@ export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn
 
 /** A page of a report of usage, and the sums of all its rows, with those of other pages. */
 export interface UsageReport {
+  /** The columns that the query names, each once. */
+  readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
 }
+
+/** The outcomes of recorded calls. */
+export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = [
+  "completed",
+  "refused",
+  "failed",
+  "client-closed",
+  "deadline",
+  "shutdown",
+  "unrecorded",
+];
+
+/** The most rows of a report. */
+export const MOST_ROWS: number = 100_000;
 
 /** A recorded call. Contains no prompt, no answer and no secret. */
 export interface RecordedCall {
@@ -189,15 +205,13 @@ const QUERY_SHAPES: Shapes<UsageQuery> = {
   group: "string?",
   model: "string?",
   upstream: "string?",
-  limit: { optional: integer(1, 100_000) },
+  limit: { optional: integer(1, MOST_ROWS) },
   offset: "fromZero?",
 };
 
 const FILTER_SHAPES: Shapes<CallFilter> = {
   key: "string?",
-  outcome: {
-    optional: ["completed", "refused", "failed", "client-closed", "deadline", "shutdown", "unrecorded"],
-  },
+  outcome: { optional: CALL_OUTCOMES },
   since: "fromZero?",
   until: "fromZero?",
   after: "string?",

@@ -1,7 +1,7 @@
 /** A log of changes in the memory of one process. */
 
 import { assertOptions, integer } from "../options.ts";
-import type { AuditLog, AuditPage, AuditRecord } from "../ports/audit-log.ts";
+import { type AuditLog, type AuditRecord, assertAuditPage } from "../ports/audit-log.ts";
 
 /** Options of `memoryAuditLog`. */
 export interface MemoryAuditOptions {
@@ -25,7 +25,7 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
       if (entry) records.set(id, { ...entry, ...outcome });
     },
     async list(page) {
-      assertOptions<AuditPage>("list", page, { before: "string?", limit: "positive" });
+      assertAuditPage(page);
       const { before, limit } = page;
       const newest = [...records.values()].toReversed();
       const from = before === undefined ? 0 : newest.findIndex(({ id }) => id === before) + 1;

@@ -123,7 +123,10 @@ export class WriteBehind<Item> {
     for (let tries = 1; this.#waiting.length > 0 && tries <= CLOSE_TRIES; tries++)
       try {
         if (tries > 1) await new Promise<void>((resolve) => this.#clock.after(CLOSE_PAUSE_MS, resolve));
-        if ((await within(this.flush(), CLOSE_MS, this.#clock)) === LATE) break;
+        if ((await within(this.flush(), CLOSE_MS, this.#clock)) === LATE) {
+          failure = new Error("The database has not answered in time.");
+          break;
+        }
       } catch (error) {
         failure = error;
       }

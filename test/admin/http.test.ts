@@ -11,7 +11,7 @@ import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
-import { memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import { createGateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../contracts/index.ts";
 
@@ -91,6 +91,20 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
   });
 
+  it("gives an id to one of several that take it at the same time", async () => {
+    const ask = asking();
+    const { quotas } = stores.ports;
+    const [add, addBudget] = [quotas.add.bind(quotas), quotas.addBudget.bind(quotas)];
+    // Somebody else is a little faster.
+    vi.spyOn(quotas, "add").mockImplementation(async (made) => add({ id: made?.id ?? "" }).then(() => add(made)));
+    vi.spyOn(quotas, "addBudget").mockImplementation(async (made) => addBudget(made).then(() => addBudget(made)));
+    for (const [path, body] of [
+      ["/keys", { id: "team" }],
+      ["/budgets", { id: "team", amount: 1 }],
+    ] as const)
+      expect(await ask("POST", path, body)).toMatchObject({ status: 409, body: { error: { code: "conflict" } } });
+  });
+
   it("makes, changes, tops up, lists and removes budgets", async () => {
     const ask = asking();
     expect(await ask("POST", "/budgets", { id: "team", amount: 10 })).toMatchObject({
@@ -131,6 +145,10 @@ describe("adminHandler", () => {
       expect((await ask("PATCH", at, other, { "if-match": `"x", ${now}` })).status).toBe(200);
       expect((await ask("PATCH", at, one, { "if-match": "*" })).status).toBe(200);
     }
+    // The budget of a key is a change, too.
+    const seen = (await ask("GET", "/keys/team")).headers.get("etag") ?? "";
+    await ask("PUT", "/keys/team/budget", { budget: "all" });
+    expect((await ask("PATCH", "/keys/team", { name: "Three" }, { "if-match": seen })).status).toBe(412);
     // The units that calls use are no change of an editor.
     const before = (await ask("GET", "/keys/team")).headers.get("etag");
     await ask("POST", "/keys/team/grant", { units: 1 });
@@ -195,10 +213,138 @@ describe("adminHandler", () => {
   });
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {
-    const { body } = await asking()("GET", "/openapi.json");
+    const { body } = await asking({ calls: stores.calls })("GET", "/openapi.json");
     expect(await new Validator().validate({ ...body })).toEqual({ valid: true });
     expect(body).toMatchObject({ servers: [{ url: "/admin" }] });
     expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");
+    expect(body).toMatchObject({
+      paths: {
+        "/usage": { get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } } },
+        "/calls/{id}": { get: { parameters: [{ name: "id", in: "path" }] } },
+      },
+    });
+  });
+});
+
+/** Makes a call of a key, and returns its request id. */
+async function call(keyId: string): Promise<string> {
+  const onCall = stores.recorder({ currency: "usd" });
+  const gateway = createGateway({
+    backend: {
+      async *chat() {
+        yield "Rain.";
+      },
+    },
+    ...stores.ports,
+    onCall,
+  });
+  const body = { model: "small", max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] };
+  const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
+  const answer = await gateway.fetch(
+    new Request("http://host/v1/chat/completions", { method: "POST", headers, body: JSON.stringify(body) }),
+  );
+  await answer.text();
+  await gateway.close();
+  await onCall.flush();
+  return answer.headers.get("request-id") ?? "";
+}
+
+describe("recorded calls", () => {
+  beforeEach(async () => {
+    await stores.ports.quotas.addBudget({ id: "company", amount: 1_000_000 });
+    await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich", budget: "company", metadata: { group: "a,b" } });
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "=1+1" } });
+  });
+
+  it("are summed up as JSON and as CSV, to the unit of the ledger", async () => {
+    await call("rich");
+    await call("rich");
+    await call("poor");
+    const ask = asking({ calls: stores.calls });
+    const { used } = (await ask("GET", "/keys/rich")).body as { used: number };
+    expect(used).toBeGreaterThan(0);
+    expect((await ask("GET", "/usage?by=group,key")).body).toMatchObject({
+      rows: [
+        { group: "=1+1", key: "poor", calls: 1, refused: 1, units: 0 },
+        { group: "a,b", key: "rich", calls: 2, refused: 0, units: used },
+      ],
+      total: { calls: 3, refused: 1, units: used },
+      next: null,
+    });
+    expect((await ask("GET", "/usage?by=key&by=day&budget=company")).body).toMatchObject({ rows: [{ key: "rich" }] });
+    expect((await ask("GET", "/usage?by=key&limit=1")).body).toMatchObject({ rows: [{ key: "poor" }], next: 1 });
+    expect((await ask("GET", "/usage?by=key&limit=1&offset=1")).body).toMatchObject({ rows: [{ key: "rich" }] });
+    expect((await ask("GET", "/usage?until=2020-01-01")).body).toMatchObject({ total: { calls: 0 } });
+    const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
+    const csvOf = (path: string, headers: object = {}): Promise<Response> =>
+      admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann", ...headers } }));
+    const csv = await csvOf("/usage?by=group&currency=usd", { accept: "text/csv, */*;q=0.1" });
+    expect(csv.headers.get("content-type")).toMatch(/^text\/csv; charset=utf-8/);
+    expect(csv.headers.get("content-disposition")).toContain("attachment");
+    expect(csv.headers.get("cache-control")).toBe("no-store");
+    const [headings, poor, rich] = (await csv.text()).split("\r\n");
+    expect(headings).toMatch(/^group,calls,.*,amount,currency$/);
+    expect(poor).toMatch(/^'=1\+1,1,1,/);
+    expect(rich).toMatch(new RegExp(`^"a,b",2,0,.*,${used},`));
+    expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
+    const json = await csvOf("/usage?format=json", { accept: "text/csv" });
+    expect(json.headers.get("content-type")).toBe("application/json");
+  });
+
+  it("are listed and found with the reasons of their end", async () => {
+    const completed = await call("rich");
+    const refused = await call("poor");
+    const ask = asking({ calls: stores.calls });
+    expect((await ask("GET", "/calls?outcome=refused")).body).toMatchObject({
+      data: [
+        {
+          requestId: refused,
+          refusedBy: { kind: "quota", available: 1 },
+          reasons: expect.arrayContaining([expect.stringContaining("the key's own quota")]),
+        },
+      ],
+      next: null,
+    });
+    const first = (await ask("GET", "/calls?limit=1")).body as { data: { requestId: string }[]; next: string };
+    expect([first.data.length, first.next]).toEqual([1, first.data[0]?.requestId]);
+    const second = (await ask("GET", `/calls?limit=1&after=${first.next}`)).body as typeof first;
+    expect(new Set([first.next, second.data[0]?.requestId])).toEqual(new Set([completed, refused]));
+    expect((await ask("GET", "/calls?key=rich&since=1")).body).toMatchObject({ data: [{ requestId: completed }] });
+    expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
+      requestId: refused,
+      reasons: [expect.stringContaining("refused before a model was asked"), expect.anything(), expect.anything()],
+    });
+    expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
+    expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });
+  });
+
+  it.each([
+    ["/usage?by=month", "by.0: "],
+    ["/usage?by=", "by.0: "],
+    ["/usage?since=yesterday", "since must be a day"],
+    ["/usage?until=2026-02-30", "until must be a day"],
+    ["/usage?limit=0", "limit: "],
+    ["/usage?limit=100001", "limit: "],
+    ["/usage?offset=-1", "offset: "],
+    ["/usage?format=xml", "format: "],
+    ["/usage?format=csv&currency=dollars", "currency must be"],
+    ["/usage?key=%00", "key must be plain text"],
+    ["/usage?key=a&key=b", "key: "],
+    ["/usage?team=a", "team does not exist"],
+    ["/calls?outcome=bad", "outcome: "],
+    ["/calls?since=x", "since: "],
+    ["/calls?limit=1001", "limit: "],
+  ])("refuses %s by name", async (path, message) => {
+    const answer = await asking({ calls: stores.calls })("GET", path);
+    expect([answer.status, answer.body.error?.message]).toEqual([400, expect.stringContaining(message)]);
+  });
+
+  it("are shown to nobody without the option", async () => {
+    const ask = asking();
+    for (const path of ["/usage", "/calls", "/calls/any"]) expect((await ask("GET", path)).status).toBe(404);
+    expect((await ask("GET", "/me")).body).toMatchObject({ calls: false });
+    expect((await asking({ calls: stores.calls })("GET", "/calls", undefined, { "x-user": "" })).status).toBe(401);
+    expect(() => asking({ calls: {} as never })).toThrow("calls must be the calls of stores over SQL");
   });
 });
 
@@ -396,6 +542,40 @@ describe("a repeated request", () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => ask("POST", "/keys/team/grant", { units: 5 }, key)));
     expect(all.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
     expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it("changes nothing more while the store hangs, and gets the answer after it", async () => {
+    const clock = manualClock(0);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();
+    const grant = quotas.grant.bind(quotas);
+    vi.spyOn(quotas, "grant").mockImplementation(async (...granted) => {
+      await asleep;
+      return grant(...granted);
+    });
+    const admin = adminHandler(quotas, { authorize, clock });
+    const ask = (): Promise<Response> => {
+      const headers = { "x-user": "ann", "content-type": "application/json", ...key };
+      return admin.fetch(new Request("http://host/keys/team/grant", { method: "POST", headers, body: '{"units":5}' }));
+    };
+    const first = ask();
+    await clock.advance(30_000);
+    expect((await first).status).toBe(503);
+    expect(await (await ask()).json()).toMatchObject({ error: { code: "conflict" } });
+    wake();
+    await vi.waitFor(async () => expect((await ask()).headers.get("idempotency-replayed")).toBe("true"));
+    expect(await quotas.report("team")).toMatchObject({ granted: 5 });
+  });
+
+  it("is not made while the store of answers hangs", async () => {
+    const clock = manualClock(0);
+    const replayStore = memoryReplayStore();
+    vi.spyOn(replayStore, "claim").mockReturnValue(new Promise(() => {}));
+    const asked = asking({ clock, replayStore })("POST", "/keys", { id: "team" }, key);
+    await clock.advance(30_000);
+    expect((await asked).status).toBe(503);
+    expect(await stores.ports.quotas.report("team")).toBeUndefined();
   });
 
   it("is made again after a refusal", async () => {

@@ -1,7 +1,7 @@
 /** The admin's page in a browser: makes, changes and revokes keys, makes budgets, and keeps what users write apart from its own code. */
 
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -13,6 +13,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
+import { createGateway } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
 import { barriers, isWiderThanScreen } from "./barriers.ts";
@@ -29,6 +30,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   let server: Server;
   let url: string;
   let user: AdminUser | undefined;
+  /** The answer of the host's login to somebody who is not logged in any more. */
+  let login: (() => Response) | undefined;
   let problems: string[];
 
   beforeAll(async () => {
@@ -42,6 +45,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
   beforeEach(async () => {
     user = { name: "ann" };
+    login = undefined;
     problems = [];
     stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const health = {
@@ -55,9 +59,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       upstreams: [{ route: "*", upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined }],
     };
     const admin = adminHandler(stores.ports.quotas, {
-      authorize: () => user,
+      authorize: () => login?.() ?? user,
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
       gateway: { health: async () => health as never },
+      calls: stores.calls,
     });
     server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -84,6 +89,73 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("heading", { level: 2 }).waitFor();
     return page;
   }
+
+  /** Makes a call of a key, and returns its request id. */
+  async function call(keyId: string, model: string): Promise<string> {
+    const onCall = stores.recorder({ currency: "usd" });
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+      },
+    };
+    const gateway = createGateway({ backend, ...stores.ports, onCall });
+    const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
+    const body = JSON.stringify({ model, max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] });
+    const request = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
+    const response = await gateway.fetch(request);
+    await response.text();
+    await gateway.close();
+    await onCall.flush();
+    return response.headers.get("request-id") ?? "";
+  }
+
+  it("shows the spend by team, model and day, and gives it as CSV", async () => {
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", metadata: { group: EVIL } });
+    await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", metadata: { group: "=team" } });
+    for (const keyId of ["ann", "ann", "bob"]) await call(keyId, "small");
+    const page = await open("#spend");
+    await rowOf(page, EVIL).waitFor();
+    expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
+    expect(await page.locator(".sum").textContent()).toContain("for 3 calls");
+    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(/^Spend by day from 20.* The highest is \$/);
+    expect(await page.locator("svg rect").count()).toBe(1);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "CSV" }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe("usage.csv");
+    expect(await readFile(await download.path(), "utf8")).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
+    await page.getByRole("combobox", { name: "By" }).selectOption("Model");
+    await rowOf(page, "small").waitFor();
+    expect(await rowOf(page, EVIL).count()).toBe(0);
+    await page.getByRole("textbox", { name: "To" }).fill("2020-01-01");
+    await page.getByText("No call is recorded in these days.").waitFor();
+    expect(await page.title()).not.toBe("taken");
+    await page.close();
+  });
+
+  it("lists refusals with their reasons, and finds a call by its request id", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
+    await call("poor", EVIL);
+    const completed = await call("rich", "small");
+    const page = await open("#refusals");
+    await rowOf(page, "poor").waitFor();
+    expect(await rowOf(page, "poor").textContent()).toMatch(
+      /<img src=x.*refused429 quota_insufficient.*The call was refused by the key's own quota/s,
+    );
+    expect(await rowOf(page, "rich").count()).toBe(0);
+    await page.getByLabel("Request id").fill(` ${completed} `);
+    await page.keyboard.press("Enter");
+    await rowOf(page, "rich").waitFor();
+    expect(await rowOf(page, "poor").count()).toBe(0);
+    await page.getByLabel("Request id").fill("req/none?");
+    await page.getByRole("button", { name: "Find" }).click();
+    await page.getByText("No call of the request id req/none? is recorded.").waitFor();
+    await page.getByLabel("End").selectOption("failed");
+    await page.getByText("No such call is recorded.").waitFor();
+    await page.close();
+  });
 
   it("makes a key whose secret it shows once", async () => {
     const page = await open();
@@ -229,6 +301,21 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect([response.status, await response.text()]).toEqual([401, expect.stringContaining("not_logged_in")]);
   });
 
+  it.each<[string, () => Response]>([
+    ["a redirect", () => new Response(null, { status: 303, headers: { location: "/admin/style.css" } })],
+    ["a page", () => new Response("<h1>Log in</h1>", { headers: { "content-type": "text/html" } })],
+  ])("does not take %s of the login for a success", async (_what, answer) => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await rowOf(page, "team-a").waitFor();
+    login = answer;
+    await page.getByRole("button", { name: "Revoke team-a" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("You are not logged in any more. Load the page again.").waitFor();
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
+    await page.close();
+  });
+
   it("is served with a policy that lets no other code in, and nothing beside its files", async () => {
     const { headers } = await fetch(url);
     expect(headers.get("content-security-policy")).toMatch(
@@ -247,10 +334,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.addBudget({ id: "company", amount: 5_000_000, period: "day" });
     await stores.ports.quotas.add({ id: "x".repeat(150), granted: 5_000_000, metadata: { plan: "y".repeat(200) } });
     await stores.ports.quotas.add({ id: "old", expiresAt: 1_000 });
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "z".repeat(150) } });
+    await call("poor", "m".repeat(200));
     const page = await open("", options);
-    for (const part of ["Keys", "Budgets", "Health", "Changes"]) {
+    for (const part of ["Keys", "Budgets", "Spend", "Refusals", "Health", "Changes"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      await page.getByText("Loading…").waitFor({ state: "detached" });
       expect([part, await barriers(page), await isWiderThanScreen(page)]).toEqual([part, [], false]);
     }
     await page.getByRole("link", { name: "Keys" }).click();

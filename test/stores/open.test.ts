@@ -400,3 +400,24 @@ describe("openStores refuses", () => {
     expect(() => stores.db).toThrow("Redis has no SQL database");
   });
 });
+
+it("ends on close also when its database is silent, in a sweep or at the end of its connections", async () => {
+  const errors: string[] = [];
+  const onError = (error: unknown): void => void errors.push(String(error));
+  const stores = await openStores("sqlite::memory:", { sweepMs: 0, onError });
+  const destroy = stores.db.destroy.bind(stores.db);
+  undo.push(destroy);
+  const silent = new Promise<never>(() => {});
+  vi.spyOn(stores.db, "destroy").mockReturnValue(silent);
+  vi.spyOn(stores.ports.quotas, "sweep").mockReturnValue(silent);
+  vi.useFakeTimers();
+  try {
+    void stores.sweep();
+    const closed = stores.close();
+    await vi.advanceTimersByTimeAsync(20_000);
+    await closed;
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(errors).toEqual(Array(2).fill("Error: The database has not answered in time while the stores were closed."));
+});

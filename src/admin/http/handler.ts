@@ -15,10 +15,21 @@ import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
 import { type CoreRoutes, plainPrefix } from "../../routes.ts";
+import type { CallReader } from "../../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
-import { type Asked, type Desk, deskOf, type Operation, OPERATIONS, refused, type Told } from "./operations.ts";
+import { callAdmin } from "../call-admin.ts";
+import {
+  type Asked,
+  type Desk,
+  deskOf,
+  type Operation,
+  OPERATIONS,
+  partsOf,
+  refused,
+  type Told,
+} from "./operations.ts";
 import { type AdminPage, PAGE_HEADERS } from "./page.ts";
 import type { AdminUser } from "./user.ts";
 
@@ -38,6 +49,8 @@ export interface AdminHandlerOptions<Context = unknown> {
   readonly audit?: AuditLog;
   /** The gateway whose health the admin shows. Default: none. */
   readonly gateway?: { health(): Promise<GatewayHealth> };
+  /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
+  readonly calls?: CallReader;
   /**
    * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Default: a store in memory, which other processes do
    * not share.
@@ -70,8 +83,13 @@ const HEADERS = {
   "x-content-type-options": "nosniff",
 } as const;
 
+const CSV_HEADERS = {
+  "content-type": "text/csv; charset=utf-8; header=present",
+  "content-disposition": 'attachment; filename="usage.csv"',
+} as const;
+
 /**
- * Makes the admin of a store of keys: keys, budgets, health and the log of changes as JSON, with an OpenAPI document at `/openapi.json`. Pages
+ * Makes the admin of a store of keys: keys, budgets, usage, health and the log of changes as JSON, with an OpenAPI document at `/openapi.json`. Pages
  * of other origins can neither read nor change anything.
  *
  * @param store A durable store, or the `keys` of a store in memory, which has no budgets.
@@ -88,6 +106,7 @@ export function adminHandler<Context = unknown>(
     authorize: "function",
     audit: { optional: portOf(["begin", "end", "list"], "an AuditLog, such as memoryAuditLog()") },
     gateway: { optional: portOf(["health"], "a gateway of createGateway") },
+    calls: { optional: portOf(["usage", "find", "list"], "the calls of stores over SQL") },
     replayStore: { optional: portOf(["claim", "record", "release"], "a ReplayStore, such as memoryReplayStore()") },
     page: { optional: portOf(["file"], "a page, such as adminPage()") },
     onFailure: "function?",
@@ -95,7 +114,8 @@ export function adminHandler<Context = unknown>(
   });
   const { gateway, audit = memoryAuditLog(), clock = systemClock } = options;
   const health = gateway && ((): Promise<GatewayHealth> => gateway.health());
-  const admin = new Admin(deskOf(store, { audit, health }), {
+  const calls = options.calls && callAdmin(options.calls);
+  const admin = new Admin(deskOf(store, { audit, health, calls }), {
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
     page: options.page,
@@ -131,7 +151,7 @@ class Admin {
   constructor(desk: Desk, services: Services) {
     this.#desk = desk;
     this.#services = services;
-    const has = { budgets: desk.store.addBudget !== undefined, health: desk.health !== undefined };
+    const has = partsOf(desk);
     this.#operations = OPERATIONS.filter(({ needs }) => needs === undefined || has[needs]);
   }
 
@@ -221,29 +241,32 @@ class Admin {
       body: operation.body && parsed(operation.body, text),
       query: operation.query && checked(operation.query, parametersOf(req.url)),
       ifMatch: req.headers.get("if-match") ?? undefined,
+      accept: req.headers.get("accept") ?? undefined,
     };
     const work = async (): Promise<Kept> => {
-      const told = await this.#bounded(
-        action === undefined ? this.#told(operation, asked) : this.#noted(operation, action, asked, user),
-      );
+      const told = await (action === undefined
+        ? this.#told(operation, asked)
+        : this.#noted(operation, action, asked, user));
       return {
         status: operation.status ?? 200,
-        headers: told.tag ? { etag: told.tag } : {},
-        body: JSON.stringify(told.body),
+        headers: { ...(told.csv !== undefined && CSV_HEADERS), ...(told.tag && { etag: told.tag }) },
+        body: told.csv ?? JSON.stringify(told.body),
       };
     };
     const key = req.headers.get("idempotency-key");
-    const kept = action === undefined || key === null ? await work() : await this.#once(key, user, req, text, work);
+    const kept = await this.#bounded(
+      action === undefined || key === null ? work() : this.#once(key, user, req, text, work),
+    );
     return new Response(kept.body, {
       status: kept.status,
       headers: { "content-type": "application/json", ...HEADERS, ...kept.headers },
     });
   }
 
-  /** Ends a wait for a store that hangs. */
-  async #bounded(work: Promise<Told>): Promise<Told> {
-    const told = await within(work, WORK_MS, this.#services.clock);
-    if (told !== LATE) return told;
+  /** Ends a wait for a store that hangs. The work itself goes on, and so a change keeps its `Idempotency-Key`. */
+  async #bounded(work: Promise<Kept>): Promise<Kept> {
+    const kept = await within(work, WORK_MS, this.#services.clock);
+    if (kept !== LATE) return kept;
     throw new HTTPError({
       status: 503,
       message: "The store has not answered in time. Look whether the change was made.",

@@ -9,7 +9,11 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
   const paths = Map.groupBy(operations, ({ path }) => path.replace(":id", "{id}"));
   return {
     openapi: "3.1.0",
-    info: { title: "polygate admin", version: "1", description: "Keys, budgets, health and the log of changes." },
+    info: {
+      title: "polygate admin",
+      version: "1",
+      description: "Keys, budgets, usage, health and the log of changes.",
+    },
     servers: [{ url: server }],
     paths: Object.fromEntries(
       Array.from(paths, ([path, ones]) => [
@@ -36,7 +40,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
 }
 
 function described(operation: Operation): object {
-  const { method, path, about, action, body, query, answer, tagged, status = 200 } = operation;
+  const { method, path, about, action, body, query, answer, tagged, asCsv, status = 200 } = operation;
   const changes = action !== undefined;
   return {
     operationId: operationIdOf(method, path),
@@ -51,7 +55,7 @@ function described(operation: Operation): object {
     responses: {
       [status]: {
         description: "The answer.",
-        content: json(answer, "output"),
+        content: { ...json(answer, "output"), ...(asCsv && { "text/csv": { schema: { type: "string" } } }) },
         ...(tagged && { headers: { etag: { schema: { type: "string" } } } }),
       },
       default: {

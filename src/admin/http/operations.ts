@@ -7,8 +7,10 @@ import * as v from "valibot";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
+import { CALL_OUTCOMES, MOST_ROWS, type RecordedCall, USAGE_COLUMNS } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
+import { type CallAdmin, reasonsOf, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import type { AdminUser } from "./user.ts";
 
@@ -18,6 +20,7 @@ export interface Desk {
   readonly store: KeyDirectory & Partial<BudgetDirectory>;
   readonly audit: AuditLog;
   readonly health: (() => Promise<GatewayHealth>) | undefined;
+  readonly calls: CallAdmin | undefined;
 }
 
 /** A request after its checks. */
@@ -29,16 +32,23 @@ export interface Asked<Body = unknown, Query = unknown> {
   readonly query: Query;
   /** The `If-Match` of the request: the tag of the resource that the user has seen. */
   readonly ifMatch: string | undefined;
+  /** The media types that the client prefers, as it has written them. */
+  readonly accept: string | undefined;
 }
 
 /** An answer before it is written. */
 export interface Told {
-  readonly body: unknown;
+  readonly body?: unknown;
+  /** The answer as CSV, in place of a body. */
+  readonly csv?: string;
   /** The tag of the resource, for the next `If-Match`. */
   readonly tag?: string;
   /** The id of what was made. */
   readonly made?: string;
 }
+
+/** A part of the admin that only some hosts have. */
+export type Part = "budgets" | "health" | "calls";
 
 /** One operation. */
 export interface Operation {
@@ -58,7 +68,9 @@ export interface Operation {
   /** True when the answer has a tag. */
   readonly tagged?: boolean;
   /** The part of the host that the operation needs. */
-  readonly needs?: "budgets" | "health";
+  readonly needs?: Part;
+  /** True when the answer may be CSV. */
+  readonly asCsv?: boolean;
   run(desk: Desk, asked: Asked<never, never>): Promise<Told>;
 }
 
@@ -145,7 +157,7 @@ const BUDGET = v.object({
   overdraft: UNITS,
 });
 
-const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,4}$/), v.transform(Number));
+const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
 const LIMIT = v.optional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED)), "100");
 const PAGE = { after: v.exactOptional(TEXT), limit: LIMIT };
 
@@ -165,15 +177,90 @@ const entryOf = (written: string): [name: string, text: string] => {
   return [written.slice(0, at), written.slice(at + 1)];
 };
 
+const SUMS = {
+  calls: UNITS,
+  refused: UNITS,
+  failed: UNITS,
+  inputTokens: UNITS,
+  outputTokens: UNITS,
+  cacheReadTokens: UNITS,
+  cacheWriteTokens: UNITS,
+  reasoningTokens: UNITS,
+  images: UNITS,
+  units: UNITS,
+  estimated: UNITS,
+};
+
+/** The columns of a report: `key,day`, or several parameters. */
+const BY = v.pipe(
+  v.union([v.string(), v.array(v.string())]),
+  v.transform((written) => [written].flat().flatMap((columns) => columns.split(","))),
+  v.array(v.picklist(USAGE_COLUMNS)),
+);
+
+const USAGE_QUERY = v.strictObject({
+  by: v.exactOptional(BY),
+  since: v.exactOptional(TEXT),
+  until: v.exactOptional(TEXT),
+  key: v.exactOptional(TEXT),
+  budget: v.exactOptional(TEXT),
+  group: v.exactOptional(TEXT),
+  model: v.exactOptional(TEXT),
+  upstream: v.exactOptional(TEXT),
+  limit: v.exactOptional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_ROWS))),
+  offset: v.exactOptional(OF_QUERY),
+  format: v.exactOptional(v.picklist(["json", "csv"])),
+  currency: v.exactOptional(TEXT),
+});
+
+const COUNT = v.pipe(v.number(), v.minValue(0));
+
+const CALL = v.looseObject({
+  requestId: TEXT,
+  reasons: v.array(TEXT),
+  at: UNITS,
+  day: TEXT,
+  keyId: v.exactOptional(TEXT),
+  budgets: v.array(TEXT),
+  group: v.exactOptional(TEXT),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  format: TEXT,
+  route: TEXT,
+  modelAsked: v.exactOptional(TEXT),
+  modelAnswered: v.exactOptional(TEXT),
+  stream: v.boolean(),
+  upstream: v.exactOptional(TEXT),
+  attempts: v.array(v.looseObject({ upstream: TEXT, model: TEXT })),
+  outcome: v.picklist(CALL_OUTCOMES),
+  status: UNITS,
+  errorCode: v.exactOptional(TEXT),
+  refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
+  currency: v.exactOptional(TEXT),
+  firstEventMs: v.exactOptional(COUNT),
+  endMs: COUNT,
+  units: UNITS,
+});
+
+/** Says which parts of the admin a host has. */
+export const partsOf = ({ store, health, calls }: Desk): Readonly<Record<Part, boolean>> => ({
+  budgets: store.addBudget !== undefined,
+  health: health !== undefined,
+  calls: calls !== undefined,
+});
+
 export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/me",
     about: "Returns the user, and the parts of the admin that this host has.",
-    answer: v.object({ name: TEXT, readOnly: v.boolean(), budgets: v.boolean(), health: v.boolean() }),
-    run: async ({ store, health }, { user: { name, readOnly = false } }) => ({
-      body: { name, readOnly, budgets: store.addBudget !== undefined, health: health !== undefined },
+    answer: v.object({
+      name: TEXT,
+      readOnly: v.boolean(),
+      budgets: v.boolean(),
+      health: v.boolean(),
+      calls: v.boolean(),
     }),
+    run: async (desk, { user: { name, readOnly = false } }) => ({ body: { name, readOnly, ...partsOf(desk) } }),
   }),
   operation({
     method: "GET",
@@ -186,7 +273,7 @@ export const OPERATIONS: readonly Operation[] = [
       metadata: v.exactOptional(METADATA),
     }),
     answer: pageOf(KEY),
-    run: async ({ keys }, { query }) => paged(await keys.list(query), query.limit),
+    run: async ({ keys }, { query }) => paged(await keys.list(query), query.limit, idIn),
   }),
   operation({
     method: "POST",
@@ -197,8 +284,8 @@ export const OPERATIONS: readonly Operation[] = [
     status: 201,
     answer: ISSUED,
     async run({ keys, store }, { body }) {
-      if (body.id !== undefined && (await store.report(body.id))) throw refused(409, "This id is taken.");
-      const issued = await keys.create(body);
+      const { id = "" } = body;
+      const issued = await unlessTaken(keys.create(body), () => store.report(id));
       return { body: issued, made: issued.id };
     },
   }),
@@ -299,7 +386,7 @@ export const OPERATIONS: readonly Operation[] = [
     needs: "budgets",
     query: v.strictObject(PAGE),
     answer: pageOf(BUDGET),
-    run: async ({ store }, { query }) => paged((await store.listBudgets?.(query)) ?? [], query.limit),
+    run: async ({ store }, { query }) => paged((await store.listBudgets?.(query)) ?? [], query.limit, idIn),
   }),
   operation({
     method: "POST",
@@ -312,8 +399,8 @@ export const OPERATIONS: readonly Operation[] = [
     answer: BUDGET,
     tagged: true,
     async run(desk, { body }) {
-      if (await desk.store.budgetReport?.(body.id)) throw refused(409, "This id is taken.");
-      await desk.store.addBudget?.(body);
+      const { store } = desk;
+      await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
       return { ...(await budgetTold(desk, body.id)), made: body.id };
     },
   }),
@@ -371,6 +458,60 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "GET",
+    path: "/usage",
+    about: "Returns sums of recorded calls: as JSON a page of rows, and the sums of all rows; or as CSV.",
+    needs: "calls",
+    asCsv: true,
+    query: USAGE_QUERY,
+    answer: v.object({
+      by: v.array(v.picklist(USAGE_COLUMNS)),
+      rows: v.array(v.looseObject(SUMS)),
+      total: v.object(SUMS),
+      next: v.nullable(UNITS),
+    }),
+    async run(desk, { query, accept = "" }) {
+      const { format = /\btext\/csv\b/i.test(accept) ? "csv" : "json", currency, ...asked } = query;
+      const { limit = format === "csv" ? MOST_ROWS : 1_000, offset = 0 } = asked;
+      const report = await recordedIn(desk).usage({ ...asked, limit });
+      const isLast = report.rows.length < limit || asked.by === undefined;
+      if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
+      if (!isLast && asked.limit === undefined)
+        throw refused(400, `The report has more than ${MOST_ROWS} rows. Choose fewer days, or a limit and an offset.`);
+      return { csv: usageCsv(report, { ...(currency !== undefined && { currency }) }) };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/calls",
+    about: "Lists recorded calls, the latest first, each with the reasons of its end.",
+    needs: "calls",
+    query: v.strictObject({
+      ...PAGE,
+      key: v.exactOptional(TEXT),
+      outcome: v.exactOptional(v.picklist(CALL_OUTCOMES)),
+      since: v.exactOptional(OF_QUERY),
+      until: v.exactOptional(OF_QUERY),
+    }),
+    answer: pageOf(CALL),
+    async run(desk, { query }) {
+      const listed = await recordedIn(desk).list(query);
+      return paged(listed.map(callTold), query.limit, ({ requestId }) => requestId);
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/calls/:id",
+    about: "Returns a recorded call by its request id, with the reasons of its end.",
+    needs: "calls",
+    answer: CALL,
+    async run(desk, { id }) {
+      const call = await recordedIn(desk).find(id);
+      if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
+      return { body: callTold(call) };
+    },
+  }),
+  operation({
+    method: "GET",
     path: "/health",
     about: "Returns the gateway's health, with the state of its stores and upstreams.",
     needs: "health",
@@ -383,12 +524,12 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Lists the changes, the newest first.",
     query: v.strictObject({ before: v.exactOptional(ID), limit: LIMIT }),
     answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
-    run: async ({ audit }, { query }) => paged(await audit.list(query), query.limit),
+    run: async ({ audit }, { query }) => paged(await audit.list(query), query.limit, idIn),
   }),
 ];
 
 /** Makes the parts that the operations work on. */
-export const deskOf = (store: Desk["store"], parts: Pick<Desk, "audit" | "health">): Desk => ({
+export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk => ({
   ...parts,
   store,
   keys: keyAdmin(store),
@@ -398,8 +539,32 @@ export const deskOf = (store: Desk["store"], parts: Pick<Desk, "audit" | "health
 export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPError =>
   new HTTPError({ status, message });
 
-const paged = (data: readonly { readonly id: string }[], limit: number): Told => ({
-  body: { data, next: data.length < limit ? null : (data.at(-1)?.id ?? null) },
+function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string): Told {
+  const last = data.at(-1);
+  return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last) } };
+}
+
+/** Gives the refusal of an id that is taken its status. Looks only afterwards: somebody else may take the id meanwhile. */
+async function unlessTaken<Made>(making: Promise<Made>, find: () => Promise<unknown>): Promise<Made> {
+  try {
+    return await making;
+  } catch (error) {
+    if (error instanceof RangeError && (await find())) throw refused(409, "This id is taken.");
+    throw error;
+  }
+}
+
+const idIn = ({ id }: { readonly id: string }): string => id;
+
+/** The calls of the host, in operations that need them. */
+function recordedIn({ calls }: Desk): CallAdmin {
+  if (!calls) throw new Error("The admin has no calls.");
+  return calls;
+}
+
+const callTold = (call: RecordedCall): RecordedCall & { readonly reasons: readonly string[] } => ({
+  ...call,
+  reasons: reasonsOf(call),
 });
 
 const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
@@ -411,12 +576,13 @@ async function budgetTold({ store }: Desk, id: string): Promise<Told> {
 }
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
-function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, metadata = {} }: ApiKey): string {
+function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, budget, metadata = {} }: ApiKey): string {
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
     models,
     expiresAt,
+    budget ?? null,
     Object.keys(metadata)
       .toSorted()
       .map((entry) => [entry, metadata[entry]]),

@@ -3,6 +3,8 @@
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
 import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
+import { LATE, systemClock, within } from "../../ports/clock.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
@@ -22,6 +24,7 @@ import { counterIn } from "./counters.ts";
 
 assertNodeVersion();
 
+export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
   CallFilter,
@@ -124,13 +127,20 @@ export interface OpenedStores {
   recorder(options?: RecorderOptions): CallRecorder;
   /** Reads the recorded calls, such as for `callAdmin` of `polygate/admin`. Throws an Error for Redis. */
   readonly calls: CallReader;
+  /** Keeps the admin's log of changes: the option `audit` of `adminHandler`. Throws an Error for Redis. */
+  readonly auditLog: AuditLog;
   /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
   sweep(): Promise<void>;
-  /** Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. */
+  /**
+   * Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. Gives up on a database
+   * that does not answer, after a minute at most, and tells `onError`.
+   */
   close(): Promise<void>;
 }
 
 const DAY_MS = 86_400_000;
+/** The longest wait of `close` for a sweep that runs, and for the end of the connections, in milliseconds. */
+const CLOSE_MS = 10_000;
 
 /**
  * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…` for a long-running gateway: makes the tables, and sweeps every minute.
@@ -170,6 +180,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
 
   const recorded: Recording[] = [];
   let calls: CallReader | undefined;
+  let auditLog: AuditLog | undefined;
   const tell = async (error: unknown): Promise<void> => onError(error);
   let running: Promise<void> | undefined;
   const sweep = (): Promise<void> =>
@@ -179,6 +190,11 @@ export async function openStores(address: string, options: OpenStoresOptions = {
         await step().catch((error: unknown) => tell(error).catch(() => {}));
       running = undefined;
     })());
+  /** Waits for the end of work, unless the database is silent: a host that closes its stores must be able to end. */
+  const unlessHanging = async (work: Promise<void> | undefined): Promise<void> => {
+    if (work && (await within(work, CLOSE_MS, systemClock)) === LATE)
+      await tell(new Error("The database has not answered in time while the stores were closed.")).catch(() => {});
+  };
   const timer = sweepMs > 0 ? setInterval(() => void sweep(), sweepMs) : undefined;
   timer?.unref();
 
@@ -203,14 +219,19 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       const { db, dialect, stores } = connection;
       return (calls ??= stores.sqlCallReader({ db, dialect, prefix }));
     },
+    get auditLog() {
+      if (connection.dialect === "redis") throw new Error("stores.auditLog: Redis keeps no log of changes.");
+      const { db, dialect, stores } = connection;
+      return (auditLog ??= stores.sqlAuditLog({ db, dialect, prefix }));
+    },
     counter: (points, seconds) => counterIn(connection.counters, points, seconds),
     sweep,
     close: () =>
       (closed ??= (async () => {
         clearInterval(timer);
-        await running;
+        await unlessHanging(running);
         for (const { close } of recorded) await close();
-        await connection.close();
+        await unlessHanging(connection.close());
       })()),
   };
 }

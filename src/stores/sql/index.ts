@@ -33,6 +33,8 @@ export type {
   KeyReport,
   Retention,
 } from "../durable.ts";
+export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
+export { sqlAuditLog } from "./audit.ts";
 export type { KeyBounds } from "../memory-replays.ts";
 export { type SqlCallLog, sqlCallLog, type SqlCallLogOptions } from "./calls.ts";
 export { schemaVersion, type SqlDialect, type TimeExpression } from "./database.ts";

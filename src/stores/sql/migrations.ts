@@ -40,6 +40,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
     "polygate-0006-recalls": { up: (db) => createRecalls(withTables(db, tables), dialect) },
     "polygate-0007-calls": { up: (db) => createCalls(withTables(db, tables), tables, dialect) },
+    "polygate-0008-audit": { up: (db) => createAudit(withTables(db, tables), tables, dialect) },
   };
 }
 
@@ -269,7 +270,11 @@ async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<
     // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
     // same time, may have added the column.
     if (dialect === "postgres") throw error;
-    await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
+    const isThere = db.selectFrom("keys").select("keys.metadata").limit(1);
+    await isThere.execute().catch(() => {
+      // The database was busy, for example: the migration is tried again.
+      throw error;
+    });
   }
   await db.updateTable("schema_version").set({ version: 5 }).execute();
 }
@@ -315,4 +320,22 @@ async function createCalls(db: Kysely<SqlSchema>, tables: SqlTables, dialect: Sq
   await index("calls", "by_key", ["key_id", "at"]);
   await index("usage_days", "by_day", ["day"]);
   await db.updateTable("schema_version").set({ version: 7 }).execute();
+}
+
+async function createAudit(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const { id, text, seq } = COLUMN_TYPES[dialect];
+  await createTable(db, "audit", [
+    // The type of this column declares it as the primary key.
+    ["seq", seq, "nullable"],
+    ["id", id],
+    ["at", bigint],
+    ["user_name", text],
+    ["action", text],
+    ["target", text, "nullable"],
+    ["changes", text, "nullable"],
+    ["state", word, "nullable"],
+    ["reason", text, "nullable"],
+  ]);
+  await createIndex(db, tables, dialect)("audit", "by_id", ["id"], true);
+  await db.updateTable("schema_version").set({ version: 8 }).execute();
 }

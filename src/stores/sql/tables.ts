@@ -17,7 +17,7 @@ import type { HoldState } from "../ledger.ts";
 export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 7;
+export const SCHEMA_VERSION = 8;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -237,6 +237,23 @@ export interface CallTable {
   end_ms: StoredInteger;
 }
 
+/** A change of the admin. */
+export interface AuditTable {
+  /** Orders the changes. */
+  seq: Generated<StoredInteger>;
+  id: string;
+  /** Unix time in milliseconds. */
+  at: StoredInteger;
+  user_name: string;
+  action: string;
+  target: string | null;
+  /** The body of the request as JSON, without secrets; null for none. */
+  changes: string | null;
+  /** An `AuditOutcome["state"]`; null before the end. */
+  state: string | null;
+  reason: string | null;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
@@ -253,6 +270,7 @@ export interface SqlSchema {
   usage_days: UsageTable;
   /** How far the calls agree with the ledger: the end of the last compared hold, in Unix time in milliseconds. */
   usage_mark: { id: StoredInteger; at: StoredInteger };
+  audit: AuditTable;
   schema_version: { version: StoredInteger };
 }
 
@@ -284,6 +302,7 @@ const TABLES: Shapes<Partial<SqlTables>> = {
   calls: "string?",
   usage_days: "string?",
   usage_mark: "string?",
+  audit: "string?",
   schema_version: "string?",
 };
 

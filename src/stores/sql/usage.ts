@@ -90,12 +90,13 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .select(() => sums)
     .where(counted);
   const total = await access.attempt(() => asked.executeTakeFirst());
-  const columns = Array.from(new Set(by), (column) => COLUMNS[column]);
-  if (columns.length === 0) return { rows: [sumsOf(total ?? {})], total: sumsOf(total ?? {}) };
+  const named = Array.from(new Set(by));
+  const columns = named.map((column) => COLUMNS[column]);
+  if (columns.length === 0) return { by: [], rows: [sumsOf(total ?? {})], total: sumsOf(total ?? {}) };
   const grouped = asked.select(columns).groupBy(columns).limit(limit).offset(offset);
   const ordered = columns.reduce((query, column) => query.orderBy(column), grouped);
   const rows = await access.attempt(() => ordered.execute());
-  return { rows: rows.map((row) => ({ ...namesOf(row, by), ...sumsOf(row) })), total: sumsOf(total ?? {}) };
+  return { by: named, rows: rows.map((row) => ({ ...namesOf(row, by), ...sumsOf(row) })), total: sumsOf(total ?? {}) };
 }
 
 /** Finds the chains of budgets that contain a budget, as they are stored. */

@@ -1,12 +1,14 @@
 /** The SQL store's promises beyond the port: its schema, its tables, its keys, and its housekeeping. */
 
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DurableKeyOptions,
   type DurableQuotaStore,
   migrate,
+  nodeSqliteDialect,
   SCHEMA_VERSION,
   schemaVersion,
   sqlQuotaStore,
@@ -57,6 +59,26 @@ describe("the schema", () => {
     const db = empty();
     await Promise.all([migrate(db, SQLITE), migrate(db, SQLITE)]);
     await migrate(db, SQLITE);
+    expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
+    await db.destroy();
+  });
+
+  it("is made in SQLite also when another process locks it between two steps", async () => {
+    const database = new DatabaseSync(":memory:");
+    const locked: string[] = [];
+    const prepare = database.prepare.bind(database);
+    database.prepare = (text, ...rest) => {
+      if (!/^alter table/i.test(text) || locked.includes(text)) return prepare(text, ...rest);
+      locked.push(text);
+      throw Object.assign(new Error("database is locked"), { errcode: 5 });
+    };
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+    await migrate(db, SQLITE);
+    expect(locked).toEqual([
+      expect.stringContaining('"budgets"'),
+      expect.stringContaining('"shares"'),
+      expect.stringContaining('"metadata"'),
+    ]);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     await db.destroy();
   });

@@ -1,17 +1,24 @@
 /** The page's way to show and to read units, as money where the host says so. */
 
-const CURRENCY = document.documentElement.dataset["currency"] ?? "";
+/** The currency of the amounts; empty for units. */
+export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";
 /** A unit is a millionth of the currency. */
 const UNITS_OF_ONE = 1_000_000;
 
-const plain = new Intl.NumberFormat();
-const money = CURRENCY === "" ? undefined : new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY });
+export const plain: Intl.NumberFormat = new Intl.NumberFormat();
+const moneyWith = (maximumFractionDigits?: number): Intl.NumberFormat | undefined =>
+  CURRENCY === ""
+    ? undefined
+    : new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY, maximumFractionDigits });
+const money = moneyWith();
+/** For less than a hundredth, which would be shown as nothing. */
+const small = moneyWith(6);
 
 /** The name of an amount in labels. */
 export const AMOUNT: string = CURRENCY === "" ? "units" : CURRENCY;
 
 export const shownAmount = (units: number): string =>
-  money ? money.format(units / UNITS_OF_ONE) : plain.format(units);
+  (units < UNITS_OF_ONE / 100 ? small : money)?.format(units / UNITS_OF_ONE) ?? plain.format(units);
 
 /** Returns the units that a user has written. Throws for a text that is no amount. */
 export function readAmount(written: string): number {

@@ -36,11 +36,19 @@ async function ask<Body>(
 ): Promise<Answered<Body>> {
   const response = await fetch(path, {
     method,
+    // The login of the host may lead to a page of its own, whose success is no answer.
+    redirect: "manual",
     headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
     ...(body && { body: JSON.stringify(body) }),
   });
-  const told = (await response.json().catch(() => ({}))) as Body & { readonly error?: { readonly message: string } };
-  if (!response.ok) throw new Error(told.error?.message ?? `The server has answered with ${response.status}.`);
+  // Undefined for anything but JSON.
+  const told = (await response.json().catch(() => undefined)) as
+    | (Body & { readonly error?: { readonly message: string } })
+    | undefined;
+  if (response.type === "opaqueredirect" || (response.ok && told === undefined))
+    throw new Error("You are not logged in any more. Load the page again.");
+  if (!response.ok || told === undefined)
+    throw new Error(told?.error?.message ?? `The server has answered with ${response.status}.`);
   return { body: told, tag: response.headers.get("etag") ?? undefined };
 }
 

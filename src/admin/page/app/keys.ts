@@ -5,7 +5,7 @@ import type { KeyReport } from "../../../stores/durable.ts";
 import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
 import { attempt, type Listed, read, write } from "./api.ts";
 import { html, type View } from "./html.ts";
-import { askUser, Bar, type Column, type Field, RowButton, showSecret, Table } from "./parts.ts";
+import { askUser, Bar, type Column, type Field, RowButton, Select, showSecret, Table } from "./parts.ts";
 
 const keys = signal<readonly KeyReport[] | undefined>(undefined);
 const next = signal<string | null>(null);
@@ -215,25 +215,18 @@ const COLUMNS: readonly Column<KeyReport>[] = [
   },
 ];
 
+const STATES = [
+  ["", "all"],
+  ["active", "active"],
+  ["expired", "expired"],
+  ["revoked", "revoked"],
+] as const;
+
 export function Keys(): View {
   return html`<section aria-labelledby="keys-title">
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
-      <label>
-        State
-        <select
-          value=${state.value}
-          onChange=${(event: Event) => {
-            state.value = (event.target as HTMLSelectElement).value;
-            void loadKeys();
-          }}
-        >
-          <option value="">all</option>
-          <option>active</option>
-          <option>expired</option>
-          <option>revoked</option>
-        </select>
-      </label>
+      <${Select} label="State" of=${state} choices=${STATES} onChange=${() => loadKeys()} />
       <button type="button" class="main" onClick=${create}>New key</button>
     </header>
     <${Table}

@@ -8,12 +8,15 @@ import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { html, type View } from "./html.ts";
 import { Keys, loadKeys } from "./keys.ts";
 import { Dialogs } from "./parts.ts";
+import { loadRefusals, Refusals } from "./refusals.ts";
+import { loadSpend, Spend } from "./spend.ts";
 
 interface Me {
   readonly name: string;
   readonly readOnly: boolean;
   readonly budgets: boolean;
   readonly health: boolean;
+  readonly calls: boolean;
 }
 
 interface Part {
@@ -21,15 +24,19 @@ interface Part {
   readonly view: () => View;
   readonly load: () => Promise<unknown>;
   /** The part of the host that it needs. */
-  readonly needs?: "budgets" | "health";
+  readonly needs?: "budgets" | "health" | "calls";
 }
 
 const PARTS: Readonly<Record<string, Part>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
+  spend: { name: "Spend", view: Spend, load: loadSpend, needs: "calls" },
+  refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
 };
+
+const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, calls: false };
 
 const me = signal<Me | undefined>(undefined);
 const shown = signal("keys");
@@ -42,7 +49,7 @@ function follow(): void {
 }
 
 function App({ title }: { title: string }): View {
-  const { name, readOnly, ...has } = me.value ?? { name: "", readOnly: true, budgets: false, health: false };
+  const { name, readOnly, ...has } = me.value ?? NOBODY;
   const part = PARTS[shown.value];
   return html`
     <header class="top">

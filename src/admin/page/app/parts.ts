@@ -1,6 +1,6 @@
 /** The parts of which the views are made: tables, dialogs with a form, and bars. */
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { attempt } from "./api.ts";
 import { type Children, html, type View } from "./html.ts";
@@ -160,8 +160,39 @@ function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
 }
 
 /** Shows the used part of something. */
-export const Bar = ({ used, of }: { used: number; of: number }): View =>
-  html`<meter min="0" max=${Math.max(1, of)} value=${used} high=${of * 0.8} aria-hidden="true"></meter>`;
+export const Bar = ({ used, of, isShare }: { used: number; of: number; isShare?: boolean }): View =>
+  html`<meter
+    min="0"
+    max=${Math.max(1, of)}
+    value=${used}
+    high=${isShare ? undefined : of * 0.8}
+    aria-hidden="true"
+  ></meter>`;
+
+/** A choice of what a view shows. */
+export const Select = ({
+  label,
+  of,
+  choices,
+  onChange,
+}: {
+  label: string;
+  of: Signal<string>;
+  choices: readonly (readonly [value: string, label: string])[];
+  onChange: () => unknown;
+}): View =>
+  html`<label
+    >${label}
+    <select
+      value=${of.value}
+      onChange=${(event: Event) => {
+        of.value = (event.target as HTMLSelectElement).value;
+        void onChange();
+      }}
+    >
+      ${choices.map(([value, words]) => html`<option value=${value}>${words}</option>`)}
+    </select>
+  </label>`;
 
 /** A button for one row of a table. Screen readers hear the row's name with it. */
 export const RowButton = ({ name, row, onClick }: { name: string; row: string; onClick: () => void }): View =>

@@ -1,0 +1,34 @@
+/** The admin's log of changes in each SQL database. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sqlAuditLog } from "../../../src/stores/sql/index.ts";
+import { databases, type TestPlace } from "./databases.ts";
+
+describe.each(databases.filter(({ available }) => available))("The log of changes in $name", (database) => {
+  let place: TestPlace;
+  beforeAll(async () => void (place = await database.place()));
+  afterAll(() => place.remove());
+
+  it("keeps changes with their ends for every process, the newest first", async () => {
+    const [one, other] = [sqlAuditLog(place.options), sqlAuditLog({ ...place.options, db: place.connect() })];
+    const changes = { name: "=1+1", metadata: { team: "\0 ü 🌧 '; DROP TABLE keys" }, models: null };
+    const odd = "a\0b\ud800 '🌧";
+    await one.begin({ id: "1", at: 1_000, user: "ann", action: "keys.create", changes });
+    await other.begin({ id: "2", at: 1_000, user: odd, action: "keys.grant", target: odd });
+    await one.begin({ id: "3", at: 900, user: "x".repeat(200), action: "keys.revoke", target: "y".repeat(16_000) });
+    await other.end("1", { state: "done", target: "team" });
+    await one.end("2", { state: "refused", reason: odd });
+    await one.end("none", { state: "failed" });
+    const stored = "a\uFFFDb\uFFFD '🌧";
+    const all = [
+      { id: "3", at: 900, user: "x".repeat(200), action: "keys.revoke", target: "y".repeat(16_000) },
+      { id: "2", at: 1_000, user: stored, action: "keys.grant", target: stored, state: "refused", reason: stored },
+      { id: "1", at: 1_000, user: "ann", action: "keys.create", changes, target: "team", state: "done" },
+    ];
+    expect(await one.list({ limit: 10 })).toEqual(all);
+    expect(await other.list({ limit: 1, before: "3" })).toEqual(all.slice(1, 2));
+    expect(await other.list({ limit: 10, before: "1" })).toEqual([]);
+    for (const before of ["none", odd, "z".repeat(300)]) expect(await one.list({ limit: 10, before })).toEqual([]);
+    await expect(one.list({ limit: 0 })).rejects.toThrow("list: limit must");
+  });
+});
