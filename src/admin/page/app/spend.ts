@@ -68,16 +68,32 @@ const columnsOf = (column: UsageColumn, total: number): readonly Column<UsageRow
   { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
 ];
 
+const DAY_MS = 86_400_000;
+const MONTH_DAYS = 30;
+
+/** Returns every day from the first to the last, also days without a call; at least a month. */
+function everyDay(rows: readonly UsageRow[]): readonly Pick<UsageRow, "day" | "units">[] {
+  const unitsOn = new Map(rows.map(({ day, units }) => [day, units]));
+  const [first, last] = [rows[0], rows.at(-1)].map((row) => Date.parse(row?.day ?? ""));
+  if (!first || !last) return [];
+  const from = Math.min(first, last - (MONTH_DAYS - 1) * DAY_MS);
+  return Array.from({ length: (last - from) / DAY_MS + 1 }, (_, at) => {
+    const day = new Date(from + at * DAY_MS).toISOString().slice(0, 10);
+    return { day, units: unitsOn.get(day) ?? 0 };
+  });
+}
+
 /** Shows the days as columns. Screen readers hear its range and its highest day; the table has every number. */
 function Chart({ rows }: { rows: readonly UsageRow[] }): View {
+  const shown = everyDay(rows);
   const most = Math.max(1, ...rows.map(({ units }) => units));
   const highest = rows.find(({ units }) => units === most);
-  const [first, last] = [rows[0], rows.at(-1)];
+  const [first, last] = [shown[0], shown.at(-1)];
   if (!first || !last || !highest) return null;
   const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${shownAmount(most)} on ${highest.day}.`;
   return html`<figure>
-    <svg viewBox=${`0 0 ${rows.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
-      ${rows.map(
+    <svg viewBox=${`0 0 ${shown.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
+      ${shown.map(
         ({ day, units }, at) =>
           html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
             <title>${day}: ${shownAmount(units)}</title>
