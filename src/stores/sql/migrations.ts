@@ -51,9 +51,9 @@ export async function migrate(db: SqlDatabase, migration: MigrationOptions): Pro
   const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);
   const [name = "", schema] = schema_version.split(".").toReversed();
-  await retrying(dialect, async () => {
+  const migrateIn = async (one: SqlDatabase): Promise<void> => {
     const migrator = new Migrator({
-      db: db.withoutPlugins(),
+      db: one,
       provider: { getMigrations: async () => migrations({ dialect, ...options }) },
       migrationTableName: `${name}_steps`,
       migrationLockTableName: `${name}_lock`,
@@ -61,7 +61,26 @@ export async function migrate(db: SqlDatabase, migration: MigrationOptions): Pro
     });
     const { error } = await migrator.migrateToLatest();
     if (error !== undefined) throw error;
-  });
+  };
+  const plain = db.withoutPlugins();
+  await retrying(dialect, () =>
+    dialect === "sqlite" ? plain.connection().execute((one) => alone(one, migrateIn)) : migrateIn(plain),
+  );
+}
+
+/**
+ * Runs all steps in one transaction of SQLite, or none. Kysely locks other databases while it migrates, but not SQLite: the steps of two
+ * processes would mix.
+ */
+async function alone(connection: SqlDatabase, work: (connection: SqlDatabase) => Promise<void>): Promise<void> {
+  await sql`begin immediate`.execute(connection);
+  try {
+    await work(connection);
+    await sql`commit`.execute(connection);
+  } catch (error) {
+    await sql`rollback`.execute(connection);
+    throw error;
+  }
 }
 
 /** Column types that the databases name differently. */

@@ -1,6 +1,9 @@
 /** The SQL store's promises beyond the port: its schema, its tables, its keys, and its housekeeping. */
 
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -34,6 +37,31 @@ describe("the schema", () => {
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     expect(await store.find("one"), "the same store works once it is").toBeUndefined();
     await db.destroy();
+  });
+
+  it("is made in a file of SQLite while no other process can write between two steps", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "polygate-migrate-"));
+    const file = join(folder, "gateway.db");
+    const [database, other] = [new DatabaseSync(file), new DatabaseSync(file)];
+    const prepare = database.prepare.bind(database);
+    const refused: unknown[] = [];
+    database.prepare = (text, ...rest) => {
+      if (/^alter table/i.test(text))
+        try {
+          other.exec("create table if not exists other (a integer)");
+        } catch (error) {
+          refused.push((error as { errcode?: number }).errcode);
+        }
+      return prepare(text, ...rest);
+    };
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+    await migrate(db, SQLITE);
+    // SQLITE_BUSY.
+    expect(refused).toEqual([5, 5, 5]);
+    expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
+    other.close();
+    await db.destroy();
+    await rm(folder, { recursive: true });
   });
 
   it("is found in another database of the same server", async () => {
