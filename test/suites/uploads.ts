@@ -150,8 +150,8 @@ export function uploadsSuite(mount: Mount): void {
     });
   });
 
-  it("of 50 clients at once stay inside the budget, and none is lost", async () => {
-    const [CLIENTS, PLACES] = [50, 5];
+  it("of 200 clients at once stay inside the budget, and none is lost", async () => {
+    const [CLIENTS, PLACES] = [200, 20];
     const cues = new Cues();
     let [drawing, most, answered] = [0, 0, 0];
     const settled = (): void => {
