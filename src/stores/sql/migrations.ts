@@ -78,7 +78,8 @@ async function alone(connection: SqlDatabase, work: (connection: SqlDatabase) =>
     await work(connection);
     await sql`commit`.execute(connection);
   } catch (error) {
-    await sql`rollback`.execute(connection);
+    // After some errors, SQLite has rolled back already, and a second rollback would hide the cause.
+    await sql`rollback`.execute(connection).catch(() => {});
     throw error;
   }
 }
