@@ -1,4 +1,4 @@
-/** One entry of a price file, whatever the shape of the file. */
+/** An entry of a price file, in the form that all shapes of files are read into. */
 
 import type { Price } from "../kinds/chat/price.ts";
 import { quoted } from "../options.ts";
@@ -25,7 +25,7 @@ export interface CatalogueModel {
 export interface CatalogueEntry {
   /** The name for messages. */
   readonly name: string;
-  /** The model's name, by which the host chooses. */
+  /** The name of the model, for the host's choice of models. */
   readonly id: string;
   /** The names of its rows. */
   readonly rows: readonly string[];

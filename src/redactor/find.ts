@@ -11,7 +11,7 @@ export interface RedactorMatch {
   readonly kind: string;
 }
 
-/** Finds what is to be replaced in one text. */
+/** Finds the values in one text that are to be replaced. */
 export type RedactorFind = (text: string) => Iterable<RedactorMatch> | Promise<Iterable<RedactorMatch>>;
 
 /** The values to find, by their kinds: an expression, or a list of words, which are found anywhere in a text. */

@@ -87,7 +87,7 @@ export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = [
 export const MOST_ROWS: number = 100_000;
 
 /** A recorded call. Contains no prompt, no answer and no secret. */
-export interface RecordedCall {
+export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "failed"> {
   readonly requestId: string;
   /**
    * The beginning: Unix time in milliseconds. A call at the border of two periods of a budget is moved into the period that it is
@@ -120,16 +120,6 @@ export interface RecordedCall {
   readonly status: number;
   readonly errorCode?: GatewayErrorCode;
   readonly refusedBy?: RefusedBy;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens: number;
-  readonly cacheWriteTokens: number;
-  readonly reasoningTokens: number;
-  readonly images: number;
-  /** The charge in quota units, with overdraft, as in the ledger. */
-  readonly units: number;
-  /** The part of `units` that rests on estimates. */
-  readonly estimated: number;
   /** The currency of which a unit is a millionth, such as `USD`. Absent for units of another kind. */
   readonly currency?: string;
   readonly replayOf?: string;

@@ -185,7 +185,7 @@ interface LiveCall {
 /** The retry time when too many calls run at once, in milliseconds. It is a guess, because the end of a running call is not known. */
 const SLOT_RETRY_MS = 1_000;
 
-/** Refuses a call for which a scope has no slot. */
+/** Returns the refusal of a call because a scope has no free slot. */
 const noSlot = ({ limits: { callsAtOnce: limit = 0 }, owner }: Scope): RateVerdict => ({
   refused: { by: "calls", retryAfterMs: SLOT_RETRY_MS, needed: 1, available: 0, limit, ...owner },
   limits: [],

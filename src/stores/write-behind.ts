@@ -84,7 +84,7 @@ export class WriteBehind<Item> {
   /** Writes all items that wait now. Rejects when the database does not take them: they go on waiting. */
   async flush(): Promise<void> {
     for (let left = this.#waiting.length; left > 0 || this.#writing; left -= MOST_AT_ONCE) {
-      // Batches follow one another, whoever asks for them.
+      // A batch is written after the one before it, also when several callers flush at once.
       this.#writing ??= this.#writeSome().finally(() => (this.#writing = undefined));
       await this.#writing;
     }
@@ -98,7 +98,7 @@ export class WriteBehind<Item> {
     await write(batch.map(({ item }) => item)).catch(async (error: unknown) => {
       const refused: Waiting<Item>[] = [];
       for (const one of batch.length > 1 ? batch : []) await write([one.item]).catch(() => refused.push(one));
-      // A database that takes none of them is away.
+      // When the database refuses every item, it is away.
       if (batch.length === 1 || refused.length === batch.length) throw error;
       // The database takes other items. It may refuse these, or have been away for a moment: try them again before they are lost.
       left = refused.filter((one) => ++one.refusals < MOST_REFUSALS);

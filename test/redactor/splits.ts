@@ -233,7 +233,7 @@ export async function runSplits(
     const { native: _native, ...neutral } = read ?? { native: undefined };
     const sent = JSON.stringify(neutral);
     hidden += secrets.length;
-    // A model reads JSON in a text as any reader does.
+    // A model understands the escapes of JSON inside a text.
     const inner = JSON.stringify(JSON.parse(read?.system[1]?.text ?? ""));
     for (const secret of secrets.flatMap(spellings))
       if (sent.includes(secret) || inner.includes(secret)) problem(`the model has read ${secret}`);

@@ -72,8 +72,9 @@ const AUTHORIZE_MS = 10_000;
 const WORK_MS = 30_000;
 const MAX_BODY_BYTES = 64 * 1024;
 const LONGEST_NAME = 200;
-/** The time for which a running change holds its `Idempotency-Key`, and for which its answer is kept, in milliseconds. */
+/** A running change holds its `Idempotency-Key` for this time, in milliseconds. */
 const LEASE_MS = 60_000;
+/** The answer of a change with an `Idempotency-Key` is kept for this time, in milliseconds. */
 const RETAIN_MS = 24 * 3_600_000;
 
 /** The headers of every answer. No other page may read or frame it. */

@@ -4,7 +4,7 @@ import { IMAGE, type ImageAnswerEvent } from "../../model/image.ts";
 import type { HookEvent } from "../../ports/hook.ts";
 import type { HookFinish, Output, OutputKind } from "../output.ts";
 
-/** Images, of which hooks may leave some out. */
+/** The output of images. Hooks may leave images out. */
 export const imageOutput: OutputKind<ImageAnswerEvent> = { kind: IMAGE, begin: () => new ImageOutput() };
 
 class ImageOutput implements Output<ImageAnswerEvent> {

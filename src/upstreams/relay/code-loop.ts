@@ -291,7 +291,7 @@ class Turn {
       : { type: "native", format, frames: [], events, ...(unsupported && { unsupported }) };
   }
 
-  /** Counts events that nobody reads, because the call was cut. */
+  /** Counts the events that nobody reads after the call was cut. */
   *unread(events: Iterable<ChatEvent>): Generator<ChatEvent> {
     for (const event of events) {
       const passed = this.pass(event);

@@ -111,7 +111,7 @@ export interface SignableRequest {
   readonly refused: Readonly<Record<string, string>> | undefined;
 }
 
-/** What is sent with a request, or in place of a part of it. */
+/** The headers that sign a request, and the address to send it to. */
 export interface SignedRequest {
   /** Headers to add. They replace others of the same name. */
   readonly headers: Headers | Readonly<Record<string, string>>;

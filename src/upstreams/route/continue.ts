@@ -151,7 +151,7 @@ class Asked {
     this.#instruction = instructionFor(text);
   }
 
-  /** The longest request, for which quota is held. */
+  /** Returns the longest of the possible requests. Quota is held for this one. */
   get longest(): ChatRequest {
     const { maxOutputTokens } = this.#request;
     return { ...this.#continued(this.#instruction), maxOutputTokens };

@@ -5,7 +5,7 @@ import { type Signal, signal } from "@preact/signals";
 /** The last thing that happened, for the line below the header and for screen readers. */
 export const notice: Signal<{ readonly text: string; readonly isError: boolean } | undefined> = signal(undefined);
 
-/** An answer with the tag of what it shows. */
+/** An answer, and the tag of the resource in it. */
 export interface Answered<Body> {
   readonly body: Body;
   readonly tag: string | undefined;
