@@ -78,11 +78,10 @@ beforeAll(async () => {
   );
   const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
   await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // The peers are those of `polygate/openapi`, `polygate/telemetry` and `polygate/clouds/*`.
+  // The peers are those of `polygate/stores`, `polygate/telemetry` and `polygate/clouds/*`.
   await linkPackages(project, [
     ...Object.keys(manifest.dependencies),
     "@types/node",
-    "@valibot/to-json-schema",
     "kysely",
     "@opentelemetry/api",
     "@smithy/eventstream-codec",
