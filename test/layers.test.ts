@@ -126,7 +126,9 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = { "formats/*": ["rul
 
 const manifest: unknown = JSON.parse(textOf("package.json"));
 // A description of schemas is for the parts below alone: no call needs one.
-const { "@valibot/to-json-schema": _, ...dependencies } = manifest.dependencies as Readonly<Record<string, string>>;
+const { "@valibot/to-json-schema": _, ...dependencies } = (
+  manifest as { dependencies: Readonly<Record<string, string>> }
+).dependencies;
 /** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
 const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The polyfills are copied into the one entry that needs them.
