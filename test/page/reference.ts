@@ -7,7 +7,7 @@ import type { Stage } from "./stage.ts";
 /** True for a colour, such as `rgb(28, 32, 34)`, that is nearer to white than to black. */
 const isBright = (colour = ""): boolean => {
   const parts = (colour.match(/\d+/g) ?? []).slice(0, 3).map(Number);
-  expect(parts, colour).toHaveLength(3);
+  expect([colour, parts.length]).toEqual([colour, 3]);
   return Math.max(...parts) > 128;
 };
 
