@@ -448,9 +448,12 @@ function responsesOf(
 /** Responses are kept for 30 days by default. In milliseconds. */
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
 
-const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
+const gaugesOf = ({ inFlight, settlements, bodies, backend, prices }: Services): GatewayGauges => ({
   get calls() {
     return inFlight.size;
+  },
+  get streams() {
+    return inFlight.streams;
   },
   get waitingSettlements() {
     return settlements.size;
@@ -463,6 +466,11 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): Gateway
   },
   get upstreams() {
     return upstreamStatus({ backend });
+  },
+  get models() {
+    const routes = upstreamStatus({ backend }).map(({ route }) => route);
+    const priced = [...(prices.price?.models ?? []), ...(prices.imagePrice?.models ?? [])];
+    return [...priced, ...routes].filter((name) => !name.includes("*"));
   },
 });
 

@@ -24,6 +24,7 @@ const TRACKED: readonly string[] = [
   "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
   "playground/template/_{tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
   "docs/*.{md,png}",
+  "grafana/{dashboard.json,alerts.yaml}",
   "test/**/*.{ts,json}",
   "test/{docs,playground}/*.mjs",
   "test/external/*.py",

@@ -125,7 +125,10 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
 const BESIDE: Readonly<Record<string, readonly string[]>> = { "formats/*": ["rules", "stores"] };
 
 const manifest: unknown = JSON.parse(textOf("package.json"));
-const { dependencies } = manifest as { dependencies: Readonly<Record<string, string>> };
+// A description of schemas is for the parts below alone: no call needs one.
+const { "@valibot/to-json-schema": _, ...dependencies } = (
+  manifest as { dependencies: Readonly<Record<string, string>> }
+).dependencies;
 /** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
 const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The polyfills are copied into the one entry that needs them.
@@ -137,14 +140,12 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The one part that needs these optional peers.
   clouds: /^(?:@smithy\/eventstream-codec|aws4fetch|google-auth-library)$/,
   admin: /^(?:valibot|node:.*)$/,
-  // The one part of the admin that needs an optional peer, for its OpenAPI document.
   // The page itself is built ahead, with all that it imports.
   "admin/page": /^(?:@preact\/signals|htm|preact|node:fs\/promises)$/,
   "admin/http": /^(?:@valibot\/to-json-schema|h3|valibot|@noble\/hashes)$/,
   // The one part that opens the clients of databases, which are optional peers.
   "stores/open": /^(?:kysely|mysql2|pg|rate-limiter-flexible|redis|node:.*)$/,
   "stores/sql": /^(?:kysely|node:sqlite)$/,
-  // The one part that needs an optional peer.
   openapi: /^(?:@valibot\/to-json-schema|valibot)$/,
   // The one part that needs this optional peer.
   telemetry: /^@opentelemetry\/api$/,

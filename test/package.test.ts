@@ -78,11 +78,10 @@ beforeAll(async () => {
   );
   const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
   await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // The peers are those of `polygate/openapi`, `polygate/telemetry` and `polygate/clouds/*`.
+  // The peers are those of `polygate/stores`, `polygate/telemetry` and `polygate/clouds/*`.
   await linkPackages(project, [
     ...Object.keys(manifest.dependencies),
     "@types/node",
-    "@valibot/to-json-schema",
     "kysely",
     "@opentelemetry/api",
     "@smithy/eventstream-codec",
@@ -200,7 +199,8 @@ it("holds only what is published", async () => {
   const docs = (await readdir(join(root, "docs"))).map((name) => `docs/${name}`);
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
   const page = ["app.licenses.txt", "index.html", "style.css"].map((name) => `dist/admin/page/${name}`);
-  const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...template];
+  const grafana = ["grafana/alerts.yaml", "grafana/dashboard.json"];
+  const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...grafana, ...template];
   expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", "package.json"].toSorted());
 });
 

@@ -1,15 +1,13 @@
 /** The gateway: which models answer, what they cost, and what each key may use. */
 
-import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import { createGateway, flexibleRateLimiter, type Gateway } from "polygate";
 import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
-import { openTelemetry } from "polygate/telemetry";
 import { stores } from "./stores.ts";
+import { closeTelemetry, observer } from "./telemetry.ts";
 
-const { HOST, PORT, METRICS_PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
+const { HOST, PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
 const { FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY, FALLBACK_MODEL } = process.env;
 if (!UPSTREAM_URL) throw new Error("Set UPSTREAM_URL. The file .env.example explains all variables.");
 
@@ -35,10 +33,6 @@ const prices = priceTable({
   "*": { input: 5, output: 25 },
 });
 
-/** Serves metrics on a port of their own. Spans go to the tracer provider that is registered, if there is one. */
-const telemetry = (port: number) =>
-  openTelemetry({ meterProvider: new MeterProvider({ readers: [new PrometheusExporter({ host, port })] }) });
-
 export const gateway: Gateway = createGateway({
   backend,
   ...stores.ports,
@@ -46,7 +40,7 @@ export const gateway: Gateway = createGateway({
     perKey: { requests: [stores.counter(60, 60)], tokens: [stores.counter(100_000, 60)], callsAtOnce: 8 },
   }),
   ...prices,
-  ...(METRICS_PORT && { observer: telemetry(Number(METRICS_PORT)) }),
+  ...(observer && { observer }),
   // A row for each call, for reports and "polygate why". US dollars, as the prices are.
   onCall: stores.recorder({ currency: "usd" }),
 });
@@ -59,6 +53,7 @@ export function endWith(closeServer: () => unknown): void {
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
     await backend.close();
     await stores.close();
+    await closeTelemetry();
     process.exit();
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());

@@ -48,6 +48,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
     ["stores.ts", "stores.ts"],
+    ["telemetry.ts", "telemetry.ts"],
     ["tsconfig.json", "_tsconfig.json"],
     [".env.example", isPostgres ? "_env.postgres.example" : "_env.example"],
     [".gitignore", "_gitignore"],
@@ -65,7 +66,10 @@ const PACKAGES: Packages = {
   all: [
     "@opentelemetry/api",
     "@opentelemetry/exporter-prometheus",
+    "@opentelemetry/exporter-trace-otlp-http",
+    "@opentelemetry/resources",
     "@opentelemetry/sdk-metrics",
+    "@opentelemetry/sdk-trace",
     "kysely",
     "polygate",
     "rate-limiter-flexible",

@@ -1,4 +1,4 @@
-/** polygate/openapi: describes a gateway to tools that read OpenAPI. Needs the optional peer `@valibot/to-json-schema`. */
+/** polygate/openapi: describes a gateway to tools that read OpenAPI. */
 
 import { assertNodeVersion } from "../node-version.ts";
 

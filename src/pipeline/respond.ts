@@ -40,7 +40,8 @@ export function streamed<Answered>(
   silentSince: number,
   recorder: AnswerRecorder | undefined,
 ): Answer {
-  const { clock, limits } = call;
+  const { clock, limits, services, slot } = call;
+  if (slot) services.inFlight.stream(slot);
   if (stream.keep) events.keep = (finish) => stream.keep?.(finish);
   const head = {
     status: 200,
@@ -213,7 +214,8 @@ const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xd
 
 /** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
 export async function polled(call: Call, source: FrameSource): Promise<Answer> {
-  const { clock, limits } = call;
+  const { clock, limits, services, slot } = call;
+  if (slot) services.inFlight.stream(slot);
   book(call, READ_BYTES);
   let next = await source.next();
   let isFirst = true;

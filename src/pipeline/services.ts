@@ -169,6 +169,8 @@ export interface InFlightSlot {
   cut: (() => void) | undefined;
   /** The key of the call, once the key is known and the call is admitted. */
   keyId: string | undefined;
+  /** True when the answer of the call is streamed. */
+  isStreamed: boolean;
   /** The deadline of the call, in milliseconds since the Unix epoch. */
   readonly overdueAt: number;
   /** The slots of the calls that began just before and just after this one. */
@@ -183,6 +185,8 @@ export interface InFlightSlot {
 export class InFlightCalls {
   /** The number of calls in flight. */
   size = 0;
+  /** The number of them whose answer is streamed. */
+  streams = 0;
   #first: InFlightSlot | undefined = undefined;
   #last: InFlightSlot | undefined = undefined;
   readonly #clock: Clock;
@@ -212,7 +216,14 @@ export class InFlightCalls {
     // Drop calls that their runtime has stopped without a word, as Workers may once a client is gone.
     while (this.#first && this.#first.overdueAt <= now) this.#remove(this.#first);
     const overdueAt = now + this.#deadlineMs + GRACE_MS;
-    const slot: InFlightSlot = { cut: cutOf(call), keyId: undefined, overdueAt, previous: this.#last, next: undefined };
+    const slot: InFlightSlot = {
+      cut: cutOf(call),
+      keyId: undefined,
+      isStreamed: false,
+      overdueAt,
+      previous: this.#last,
+      next: undefined,
+    };
     if (this.#last) this.#last.next = slot;
     else this.#first = slot;
     this.#last = slot;
@@ -228,6 +239,13 @@ export class InFlightCalls {
     if (refusal)
       throw new GatewayError("busy", `${BUSY[refusal]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });
     slot.keyId = keyId;
+  }
+
+  /** Counts the call of a slot as one whose answer is streamed, once. */
+  stream(slot: InFlightSlot): void {
+    if (!slot.cut || slot.isStreamed) return;
+    slot.isStreamed = true;
+    this.streams++;
   }
 
   /** Removes a call that has ended and is settled. */
@@ -267,6 +285,7 @@ export class InFlightCalls {
     // A slot outside the list must keep nothing alive.
     slot.cut = slot.previous = slot.next = undefined;
     this.size--;
+    if (slot.isStreamed) this.streams--;
   }
 }
 

@@ -190,6 +190,8 @@ export interface Observer<Context = unknown> {
 export interface GatewayGauges {
   /** The number of calls that have begun and are not yet settled. */
   readonly calls: number;
+  /** The number of those calls whose answer is streamed. */
+  readonly streams: number;
   /** The number of settlements of ended calls that the quota store has not accepted yet. They are retried. */
   readonly waitingSettlements: number;
   /** The number of requests whose body, or a part of it, is in memory. */
@@ -198,6 +200,8 @@ export interface GatewayGauges {
   readonly bodyBytes: number;
   /** The upstreams of the gateway's backend, with the state of their circuit breakers; empty for a backend without `status`. */
   readonly upstreams: readonly UpstreamStatus[];
+  /** The models that the host has named: the rows of `priceTable` and the routes of the backend, without patterns. */
+  readonly models: readonly string[];
 }
 
 /** The state of a circuit breaker: `closed` lets all calls pass, `open` lets no call pass, and `half-open` lets one call try. */

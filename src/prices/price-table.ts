@@ -140,10 +140,11 @@ const MAX_MISSED = 100;
  */
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
-  return {
-    price: (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage),
-    imagePrice: ({ model, size, quality, upstream }) => table.row(model, upstream).costOfPicture(model, size, quality),
-  };
+  const { models } = table;
+  const price: Price = (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage);
+  const imagePrice: ImagePrice = ({ model, size, quality, upstream }) =>
+    table.row(model, upstream).costOfPicture(model, size, quality);
+  return { price: Object.assign(price, { models }), imagePrice: Object.assign(imagePrice, { models }) };
 }
 
 /** The upstream that may answer, with its own name of the model. */
@@ -177,6 +178,11 @@ class Table {
       if (name.includes("*")) this.#patterns.push({ matches: pattern(name), row });
       else this.#exact.set(name, row);
     }
+  }
+
+  /** The names of the rows, without patterns. */
+  get models(): readonly string[] {
+    return [...this.#exact.keys()];
   }
 
   row(model: string, upstream?: Upstream): Row {

@@ -4,6 +4,7 @@ import {
   type Attributes,
   type Context,
   context as contexts,
+  type Counter,
   createContextKey,
   defaultTextMapSetter,
   type Link,
@@ -22,6 +23,7 @@ import type {
   CallOutcome,
   CallRecord,
   HoldChange,
+  ModalityCount,
   ModelKind,
   RateDecision,
   UpstreamObserver,
@@ -29,6 +31,7 @@ import type {
   Usage,
 } from "../index.ts";
 import type { Instruments } from "./instruments.ts";
+import { type ModelLabels, OTHER } from "./models.ts";
 
 /** The options, with their defaults, and the instruments that all calls share. */
 export interface Telemetry {
@@ -36,7 +39,7 @@ export interface Telemetry {
   readonly instruments: Instruments;
   readonly propagator: TextMapPropagator;
   readonly incoming: "parent" | "link" | "ignore";
-  readonly models: ReadonlySet<string>;
+  readonly models: ModelLabels;
   spanAttributes(record: CallRecord): Attributes;
 }
 
@@ -59,6 +62,7 @@ export class ObservedCall implements CallObserver {
   /** The attributes of the operation and the provider; empty for a call that no model answers. */
   readonly #convention: Attributes;
   readonly #operation: string | undefined;
+  readonly #isEmbedding: boolean;
   readonly #span: Span;
   /** The context in which the call's span is active. */
   readonly #context: Context;
@@ -66,6 +70,7 @@ export class ObservedCall implements CallObserver {
   constructor(telemetry: Telemetry, call: BegunCall) {
     const { format, kind, telemetry: names, method, route } = call;
     this.#telemetry = telemetry;
+    this.#isEmbedding = kind === "embedding";
     const convention =
       kind === "query" || kind === "public" ? undefined : conventionOf({ format, kind, telemetry: names });
     this.#operation = convention?.operation;
@@ -109,7 +114,7 @@ export class ObservedCall implements CallObserver {
     instruments.activeHoldUnits.add(direction * granted);
     if (type === "reserved") return;
     if (type === "abandoned" || change.expired) instruments.expiredHolds.add(1);
-    if (type === "abandoned") return;
+    if (type === "abandoned") return instruments.abandonedSettlements.add(1);
     const certainty = { "polygate.certainty": change.certainty };
     instruments.settledHolds.add(1, certainty);
     instruments.chargedUnits.add(change.used, certainty);
@@ -118,10 +123,7 @@ export class ObservedCall implements CallObserver {
 
   /** Records the metrics and ends the span, even if a meter throws. */
   end(record: CallRecord): void {
-    const { models } = this.#telemetry;
-    const { modelAsked } = record;
-    const isKnown = modelAsked !== undefined && (record.modelListed || models.has(modelAsked));
-    const model = isKnown ? modelAsked : undefined;
+    const model = this.#telemetry.models.labelOf(record.modelAsked, record.modelListed);
     try {
       if (this.#operation !== undefined) this.#measure(record, model);
     } finally {
@@ -132,30 +134,46 @@ export class ObservedCall implements CallObserver {
   /** @param model The model that was requested; undefined for a name that the caller may have invented. */
   #measure(record: CallRecord, model: string | undefined): void {
     const { instruments, models } = this.#telemetry;
-    const { modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode } = record;
-    const answeredIsKnown = modelAnswered !== undefined && (modelAnswered === model || models.has(modelAnswered));
+    const { modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode, refusedBy, units, certainty } = record;
+    const answered = models.labelOf(modelAnswered, modelAnswered === model);
     const labels: Attributes = {
       ...this.#convention,
       ...(modelAsked !== undefined && { "gen_ai.request.model": model ?? OTHER }),
-      ...(answeredIsKnown && { "gen_ai.response.model": modelAnswered }),
+      ...(answered !== undefined && { "gen_ai.response.model": answered }),
     };
-    const ending = { "polygate.outcome": outcome, ...(errorCode && { "error.type": errorCode }) };
-    instruments.requestDuration.record(seconds(endMs), { ...labels, ...ending });
+    instruments.requestDuration.record(seconds(endMs), {
+      ...labels,
+      "polygate.outcome": outcome,
+      ...(errorCode && { "error.type": errorCode }),
+      ...(refusedBy && { "polygate.refused_by": refusedBy.kind }),
+    });
     for (const attempt of record.attempts)
       instruments.attempts.add(1, {
         "polygate.upstream": attempt.upstream,
         ...(attempt.errorCode && { "error.type": attempt.errorCode }),
         ...(attempt.movedOn && { "polygate.moved_on": attempt.movedOn }),
       });
-    const usage = tokensOf(record);
-    if (usage) {
-      instruments.tokenUsage.record(usage.inputTokens, { ...labels, "gen_ai.token.type": "input" });
-      instruments.tokenUsage.record(usage.outputTokens, { ...labels, "gen_ai.token.type": "output" });
-    }
+    if (units > 0) instruments.callUnits.add(units, { ...labels, "polygate.certainty": certainty });
+    this.#measureTokens(record, labels);
     if (outcome !== "completed" || firstEventMs === undefined) return;
     instruments.timeToFirstToken.record(seconds(firstEventMs), labels);
     const laterTokens = (record.usage?.outputTokens ?? 0) - 1;
     if (laterTokens > 0) instruments.timePerOutputToken.record(seconds(endMs - firstEventMs) / laterTokens, labels);
+  }
+
+  #measureTokens(record: CallRecord, labels: Attributes): void {
+    const { inference, embeddings, usage } = this.#telemetry.instruments;
+    const tokens = tokensOf(record);
+    if (!tokens) return;
+    const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens, details } = tokens;
+    if (this.#isEmbedding) return embeddings.inputTokens.record(inputTokens, labels);
+    inference.inputTokens.record(inputTokens, labels);
+    inference.outputTokens.record(outputTokens, labels);
+    addTokens(usage.input, labels, inputTokens, details?.input);
+    addTokens(usage.output, labels, outputTokens, details?.output);
+    addTokens(usage.cacheRead, labels, cacheReadTokens, details?.cacheRead);
+    addTokens(usage.cacheWrite, labels, cacheWriteTokens);
+    addTokens(usage.reasoning, labels, reasoningTokens);
   }
 
   #endSpan(record: CallRecord, model: string | undefined): void {
@@ -212,6 +230,7 @@ const SUPPRESSED = createContextKey("OpenTelemetry SDK Context Key SUPPRESS_TRAC
 class ObservedUpstream implements UpstreamObserver {
   readonly headers: Record<string, string> = {};
   readonly #instruments: Instruments;
+  readonly #isEmbedding: boolean;
   readonly #labels: Attributes;
   readonly #isStreamed: boolean;
   readonly #span: Span;
@@ -219,7 +238,9 @@ class ObservedUpstream implements UpstreamObserver {
 
   constructor({ instruments, models, tracer, propagator }: Telemetry, asked: AskedUpstream, parent: Context) {
     const { operation, provider } = conventionOf(asked);
-    const isKnown = asked.modelListed || models.has(asked.model);
+    // A row of prices may be for a model at one upstream.
+    const isListed = asked.modelListed || models.isNamed(`${asked.name}/${asked.model}`);
+    const label = models.labelOf(asked.model, isListed);
     const common = {
       "gen_ai.operation.name": operation,
       "gen_ai.provider.name": provider,
@@ -228,14 +249,15 @@ class ObservedUpstream implements UpstreamObserver {
       ...(asked.name !== undefined && { "polygate.upstream": asked.name }),
     };
     this.#instruments = instruments;
+    this.#isEmbedding = asked.kind === "embedding";
     this.#isStreamed = asked.stream;
-    this.#labels = { ...common, "gen_ai.request.model": isKnown ? asked.model : OTHER };
+    this.#labels = { ...common, "gen_ai.request.model": label ?? OTHER };
     const attributes = {
       ...common,
       "gen_ai.request.model": shortened(asked.model),
       "gen_ai.request.stream": asked.stream || undefined,
     };
-    const name = isKnown ? `${operation} ${asked.model}` : operation;
+    const name = label === undefined ? operation : `${operation} ${label}`;
     const startTime = asked.beganAt === undefined ? {} : { startTime: asked.beganAt };
     this.#span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes, ...startTime }, parent);
     this.#context = trace.setSpan(parent, this.#span);
@@ -252,9 +274,10 @@ class ObservedUpstream implements UpstreamObserver {
     const firstChunk = this.#isStreamed && firstEventMs !== undefined ? seconds(firstEventMs) : undefined;
     const span = this.#span;
     try {
+      const { inference, embeddings } = this.#instruments;
       const labels = { ...this.#labels, ...(errorCode && { "error.type": errorCode }) };
-      this.#instruments.operationDuration.record(seconds(endMs), labels);
-      if (firstChunk !== undefined) this.#instruments.timeToFirstChunk.record(firstChunk, this.#labels);
+      (this.#isEmbedding ? embeddings : inference).duration.record(seconds(endMs), labels);
+      if (firstChunk !== undefined) inference.timeToFirstChunk.record(firstChunk, this.#labels);
     } finally {
       try {
         span.setAttributes({
@@ -292,15 +315,23 @@ function conventionOf({ format, kind, telemetry }: Pick<AskedUpstream, "format" 
   return { operation: operations?.[asked] ?? OPERATIONS[asked] ?? asked, provider };
 }
 
-/** The label of every model that is not known. Without it, a metric would have a series for each name that callers invent. */
-const OTHER = "_OTHER";
-
 /** The longest text of a caller or an upstream in a span, in characters. */
 const MAX_CHARS = 256;
 
 const shortened = (text: string | undefined): string | undefined => text?.slice(0, MAX_CHARS);
 
 const seconds = (ms: number): number => ms / 1000;
+
+/** Adds tokens to a counter, by their kind of content as far as the backend has told it. */
+function addTokens(counter: Counter, labels: Attributes, tokens = 0, parts: readonly ModalityCount[] = []): void {
+  let unknown = tokens;
+  for (const { modality, tokens: told } of parts) {
+    const known = modality === "unspecified" ? 0 : Math.min(told, unknown);
+    unknown -= known;
+    if (known > 0) counter.add(known, { ...labels, "gen_ai.token.modality": modality });
+  }
+  if (unknown > 0) counter.add(unknown, { ...labels, "gen_ai.token.modality": "unknown" });
+}
 
 /** Returns the tokens of a call of any kind; undefined if no backend has done anything. */
 function tokensOf({
@@ -309,13 +340,18 @@ function tokensOf({
 }: CallRecord): (Partial<Usage> & Pick<Usage, "inputTokens" | "outputTokens">) | undefined {
   if (usage || !images) return usage;
   const { inputTextTokens, inputImageTokens, outputTokens } = images.usage;
-  return { inputTokens: inputTextTokens + inputImageTokens, outputTokens };
+  const input: ModalityCount[] = [
+    { modality: "text", tokens: inputTextTokens },
+    { modality: "image", tokens: inputImageTokens },
+  ];
+  const output: ModalityCount[] = [{ modality: "image", tokens: outputTokens }];
+  return { inputTokens: inputTextTokens + inputImageTokens, outputTokens, details: { input, output } };
 }
 
 const usageAttributes = (usage: Partial<Usage> | undefined): Attributes => ({
   "gen_ai.usage.input_tokens": usage?.inputTokens,
   "gen_ai.usage.output_tokens": usage?.outputTokens,
   "gen_ai.usage.cache_read.input_tokens": usage?.cacheReadTokens || undefined,
-  "gen_ai.usage.cache_creation.input_tokens": usage?.cacheWriteTokens || undefined,
+  "gen_ai.usage.cache_write.input_tokens": usage?.cacheWriteTokens || undefined,
   "gen_ai.usage.reasoning.output_tokens": usage?.reasoningTokens || undefined,
 });

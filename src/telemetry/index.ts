@@ -18,6 +18,7 @@ import { assertNodeVersion } from "../node-version.ts";
 import { assertOptions, listOf, portOf } from "../options.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
+import { ModelLabels } from "./models.ts";
 
 assertNodeVersion();
 
@@ -39,8 +40,9 @@ export interface OpenTelemetryOptions {
    */
   readonly incoming?: "parent" | "link" | "ignore";
   /**
-   * Models that may be a metric's label and part of a span's name, beside the models that the backend lists. Callers can invent names, so
-   * all other models are counted together as `_OTHER`. Default: none.
+   * Models that are always a metric's label and part of a span's name. So are up to 200 others: the first that are called of those that the
+   * backend lists, and of the names without `*` in `priceTable` and in a route. Callers can invent names, so all other models are counted
+   * together as `_OTHER`. Default: none.
    */
   readonly models?: readonly string[];
   /** Returns further attributes of a call's span, such as the id of its key. Default: none. */
@@ -73,16 +75,22 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
   const meter = meterProvider.getMeter(NAME);
   const gauges = new Gauges(meter);
+  const models = new ModelLabels(options.models);
   const telemetry: Telemetry = {
     tracer: tracerProvider.getTracer(NAME),
     instruments: new Instruments(meter),
     propagator: options.propagator ?? w3cTraceContext,
     incoming: options.incoming ?? "parent",
-    models: new Set(options.models),
+    models,
     spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
   };
   return {
-    watchGateway: (gateway) => gauges.addGateway(gateway),
+    watchGateway(gateway) {
+      const forgets = [gauges.addGateway(gateway), models.addGateway(gateway)];
+      return () => {
+        for (const forget of forgets) forget();
+      };
+    },
     watchBreakers: (breakers) => gauges.addBreakers(breakers),
     begin: (call) => new ObservedCall(telemetry, call),
   };

@@ -1,6 +1,6 @@
 /**
- * The metrics. Those of OpenTelemetry's conventions for generative AI have the names of the conventions; the gateway's own begin with
- * `polygate`.
+ * The metrics. Those of OpenTelemetry's conventions for generative AI (version 0.1.0) have the names of the conventions; the gateway's own
+ * begin with `polygate`.
  */
 
 import type { Counter, Histogram, Meter, UpDownCounter } from "@opentelemetry/api";
@@ -12,18 +12,27 @@ const FIRST_TOKEN = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
 const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
+/** The metrics of requests to upstreams of one kind of operation. */
+interface ClientHistograms {
+  readonly duration: Histogram;
+  readonly inputTokens: Histogram;
+}
+
 /** The metrics that calls record. */
 export class Instruments {
   readonly requestDuration: Histogram;
   readonly timeToFirstToken: Histogram;
   readonly timePerOutputToken: Histogram;
-  readonly tokenUsage: Histogram;
-  readonly operationDuration: Histogram;
-  readonly timeToFirstChunk: Histogram;
+  readonly inference: ClientHistograms & { readonly timeToFirstChunk: Histogram; readonly outputTokens: Histogram };
+  readonly embeddings: ClientHistograms;
+  /** The tokens of all calls but embeddings. The last three count parts of the first two. */
+  readonly usage: Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "reasoning", Counter>>;
+  readonly callUnits: Counter;
   readonly activeHolds: UpDownCounter;
   readonly activeHoldUnits: UpDownCounter;
   readonly settledHolds: Counter;
   readonly expiredHolds: Counter;
+  readonly abandonedSettlements: Counter;
   readonly overdraft: Counter;
   readonly chargedUnits: Counter;
   readonly rateDecisions: Counter;
@@ -36,45 +45,42 @@ export class Instruments {
       explicitBucketBoundaries: number[],
       description: string,
     ): Histogram => meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries } });
-    this.requestDuration = histogram(
-      "gen_ai.server.request.duration",
-      "s",
-      DURATIONS,
-      "Duration of a call of the gateway.",
-    );
-    this.timeToFirstToken = histogram(
-      "gen_ai.server.time_to_first_token",
-      "s",
-      FIRST_TOKEN,
-      "Time to the first event.",
-    );
-    this.timePerOutputToken = histogram(
+    const seconds = (name: string, boundaries: number[], description: string): Histogram =>
+      histogram(name, "s", boundaries, description);
+    const tokens = (name: string, description: string): Histogram => histogram(name, "{token}", TOKENS, description);
+    this.requestDuration = seconds("gen_ai.server.request.duration", DURATIONS, "Duration of a call of the gateway.");
+    this.timeToFirstToken = seconds("gen_ai.server.time_to_first_token", FIRST_TOKEN, "Time to the first event.");
+    this.timePerOutputToken = seconds(
       "gen_ai.server.time_per_output_token",
-      "s",
       PER_TOKEN,
       "Time per output token after the first event.",
     );
-    this.operationDuration = histogram(
-      "gen_ai.client.operation.duration",
-      "s",
-      DURATIONS,
-      "Duration of an upstream's call.",
-    );
-    this.timeToFirstChunk = histogram(
-      "gen_ai.client.operation.time_to_first_chunk",
-      "s",
-      DURATIONS,
-      "Time to the first event of an upstream's stream.",
-    );
-    this.tokenUsage = histogram(
-      "gen_ai.client.token.usage",
-      "{token}",
-      TOKENS,
-      "Number of input and output tokens used.",
-    );
+    this.inference = {
+      duration: seconds("gen_ai.client.inference.duration", DURATIONS, "Duration of a request to an upstream."),
+      timeToFirstChunk: seconds(
+        "gen_ai.client.inference.time_to_first_chunk",
+        DURATIONS,
+        "Time to the first event of an upstream's stream.",
+      ),
+      inputTokens: tokens("gen_ai.client.inference.operation.input_tokens", "Input tokens of each call."),
+      outputTokens: tokens("gen_ai.client.inference.operation.output_tokens", "Output tokens of each call."),
+    };
+    this.embeddings = {
+      duration: seconds("gen_ai.client.embeddings.duration", DURATIONS, "Duration of a request to an upstream."),
+      inputTokens: tokens("gen_ai.client.embeddings.operation.input_tokens", "Input tokens of each call."),
+    };
 
     const counter = (name: string, unit: string, description: string): Counter =>
       meter.createCounter(name, { unit, description });
+    const usage = (name: string, description: string): Counter =>
+      counter(`gen_ai.client.inference.usage.${name}`, "{token}", description);
+    this.usage = {
+      input: usage("input_tokens", "Input tokens, with those of caches."),
+      output: usage("output_tokens", "Output tokens, with those for reasoning."),
+      cacheRead: usage("cache_read.input_tokens", "Input tokens that were read from a cache."),
+      cacheWrite: usage("cache_write.input_tokens", "Input tokens that were written to a cache."),
+      reasoning: usage("reasoning.output_tokens", "Output tokens for reasoning."),
+    };
     const upDown = (name: string, unit: string, description: string): UpDownCounter =>
       meter.createUpDownCounter(name, { unit, description });
     this.activeHolds = upDown("polygate.hold.active", "{hold}", "Holds on quota that are not settled yet.");
@@ -85,10 +91,22 @@ export class Instruments {
     );
     this.settledHolds = counter("polygate.hold.settled", "{hold}", "Holds that were settled.");
     this.expiredHolds = counter("polygate.hold.expired", "{hold}", "Holds whose lease ran out before a settlement.");
+    this.abandonedSettlements = counter(
+      "polygate.settlement.abandoned",
+      "{settlement}",
+      "Settlements that were given up: their charges are not in the ledger.",
+    );
     this.overdraft = counter("polygate.hold.overdraft", "{unit}", "Quota units used beyond what was held.");
     this.chargedUnits = counter("polygate.units.charged", "{unit}", "Quota units that were charged.");
+    this.callUnits = counter("polygate.call.units", "{unit}", "Quota units that calls have cost.");
     this.attempts = counter("polygate.upstream.attempts", "{attempt}", "Requests of calls to upstreams.");
     this.rateDecisions = counter("polygate.rate_limiter.decisions", "{decision}", "What the rate limiter decided.");
+    try {
+      // A rate needs a first value: without it, Prometheus would not see the first loss.
+      for (const rare of [this.expiredHolds, this.abandonedSettlements]) rare.add(0);
+    } catch {
+      // A failing meter must not stop the gateway.
+    }
   }
 }
 
@@ -104,6 +122,7 @@ export class Gauges {
 
   constructor(meter: Meter) {
     this.#sum(meter, "polygate.call.active", "{call}", "Calls that are not settled yet.", "calls");
+    this.#sum(meter, "polygate.stream.active", "{stream}", "Calls among them whose answer is streamed.", "streams");
     this.#sum(
       meter,
       "polygate.settlement.waiting",
@@ -147,7 +166,7 @@ export class Gauges {
     name: string,
     unit: string,
     description: string,
-    gauge: Exclude<keyof GatewayGauges, "upstreams">,
+    gauge: Exclude<keyof GatewayGauges, "upstreams" | "models">,
   ): void {
     meter.createObservableUpDownCounter(name, { unit, description }).addCallback((result) => {
       let total = 0;

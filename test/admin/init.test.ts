@@ -30,6 +30,7 @@ const FILES = [
   "package.json",
   "server.ts",
   "stores.ts",
+  "telemetry.ts",
   "tsconfig.json",
 ];
 
@@ -206,10 +207,10 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
 
     /** The variables that the code reads; PGPASSWORD is read by `pg`, and POLYGATE_CURRENCY by the command. */
     const variables = (): string[] => {
-      const code = ["server.ts", "gateway.ts", "stores.ts"].map(text).join("\n");
+      const code = ["server.ts", "gateway.ts", "stores.ts", "telemetry.ts"].map(text).join("\n");
       const taken = Array.from(code.matchAll(/const \{([^}]*)\} = process\.env;/g), ([, names = ""]) => names);
       expect(taken).toHaveLength(code.split("process.env").length - 1);
-      const names = taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []);
+      const names = new Set(taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []));
       return [...names, "POLYGATE_CURRENCY", ...(database === "postgres" ? ["PGPASSWORD"] : [])].toSorted();
     };
 

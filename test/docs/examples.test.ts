@@ -195,6 +195,54 @@ it("hooks.ts redacts, asks a moderation service, and keeps answers of those who 
   });
 });
 
+describe("telemetry.ts", () => {
+  const script = `
+    const { gateway, stop } = await import(${JSON.stringify("./telemetry.ts")});
+    const response = await gateway.fetch(
+      new Request("http://host/v1/messages", {
+        method: "POST",
+        headers: { "x-api-key": "sk-team-a", "compat-version": "2023-06-01", "content-type": "application/json" },
+        body: JSON.stringify({ model: "any", max_tokens: 9, messages: [{ role: "user", content: "Hello" }] }),
+      }),
+    );
+    await response.text();
+    await stop();`;
+  const trace = (env: Record<string, string> = {}) =>
+    run(process.execPath, ["--input-type=module", "--eval", script], inFolder(env));
+
+  it("prints the spans of calls", async () => {
+    const { stdout } = await trace();
+    expect(stdout).toContain("name: 'chat'");
+    expect(stdout).toContain("'polygate.outcome': 'completed'");
+  });
+
+  it("sends them to the collector that the environment names", async () => {
+    const received: { path: string | undefined; body: string }[] = [];
+    const collector = createServer((request, response) => {
+      const asked = { path: request.url, body: "" };
+      received.push(asked);
+      request.on("data", (text: Buffer) => (asked.body += text.toString()));
+      request.on("end", () => response.setHeader("content-type", "application/json").end("{}"));
+    }).listen(0, "127.0.0.1");
+    await once(collector, "listening");
+    const { port } = collector.address() as AddressInfo;
+    const { stdout } = await trace({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+    collector.close();
+    expect(stdout).toBe("");
+    expect(received.map(({ path }) => path)).toEqual(["/v1/traces"]);
+    expect(JSON.parse(received[0]?.body ?? "")).toMatchObject({
+      resourceSpans: [
+        {
+          resource: {
+            attributes: expect.arrayContaining([{ key: "service.name", value: { stringValue: "gateway" } }]) as unknown,
+          },
+          scopeSpans: [{ scope: { name: "polygate" }, spans: [{ name: "chat" }] }],
+        },
+      ],
+    });
+  });
+});
+
 describe("the servers", () => {
   it.each([
     ["server.ts", "", "You said: Hello"],

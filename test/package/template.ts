@@ -44,12 +44,14 @@ interface Question {
   readonly messages?: readonly unknown[];
 }
 
-/** Welcomes each caller. Addresses below `/down` always fail, and a stream for "Slowly" waits in its middle. */
+/** Welcomes each caller, and collects traces. Addresses below `/down` always fail, and a stream for "Slowly" waits in its middle. */
 class Upstream {
   #released = Promise.withResolvers<void>();
   readonly #server = createServer((req, res) => void this.#answer(req, res));
   /** The address without a path. */
   url = "";
+  /** The traces that were sent to it, as JSON. */
+  traces = "";
 
   async start(): Promise<void> {
     await once(this.#server.listen(0, "127.0.0.1"), "listening");
@@ -69,7 +71,10 @@ class Upstream {
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const question = req.method === "POST" ? ((await json(req)) as Question) : undefined;
-    if (req.url?.startsWith("/down")) res.writeHead(500).end();
+    if (req.url === "/v1/traces") {
+      this.traces += JSON.stringify(question);
+      res.end("{}");
+    } else if (req.url?.startsWith("/down")) res.writeHead(500).end();
     else if (req.headers.authorization !== "Bearer sk-up") res.writeHead(401).end();
     else if (question?.stream) await this.#stream(question, res);
     else {
@@ -185,6 +190,7 @@ export function templateSuite(stage: () => PackageStage): void {
           FALLBACK_KEY: "sk-up",
           FALLBACK_MODEL: "second-1",
           METRICS_PORT: metrics,
+          OTEL_EXPORTER_OTLP_ENDPOINT: upstream.url,
           POLYGATE_STORE: "sqlite:gateway.db",
         };
         host = await startPlayground(env, [process.execPath, "server.ts"], folder);
@@ -228,8 +234,10 @@ export function templateSuite(stage: () => PackageStage): void {
         expect([ready.status, await ready.json()]).toMatchObject([200, { ready: true, upstreams }]);
       });
 
-      it("lets a stream end when it is told to end, and ends then", async () => {
+      it("lets a stream end when it is told to end, and ends then, after its traces are sent", async () => {
         expect(await stopInStream(host, apiKey, upstream)).toBe("Welcome.");
+        expect(upstream.traces).toContain('{"key":"service.name","value":{"stringValue":"gateway"}}');
+        expect(upstream.traces.match(/"name":"chat"/g)?.length).toBeGreaterThan(1);
         expect(rows().at(-1)).toMatchObject({ key_id: "team-a", units: COST, outcome: "completed" });
         expect(host.process.errors()).toBe("");
       });

@@ -3,7 +3,7 @@
 import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import { describe, expect, it } from "vitest";
-import type { ModelBackend } from "../../src/index.ts";
+import type { ModelBackend, Usage } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import {
   counted,
@@ -54,7 +54,7 @@ describe("a call that completes", () => {
       "gen_ai.usage.input_tokens": INPUT,
       "gen_ai.usage.output_tokens": 7,
       "gen_ai.usage.cache_read.input_tokens": 2,
-      "gen_ai.usage.cache_creation.input_tokens": 3,
+      "gen_ai.usage.cache_write.input_tokens": 3,
       "gen_ai.usage.reasoning.output_tokens": 5,
       ...(stream && { "gen_ai.request.stream": true, "gen_ai.response.time_to_first_chunk": 0 }),
       "http.request.method": "POST",
@@ -93,10 +93,59 @@ describe("a call that completes", () => {
       ],
       "gen_ai.server.time_to_first_token": [{ attributes: labels, value: { sum: 3, count: 1 } }],
       "gen_ai.server.time_per_output_token": [{ attributes: labels, value: { sum: 1, count: 1 } }],
-      "gen_ai.client.token.usage": [
-        { attributes: { ...labels, "gen_ai.token.type": "input" }, value: { sum: INPUT, count: 1 } },
-        { attributes: { ...labels, "gen_ai.token.type": "output" }, value: { sum: 5, count: 1 } },
+      "gen_ai.client.inference.operation.input_tokens": [{ attributes: labels, value: { sum: INPUT, count: 1 } }],
+      "gen_ai.client.inference.operation.output_tokens": [{ attributes: labels, value: { sum: 5, count: 1 } }],
+      "gen_ai.client.inference.usage.input_tokens": [
+        { attributes: { ...labels, "gen_ai.token.modality": "unknown" }, value: INPUT },
       ],
+      "gen_ai.client.inference.usage.output_tokens": [
+        { attributes: { ...labels, "gen_ai.token.modality": "unknown" }, value: 5 },
+      ],
+      "polygate.call.units": [{ attributes: { ...labels, "polygate.certainty": "exact" }, value: INPUT + 5 }],
+    });
+  });
+
+  it("counts its tokens by kind of content, and the rest as unknown", async () => {
+    const usage: Partial<Usage> = {
+      inputTokens: INPUT,
+      outputTokens: 7,
+      cacheReadTokens: 4,
+      cacheWriteTokens: 3,
+      reasoningTokens: 2,
+      details: {
+        input: [
+          { modality: "text", tokens: 6 },
+          { modality: "image", tokens: 3 },
+          { modality: "unspecified", tokens: 1 },
+        ],
+        // More than the whole: an upstream may count wrongly.
+        output: [{ modality: "audio", tokens: 100 }],
+        cacheRead: [{ modality: "text", tokens: 3 }],
+      },
+    };
+    const bench = watched({ backend: listed(WORD, { type: "finish", reason: "stop", usage }) });
+    await (await bench.send()).text();
+    await bench.clock.advance(0);
+    const metrics = await bench.metrics();
+    const byModality = (name: string) =>
+      Object.fromEntries(
+        (metrics[`gen_ai.client.inference.usage.${name}`] ?? []).map(({ attributes, value }) => [
+          attributes["gen_ai.token.modality"],
+          value,
+        ]),
+      );
+    expect({
+      input: byModality("input_tokens"),
+      output: byModality("output_tokens"),
+      read: byModality("cache_read.input_tokens"),
+      written: byModality("cache_write.input_tokens"),
+      reasoning: byModality("reasoning.output_tokens"),
+    }).toEqual({
+      input: { text: 6, image: 3, unknown: 1 },
+      output: { audio: 7 },
+      read: { text: 3, unknown: 1 },
+      written: { unknown: 3 },
+      reasoning: { unknown: 2 },
     });
   });
 

@@ -32,7 +32,7 @@ describe("a hold", () => {
       "polygate.units.charged": [{ value: INPUT + 4, attributes: certainty }],
       "polygate.call.active": [{ value: 0 }],
     });
-    expect(metrics).not.toHaveProperty(["polygate.hold.expired"]);
+    expect(metrics["polygate.hold.expired"]).toMatchObject([{ value: 0 }]);
     expect(metrics).not.toHaveProperty(["polygate.hold.overdraft"]);
   });
 
@@ -68,7 +68,7 @@ describe("a hold", () => {
     await text;
     await bench.clock.advance(0);
     expect(await valueOf(bench, "polygate.hold.settled")).toBe(1);
-    expect(await valueOf(bench, "polygate.hold.expired")).toBeUndefined();
+    expect(await valueOf(bench, "polygate.hold.expired")).toBe(0);
   });
 
   it("that the store never settles is active until the gateway closes, and is left to its lease then", async () => {
@@ -78,15 +78,40 @@ describe("a hold", () => {
     await bench.clock.advance(60 * MINUTE);
     expect(await valueOf(bench, "polygate.hold.active")).toBe(1);
     expect(await valueOf(bench, "polygate.settlement.waiting")).toBe(1);
+    // A loss is seen as one only beside a first value.
+    expect(await valueOf(bench, "polygate.settlement.abandoned")).toBe(0);
     const closed = bench.gateway.close({ deadlineMs: 1_000 });
     await bench.clock.advance(1_000);
     await closed;
     expect(await bench.metrics()).toMatchObject({
       "polygate.hold.active": [{ value: 0 }],
       "polygate.hold.expired": [{ value: 1 }],
+      "polygate.settlement.abandoned": [{ value: 1 }],
     });
     expect(await valueOf(bench, "polygate.hold.settled")).toBeUndefined();
   });
+});
+
+it("counts the calls whose answers are streamed", async () => {
+  const bench = watched({ backend: speaking(WORD, never) });
+  const complete = bench.send();
+  const reader = await readUntil(WORD, await bench.send({ body: { stream: true } }));
+  expect(await valueOf(bench, "polygate.call.active")).toBe(2);
+  expect(await valueOf(bench, "polygate.stream.active")).toBe(1);
+  await reader.cancel();
+  await bench.clock.advance(0);
+  expect(await valueOf(bench, "polygate.stream.active")).toBe(0);
+  const closed = bench.gateway.close({ deadlineMs: 1 });
+  await bench.clock.advance(1);
+  await Promise.all([closed, complete]);
+});
+
+it("names the limit that refused a call", async () => {
+  const bench = watched({ key: { granted: 1 } });
+  expect((await bench.send()).status).toBe(429);
+  expect((await bench.metrics())["gen_ai.server.request.duration"]).toMatchObject([
+    { attributes: { "polygate.outcome": "refused", "polygate.refused_by": "quota" } },
+  ]);
 });
 
 it("counts bodies as they come, until their calls are over", async () => {

@@ -190,8 +190,8 @@ describe("a relay to another format", () => {
     });
     const measured = await near.metrics();
     const labels = { "gen_ai.request.model": "large", "gen_ai.provider.name": "openai" };
-    expect(measured["gen_ai.client.operation.duration"]).toMatchObject([{ attributes: labels, value: { count: 1 } }]);
-    expect(measured["gen_ai.client.operation.time_to_first_chunk"]?.length ?? 0).toBe(stream ? 1 : 0);
+    expect(measured["gen_ai.client.inference.duration"]).toMatchObject([{ attributes: labels, value: { count: 1 } }]);
+    expect(measured["gen_ai.client.inference.time_to_first_chunk"]?.length ?? 0).toBe(stream ? 1 : 0);
     const told = JSON.stringify([near.spans(), far.spans()].flat().map(({ name, attributes }) => [name, attributes]));
     expect(told).not.toContain("upstream-key");
   });
@@ -253,7 +253,7 @@ describe("a relay to another format", () => {
     await backend.close();
     const asked = near.spans().find(({ kind }) => kind === SpanKind.CLIENT);
     expect([asked?.name, asked?.attributes["gen_ai.request.model"]]).toEqual(["chat", "made up of [redacted]"]);
-    const duration = only((await near.metrics())["gen_ai.client.operation.duration"] ?? []);
+    const duration = only((await near.metrics())["gen_ai.client.inference.duration"] ?? []);
     expect(duration.attributes["gen_ai.request.model"]).toBe("_OTHER");
   });
 

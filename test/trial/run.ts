@@ -10,6 +10,7 @@ import { raceTrial } from "../race/race.ts";
 import { redactionTrial } from "../redactor/trial.ts";
 import { retriesTrial } from "../retries/retries.ts";
 import { crowdTrial, soakTrial } from "../soak/trial.ts";
+import { prometheusTrial } from "../telemetry/trial.ts";
 import { cachesTrial } from "../upstreams/affinity/caches/fleet.ts";
 import { runTrial } from "./frame.ts";
 
@@ -26,6 +27,7 @@ await runTrial(
     conversationsTrial,
     redactionTrial,
     cachesTrial,
+    prometheusTrial,
   ],
   process.argv.slice(2),
 );

@@ -1,6 +1,19 @@
-/** Shows the document at /openapi.json. */
+/** Shows the document at /openapi.json: light or dark, as the playground is. */
 
 declare const SwaggerUIBundle: (options: object) => unknown;
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/** The page at `/` keeps the user's choice under this name. Without a choice, the system decides. */
+function showTheme(): void {
+  const chosen = localStorage.getItem("polygate-theme");
+  const isDark = chosen === "dark" || (chosen !== "light" && dark.matches);
+  document.documentElement.classList.toggle("dark-mode", isDark);
+}
+
+showTheme();
+dark.addEventListener("change", showTheme);
+addEventListener("storage", showTheme);
 
 SwaggerUIBundle({
   url: "/openapi.json",

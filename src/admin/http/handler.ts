@@ -188,9 +188,7 @@ class Admin {
       });
     }
     app.get(`${root}/openapi.json`, async ({ context }) => {
-      const { openApiOf } = await import("./openapi.ts").catch(() => {
-        throw new HTTPError({ status: 501, message: "The host must install @valibot/to-json-schema." });
-      });
+      const { openApiOf } = await import("./openapi.ts");
       return toResponse(
         jsonAnswer(200, openApiOf(this.#operations, baseOf(context).replace(/(?<=.)\/$/, "")), HEADERS),
       );
@@ -394,7 +392,6 @@ const CODES: Readonly<Record<number, string>> = {
   413: "body_too_large",
   415: "unsupported_media_type",
   500: "failed",
-  501: "not_installed",
   503: "unavailable",
 };
 

@@ -1,4 +1,4 @@
-/** The OpenAPI document of the admin. Loaded with the first request for it, because it needs an optional peer. */
+/** The OpenAPI document of the admin. Loaded with the first request for it. */
 
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";

@@ -17,7 +17,11 @@ import type { Amounts } from "../meter.ts";
  * service tier), and again to find the most output that the quota covers. A way for which this function throws is skipped. The charge is
  * the price for the upstream that answers: the last that was asked, unless a route has chosen one that was asked before.
  */
-export type Price = (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel) => number;
+export interface Price {
+  (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number;
+  /** The models that have a price by name: telemetry may use the names as labels of metrics. Default: none. */
+  readonly models?: readonly string[];
+}
 
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;

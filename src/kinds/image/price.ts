@@ -19,7 +19,11 @@ export interface ImageKind {
  * Returns the price of one image, in quota units; fractions are rounded up. The gateway reserves the highest price of the upstreams that may
  * draw for each requested image, and charges the price of the upstream that was asked last for each image that the backend yields.
  */
-export type ImagePrice = (image: ImageKind) => number;
+export interface ImagePrice {
+  (image: ImageKind): number;
+  /** The models that have a price by name, as in `Price`. Default: none. */
+  readonly models?: readonly string[];
+}
 
 /** The quota units of one image of medium or unknown quality, by model and size. */
 const BY_SIZE: Readonly<Record<string, Readonly<Record<string, number>>>> = {

@@ -1,0 +1,36 @@
+/** Metrics for Prometheus, and traces for a collector of OpenTelemetry: both only where the environment asks for them. */
+
+import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import { MeterProvider } from "@opentelemetry/sdk-metrics";
+import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+import type { Observer } from "polygate";
+import { openTelemetry } from "polygate/telemetry";
+
+const { HOST, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = process.env;
+
+const resource = resourceFromAttributes({ "service.name": "gateway" });
+
+/** Serves metrics on a port of their own. */
+const meterProvider = METRICS_PORT
+  ? new MeterProvider({
+      resource,
+      readers: [new PrometheusExporter({ host: HOST || "127.0.0.1", port: Number(METRICS_PORT) })],
+    })
+  : undefined;
+
+/** Sends a span for each call. The exporter reads the address from the environment. */
+const tracerProvider = OTEL_EXPORTER_OTLP_ENDPOINT
+  ? new TracerProvider({ resource, spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })] })
+  : undefined;
+
+export const observer: Observer | undefined =
+  meterProvider || tracerProvider
+    ? openTelemetry({ ...(meterProvider && { meterProvider }), ...(tracerProvider && { tracerProvider }) })
+    : undefined;
+
+/** Sends the last spans, and closes the port of the metrics. */
+export async function closeTelemetry(): Promise<void> {
+  await Promise.allSettled([meterProvider?.shutdown(), tracerProvider?.shutdown()]);
+}

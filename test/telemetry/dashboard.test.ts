@@ -1,0 +1,222 @@
+/** The dashboard, the alert rules and the table of metrics in the docs ask for metrics and labels that a gateway exposes. */
+
+import { readFileSync } from "node:fs";
+import { parser } from "@prometheus-io/lezer-promql";
+import { beforeAll, describe, expect, it } from "vitest";
+import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
+import type { CallOutcome } from "../../src/index.ts";
+import { dashboard, panels, rules, targets } from "./grafana.ts";
+import { scrapedGateway } from "./traffic.ts";
+
+/** The labels of each exposed series' name, each with its values. A server that scrapes adds `instance` and `job`. */
+let exposed: ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+/** The names of the metrics. */
+let metrics: ReadonlySet<string>;
+
+beforeAll(async () => {
+  await using gateway = await scrapedGateway();
+  await gateway.send();
+  const text = await (await fetch(gateway.url)).text();
+  const names = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = ""]) => name);
+  metrics = new Set(names.filter((name) => /^(?:gen_ai|polygate)_/.test(name)));
+  const series = new Map<string, Map<string, Set<string>>>();
+  for (const [, name = "", labels = ""] of text.matchAll(/^(\w+)\{(.*)\} \S+$/gm)) {
+    const known = series.get(name) ?? new Map([["instance", new Set([".*"])]]);
+    series.set(name, known);
+    for (const [, label = "", value = ""] of labels.matchAll(/(\w+)="([^"]*)"/g))
+      known.set(label, (known.get(label) ?? new Set()).add(value));
+  }
+  exposed = series;
+});
+
+/** What an expression asks for. */
+interface Asked {
+  readonly selectors: readonly {
+    metric: string;
+    matchers: readonly [label: string, operator: string, value: string][];
+  }[];
+  /** The labels of the result. */
+  readonly by: readonly string[];
+  /** The metrics inside `rate` and `increase`. */
+  readonly rated: readonly string[];
+  readonly isBroken: boolean;
+}
+
+/** Parses an expression as Prometheus does. Grafana puts values in the place of variables before. */
+function askedBy(expression: string): Asked {
+  const text = expression.replaceAll(/\[\$\w+\]/g, "[5m]").replaceAll("$units", "1000000");
+  const selectors: { metric: string; matchers: [string, string, string][] }[] = [];
+  const by: string[] = [];
+  const rated: string[] = [];
+  let isBroken = false;
+  parser.parse(text).iterate({
+    enter({ name, type, from, to, node }) {
+      if (type.isError) isBroken = true;
+      const told = text.slice(from, to);
+      if (name === "VectorSelector") {
+        const metric = node.getChild("Identifier");
+        selectors.push({ metric: metric ? text.slice(metric.from, metric.to) : "", matchers: [] });
+        if (isRated(node, text)) rated.push(selectors.at(-1)?.metric ?? "");
+      }
+      if (name === "UnquotedLabelMatcher") {
+        const [, label = "", operator = "", value = ""] = /^(\w+)\s*(=~|!~|!=|=)\s*"(.*)"$/.exec(told) ?? [];
+        selectors.at(-1)?.matchers.push([label, operator, value]);
+      }
+      if (name === "GroupingLabels") by.push(...(told.match(/\w+/g) ?? []));
+    },
+  });
+  return { selectors, by: [...new Set(by)], rated, isBroken };
+}
+
+type Node = NonNullable<ReturnType<ReturnType<typeof parser.parse>["resolve"]>>;
+
+/** True for a selector of a range, which only `rate` and `increase` take here. */
+function isRated(selector: Node, text: string): boolean {
+  const call = selector.parent?.name === "MatrixSelector" ? selector.parent.parent?.parent : undefined;
+  return call !== undefined && call !== null && /^(?:rate|increase)\(/.test(text.slice(call.from, call.to));
+}
+
+/** The reasons for which an expression finds nothing on a gateway. */
+function problemsOf(expression: string): string[] {
+  const { selectors, by, rated, isBroken } = askedBy(expression);
+  const problems: string[] = isBroken || selectors.length === 0 ? ["is no PromQL"] : [];
+  for (const { metric, matchers } of selectors) {
+    const labels = exposed.get(metric);
+    if (!labels) problems.push(`no metric ${metric}`);
+    for (const label of [...by, ...matchers.map(([name]) => name)])
+      if (labels && !labels.has(label)) problems.push(`${metric} has no label ${label}`);
+    for (const [label, operator, value] of matchers)
+      if (value !== "" && !value.startsWith("$") && !mayBe(labels?.get(label), label, value))
+        problems.push(`${metric} has no ${label}${operator}"${value}"`);
+  }
+  for (const metric of rated)
+    if (!/_(?:total|count|sum|bucket)$/.test(metric)) problems.push(`${metric} is no counter`);
+  const gauges = selectors.filter(({ metric }) => /_(?:total|count|sum|bucket)$/.test(metric)).length - rated.length;
+  return gauges === 0 ? problems : [...problems, "reads a counter without its rate"];
+}
+
+/** The values of labels that not every call can provoke here. */
+const VALUES: Readonly<Record<string, readonly string[]>> = {
+  error_type: GATEWAY_ERROR_CODES,
+  polygate_outcome: Object.keys({
+    completed: true,
+    refused: true,
+    failed: true,
+    "client-closed": true,
+    deadline: true,
+    shutdown: true,
+  } satisfies Record<CallOutcome, true>),
+};
+
+/** True when a value, or each alternative of a pattern, is exposed or possible. */
+const mayBe = (values: ReadonlySet<string> | undefined, label: string, pattern: string): boolean => {
+  const known = [...(values ?? []), ...(VALUES[label] ?? [])];
+  return pattern.split("|").every((one) => known.some((value) => new RegExp(`^(?:${one})$`).test(value)));
+};
+
+describe("the check of expressions", () => {
+  it.each([
+    ["sum(rate(polygate_units_charged_total[5m])", "is no PromQL"],
+    ["sum(rate(polygate_units_total[5m]))", "no metric polygate_units_total"],
+    ["sum by (model) (polygate_call_active)", "polygate_call_active has no label model"],
+    ['polygate_breaker_state{polygate_breaker_state="opened"}', 'no polygate_breaker_state="opened"'],
+    ["rate(polygate_call_active[5m])", "polygate_call_active is no counter"],
+    ["sum(polygate_units_charged_total)", "reads a counter without its rate"],
+    ['sum(rate(gen_ai_server_request_duration_count{error_type=~"busy|full"}[5m]))', 'error_type=~"busy|full"'],
+  ])("finds what is wrong with %s", (expression, problem) => {
+    expect(problemsOf(expression)).toContainEqual(expect.stringContaining(problem));
+  });
+});
+
+describe("the dashboard", () => {
+  it.each(targets.map((target) => [target.title, target.refId, target] as const))(
+    "%s (%s) asks for what a gateway exposes",
+    (_title, _refId, { expr, legendFormat }) => {
+      expect(problemsOf(expr)).toEqual([]);
+      const inLegend = Array.from(legendFormat.matchAll(/\{\{(\w+)\}\}/g), ([, label = ""]) => label);
+      const by = askedBy(expr).by.filter((label) => label !== "le");
+      expect(inLegend.toSorted()).toEqual(by.toSorted());
+    },
+  );
+
+  it("shows every metric", () => {
+    const shown = new Set(targets.flatMap(({ expr }) => askedBy(expr).selectors.map(({ metric }) => metric)));
+    const missing = [...metrics].filter(
+      (name) => !["", "_count", "_sum", "_bucket"].some((suffix) => shown.has(name + suffix)),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it("asks the data source that the user chooses, and fills its other choices from metrics", () => {
+    const source = { type: "prometheus", uid: "${datasource}" };
+    for (const { title, datasource, targets: own = [] } of panels)
+      expect([title, datasource, ...own.map((target) => target.datasource)]).toEqual([
+        title,
+        source,
+        ...own.map(() => source),
+      ]);
+    const variables = new Map(dashboard.templating.list.map((variable) => [variable.name, variable]));
+    expect(variables.get("datasource")).toMatchObject({ type: "datasource", query: "prometheus" });
+    const used = targets.flatMap(({ expr }) => Array.from(expr.matchAll(/\$(\w+)/g), ([, name = ""]) => name));
+    expect(new Set(used)).toEqual(
+      new Set([...variables.keys(), "__rate_interval", "__range"].filter((name) => name !== "datasource")),
+    );
+    const queried = [...variables.values()].filter(({ type }) => type === "query");
+    expect(queried).toHaveLength(2);
+    for (const { query } of queried) {
+      const [, metric = "", label = ""] =
+        /^label_values\((\w+), (\w+)\)$/.exec((query as { query: string }).query) ?? [];
+      expect(exposed.get(metric)?.has(label)).toBe(true);
+    }
+  });
+
+  it("is complete, and no panel lies on another", () => {
+    expect(dashboard).toMatchObject({ title: "polygate", uid: "polygate", schemaVersion: 39 });
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+    expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+    const taken = new Set<string>();
+    for (const { title, gridPos } of dashboard.panels)
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect([title, x < 24, taken.has(`${x},${y}`)]).toEqual([title, true, false]);
+          taken.add(`${x},${y}`);
+        }
+    for (const { title, type, description = "", fieldConfig, targets: own = [] } of panels) {
+      expect(["timeseries", "stat", "state-timeline"]).toContain(type);
+      expect([title, description.endsWith(".")]).toEqual([title, true]);
+      expect(["reqps", "percentunit", "s", "currencyUSD", "short", "bytes"]).toContain(fieldConfig?.defaults.unit);
+      expect(own.map(({ refId }) => refId)).toEqual("ABCDEFGH".slice(0, Math.max(1, own.length)).split(""));
+    }
+  });
+});
+
+describe("the alert rules", () => {
+  it.each(rules.map((rule) => [rule.alert, rule] as const))("%s asks for what a gateway exposes", (_name, rule) => {
+    const { expr, annotations, labels } = rule;
+    expect(problemsOf(expr)).toEqual([]);
+    const { by } = askedBy(expr);
+    const told = Array.from(JSON.stringify(annotations).matchAll(/\$labels\.(\w+)/g), ([, label]) => label);
+    expect(told.filter((label) => !by.includes(label ?? ""))).toEqual([]);
+    expect(["critical", "warning", "info"]).toContain(labels.severity);
+    expect(annotations.summary).toMatch(/\.$/);
+    expect(rule.for ?? "1m").toMatch(/^\d+m$/);
+  });
+
+  it("have names of their own", () => {
+    expect(rules.length).toBeGreaterThan(10);
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+});
+
+describe("the docs", () => {
+  it("list every metric, and no other", () => {
+    const [, table = ""] =
+      /<!-- metrics -->\n\n((?:\|.*\n)+)/.exec(
+        readFileSync(new URL("../../docs/telemetry.md", import.meta.url), "utf8"),
+      ) ?? [];
+    const cells = Array.from(table.matchAll(/^\| (`.*?) *\|/gm), ([, cell = ""]) => cell);
+    const told = cells.flatMap((cell) => Array.from(cell.matchAll(/`([\w.]+)`/g), ([, name = ""]) => name));
+    const names = [...metrics].map((name) => name.replace(/_total$/, ""));
+    expect(told.map((name) => name.replaceAll(".", "_")).toSorted()).toEqual(names.toSorted());
+  });
+});
