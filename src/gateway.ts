@@ -5,6 +5,7 @@ import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
 import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
+import { KnownBodies } from "./http/known-bodies.ts";
 import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import type { ImagePrice } from "./kinds/image/price.ts";
@@ -429,6 +430,7 @@ function servicesOf(
     lastWork: new LastWork(),
     settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
+    knownBodies: new KnownBodies(limits.maxKnownBodyBytes),
     sockets: new SharedRoom(limits.maxSockets, limits.maxSocketsPerKey, ["maxSockets", "maxSocketsPerKey"]),
     connections: new Set(),
     exhausted: new ExhaustedKeys(clock),

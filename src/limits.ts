@@ -49,6 +49,11 @@ export interface Limits {
   readonly maxBodyBytesInFlight: number;
   /** The most memory for the bodies of one key, in bytes. This limit shrinks as other keys take room, like `maxCallsPerKey`. */
   readonly maxBodyBytesPerKey: number;
+  /**
+   * The most memory for the last bodies of keys, in bytes, counted like `maxBodyBytesInFlight`. What a later body of the same key repeats, such
+   * as an agent's tools and first turns, is not parsed again. With 1, no body outlives its call.
+   */
+  readonly maxKnownBodyBytes: number;
   /** A body with more bytes than this is parsed only if the key has quota left. The store is asked while the body is read. */
   readonly mediumBodyBytes: number;
   /** A body with more bytes than this is read only if the key has quota left. */
@@ -149,6 +154,7 @@ export const DEFAULT_LIMITS: Limits = {
   maxCallsPerKey: 8_192,
   maxBodyBytesInFlight: 804 * MIB,
   maxBodyBytesPerKey: 402 * MIB,
+  maxKnownBodyBytes: 64 * MIB,
   mediumBodyBytes: 64 * 1024,
   largeBodyBytes: MIB,
   bodyStallMs: 30_000,

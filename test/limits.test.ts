@@ -25,6 +25,7 @@ describe("limits", () => {
       maxStopSequenceChars: 4_096,
       maxCallsInFlight: 16_384,
       maxCallsPerKey: 8_192,
+      maxKnownBodyBytes: 67_108_864,
       mediumBodyBytes: 65_536,
       largeBodyBytes: 1_048_576,
       bodyStallMs: 30_000,

@@ -1,10 +1,10 @@
 /** Reads a JSON request body within its limits, and names the problem of a body that cannot be read. */
 
 import { GatewayError } from "../errors.ts";
-import { isJsonObject, type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
-import { keepText } from "../model/kept-text.ts";
+import { type JsonBudget, JsonLimitError, utf8Length } from "../model/json.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
+import type { KnownBodies } from "./known-bodies.ts";
 
 /** A buffer doubles up to this size, in bytes; beyond, it gets its final size at once. */
 const DOUBLED_BYTES = 1024 * 1024;
@@ -323,31 +323,26 @@ export async function readJsonText(request: Request, maxJsonBytes: number, intak
   return text;
 }
 
-/** Parses the text of a JSON body. Throws `malformed_body`, and the errors of the budget's booking. */
-export function parseJsonText(text: string, budget: JsonBudget): unknown {
+/**
+ * Returns the parsed body, or the form, once. Keeps the text of an object for an upstream that gets the object again, until `forgetText`.
+ * Throws `malformed_body`, and the errors of the budget's booking.
+ */
+export function parseBody(
+  body: { content?: unknown },
+  budget: JsonBudget,
+  { known, keyId }: { readonly known: KnownBodies; readonly keyId: string },
+): unknown {
+  const { content } = body;
+  body.content = undefined;
+  if (typeof content !== "string") return content;
   try {
-    return parseJson(text, budget);
+    return known.parse(keyId, content, budget);
   } catch (cause) {
     if (cause instanceof JsonLimitError) throw malformed(cause.message);
     // The parser's own message quotes the body, which may hold secrets.
     if (cause instanceof SyntaxError) throw malformed("is not valid JSON", cause);
     throw cause;
   }
-}
-
-/**
- * Returns the parsed body, or the form, once. Keeps the text of an object for an upstream that gets the object again, until `forgetText`.
- * Throws as `parseJsonText` does.
- */
-export function parseBody(body: { content?: unknown }, budget: JsonBudget): unknown {
-  const { content } = body;
-  body.content = undefined;
-  if (typeof content !== "string") return content;
-  budget.marks = [];
-  const parsed = parseJsonText(content, budget);
-  if (isJsonObject(parsed)) keepText(parsed, content, budget);
-  budget.marks = undefined;
-  return parsed;
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;

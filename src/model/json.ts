@@ -63,7 +63,7 @@ const tooManyItems = ({ maxJsonItems }: JsonLimits): JsonLimitError =>
  * The memory of one parsed value beside its text, in bytes. This is the highest cost in V8, for nested objects with a single numeric key.
  * Usual values take a quarter. A test measures the number.
  */
-const VALUE_BYTES = 208;
+export const VALUE_BYTES = 208;
 
 /** A message with more values or characters than this is large: one walk over it takes milliseconds. */
 const LARGE_VALUES = 10_000;
@@ -82,11 +82,6 @@ export class JsonBudget {
   isLarge = false;
   /** The members of the objects counted so far. */
   names = 0;
-  /**
-   * Set to an empty list before a text is parsed whose outermost object is wanted in pieces. Gets the place of the object's beginning, and then
-   * for each member the places of its colon and its end. The end of a member is a comma or the end of the object.
-   */
-  marks: number[] | undefined = undefined;
   /** Books memory for values before they are parsed; throws when there is no room. */
   booking: { take(bytes: number): void } | undefined = undefined;
 
@@ -108,15 +103,34 @@ export function parseJson(text: string, bounds: JsonBudget | JsonLimits = DEFAUL
     if (isWithin(text.length, bounds)) return JSON.parse(text);
     return parseJson(text, new JsonBudget(bounds));
   }
+  if (text.length > bounds.limits.maxJsonBytes) throw tooLarge(bounds.limits);
   const before = bounds.values;
-  countValues(text, bounds);
+  count(bounds, ONE_VALUE);
+  scanJson(text, 0, 0, bounds);
   bounds.chars += text.length;
-  bounds.isLarge = bounds.values > LARGE_VALUES || bounds.chars > LARGE_CHARS;
-  bounds.booking?.take((bounds.values - before) * VALUE_BYTES);
+  return parseCounted(text, bounds, before);
+}
+
+/** The counts of a part of a text. */
+export type JsonCounts = Pick<JsonBudget, "values" | "items" | "names">;
+
+const ONE_VALUE: JsonCounts = { values: 1, items: 0, names: 0 };
+
+/** Adds counts to a budget. Throws a `JsonLimitError` beyond its limits. */
+export function count(budget: JsonBudget, { values, items, names }: JsonCounts): void {
+  budget.names += names;
+  if ((budget.values += values) > budget.limits.maxJsonValues) throw tooMany(budget.limits);
+  if ((budget.items += items) > budget.limits.maxJsonItems) throw tooManyItems(budget.limits);
+}
+
+/** Parses a text that was scanned. Books its memory first. Throws as `parseJson` does. */
+export function parseCounted(text: string, budget: JsonBudget, valuesBefore: number): unknown {
+  budget.isLarge = budget.values > LARGE_VALUES || budget.chars > LARGE_CHARS;
+  budget.booking?.take((budget.values - valuesBefore) * VALUE_BYTES);
   try {
     return JSON.parse(text);
   } catch (error) {
-    bounds.values += VALUES_OF_AN_ERROR;
+    budget.values += VALUES_OF_AN_ERROR;
     throw error;
   }
 }
@@ -159,21 +173,21 @@ const PLAIN_CHARS = 256;
 const STRUCTURE = /["[\]{},:]/g;
 
 /**
- * Counts the values of a text before the parser runs, because a hostile text of ten million arrays takes seconds to become values. The
- * count of a text that is not JSON is right up to the place where the parser stops.
+ * Counts the values inside a value before the parser runs, because a hostile text of ten million arrays takes seconds to become values. The
+ * count of a text that is not JSON is right up to the place where the parser stops. Returns the index of the comma or bracket behind the
+ * value; the length of the text if it ends before.
+ *
+ * @param depth The number of objects and arrays around the value.
  */
-function countValues(text: string, budget: JsonBudget): void {
+export function scanJson(text: string, from: number, depth: number, budget: JsonBudget): number {
   const { limits } = budget;
-  const { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems } = limits;
-  if (text.length > maxJsonBytes) throw tooLarge(limits);
+  const { maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems } = limits;
   if (members.length <= maxJsonDepth) members = new Int32Array(maxJsonDepth + 1);
-  members[0] = 0;
-  let depth = 0;
-  let values = budget.values + 1;
-  let { items, names } = budget;
-  const { marks } = budget;
-  if (values > maxJsonValues) throw tooMany(limits);
-  for (let at = 0; at < text.length; at++) {
+  const outside = depth;
+  members[outside] = 0;
+  let { values, items, names } = budget;
+  let at = from;
+  scan: for (; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE:
         at = text.indexOf('"', at + 1);
@@ -188,21 +202,18 @@ function countValues(text: string, budget: JsonBudget): void {
       case OBJECT:
         if (++depth > maxJsonDepth) throw tooDeep(limits);
         members[depth] = 0;
-        if (depth === 1) marks?.push(at);
         break;
       case COLON:
         names++;
-        if (depth === 1) marks?.push(at);
         if (++(members[depth] as number) > maxJsonKeys) throw tooManyKeys(limits);
         continue;
       case ARRAY_END:
       case OBJECT_END:
-        if (depth === 1) marks?.push(at);
-        // A text with more ends than beginnings is not JSON.
-        if (depth > 0) depth--;
+        if (depth === outside) break scan;
+        depth--;
         continue;
       case COMMA:
-        if (depth === 1) marks?.push(at);
+        if (depth === outside) break scan;
         if (members[depth] === IS_ARRAY && ++items > maxJsonItems) throw tooManyItems(limits);
         break;
       default:
@@ -217,6 +228,7 @@ function countValues(text: string, budget: JsonBudget): void {
   budget.values = values;
   budget.items = items;
   budget.names = names;
+  return Math.min(at, text.length);
 }
 
 /** Returns the index of the quote that ends a string: the first one from `end` on with an even number of backslashes before it. */

@@ -7,7 +7,7 @@ import { type JsonBudget, type JsonObject, utf8Length } from "./json.ts";
 
 interface KeptText {
   readonly text: string;
-  /** The places in the text, as `JsonBudget.marks` has them. */
+  /** The place of the object's beginning, and for each member the places of its colon and its end. */
   readonly marks: readonly number[];
   /** The members of all objects in the text. */
   readonly names: number;
@@ -23,11 +23,12 @@ const MOST_MEMBERS = 256;
 /**
  * Keeps the text of an object until `forgetText`.
  *
- * @param budget The budget under which the text was parsed, with its marks.
+ * @param marks The place of the object's beginning, and for each member the places of its colon and its end: a comma, or the end of the object.
+ * @param names The members of all objects in the text.
  */
-export function keepText(object: object, text: string, { marks, names }: JsonBudget): void {
+export function keepText(object: object, text: string, marks: readonly number[], names: number): void {
   // In UTF-8, half of a character would become another one.
-  if (!marks || marks.length < 3 || marks.length > 1 + 2 * MOST_MEMBERS || !text.isWellFormed()) return;
+  if (marks.length > 1 + 2 * MOST_MEMBERS || !text.isWellFormed()) return;
   TEXTS.set(object, { text, marks, names, isPlain: undefined });
 }
 

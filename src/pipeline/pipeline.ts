@@ -195,7 +195,7 @@ async function enter<Decoded>(
   const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
   if (replayed?.answer) return replayed.answer;
   if (body.solvency) await body.solvency;
-  const decoded = await decode(parseBody(body, call.json), key);
+  const decoded = await decode(parseBody(body, call.json, { known: call.services.knownBodies, keyId: key.id }), key);
   return { key, decoded, recorder: replayed?.recorder };
 }
 

@@ -2,6 +2,7 @@
 
 import { type Port, GatewayError } from "../errors.ts";
 import type { DocumentsCall, KeptDocuments } from "../formats/format.ts";
+import type { KnownBodies } from "../http/known-bodies.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
@@ -56,6 +57,7 @@ export interface Services {
   /** The settlements of ended calls that the quota store has not taken yet. */
   readonly settlements: Settlements;
   readonly bodies: BodyRoom;
+  readonly knownBodies: KnownBodies;
   /** Bounds the WebSockets, in all and of one key. */
   readonly sockets: SharedRoom;
   /** Ends each idle WebSocket, for a gateway that closes. */

@@ -1,6 +1,7 @@
 /** Terms on which a test has a body taken in: ample room, and a clock that stands still. */
 
-import { type BodyIntake, parseJsonText, readJsonText } from "../../src/http/body.ts";
+import { type BodyIntake, parseBody, readJsonText } from "../../src/http/body.ts";
+import { KnownBodies } from "../../src/http/known-bodies.ts";
 import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
@@ -26,5 +27,9 @@ export async function readJson(
 ): Promise<unknown> {
   const budget = new JsonBudget(limits);
   budget.booking = intake.lease;
-  return parseJsonText(await readJsonText(request, limits.maxJsonBytes, intake), budget);
+  return parsed(await readJsonText(request, limits.maxJsonBytes, intake), budget);
 }
+
+/** The value of a body's text, parsed as the first body of its key. */
+export const parsed = (content: string, budget: JsonBudget = new JsonBudget()): unknown =>
+  parseBody({ content }, budget, { known: new KnownBodies(2 ** 40), keyId: "key" });

@@ -3,9 +3,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import { parseJsonText } from "../../src/http/body.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget } from "../../src/model/json.ts";
 import { type BodyLease, BodyRoom } from "../../src/ports/shared-room.ts";
+import { parsed } from "./intake.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -25,10 +25,10 @@ const nested = (levels: number, key: (level: number) => string): string =>
 const LEVELS = 190;
 
 /** The value of a text, booked with a lease. */
-function parsed(text: string, lease: BodyLease): unknown {
+function booked(text: string, lease: BodyLease): unknown {
   const budget = new JsonBudget();
   budget.booking = lease;
-  return parseJsonText(text, budget);
+  return parsed(text, budget);
 }
 
 // Each has tens of thousands of values: what else the process does is little beside them.
@@ -64,7 +64,7 @@ it.each<[what: string, text: () => string]>([
   const lease = room.lease("key");
   const before = heapBytes();
   lease.take(Buffer.byteLength(text));
-  const value = parsed(text, lease);
+  const value = booked(text, lease);
   const taken = heapBytes() - before;
   expect(taken, "it was measured").toBeGreaterThan(128 * 1024);
   // A twentieth for the process itself.
@@ -76,5 +76,5 @@ it("a body for which there is no room once parsed is not parsed", () => {
   const lease = new BodyRoom(1_000, 1_000).lease("key");
   lease.take(100);
   // The text is no JSON, so that the parser would throw another error.
-  expect(() => parsed("[1,2,3,4,5,", lease)).toThrow(expect.objectContaining({ code: "body_too_large" }));
+  expect(() => booked("[1,2,3,4,5,", lease)).toThrow(expect.objectContaining({ code: "body_too_large" }));
 });

@@ -2,12 +2,11 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseBody } from "../../src/http/body.ts";
 import { JsonBudget, type JsonObject } from "../../src/model/json.ts";
 import { bookText, forgetText, writeJson } from "../../src/model/kept-text.ts";
+import { parsed as parsedBody } from "./intake.ts";
 
-const parsed = (content: string, budget: JsonBudget = new JsonBudget()): JsonObject =>
-  parseBody({ content }, budget) as JsonObject;
+const parsed = (content: string, budget?: JsonBudget): JsonObject => parsedBody(content, budget) as JsonObject;
 
 /** The text of a body whose `model` is replaced. */
 const renamed = (text: string): string => {

@@ -7,7 +7,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { setImmediate } from "node:timers/promises";
 import { H3, toNodeHandler as toH3NodeHandler } from "h3/node";
 import { toNodeHandler } from "../../../adapters/node.ts";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { createGateway, type Limits, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 import { listenerOf } from "../relay/contestants.ts";
 import { API_KEY, streamOf } from "../workload.ts";
@@ -18,7 +18,14 @@ import { CHAT_FORMATS, type ChatFormat } from "./requests.ts";
 const waiting = new Set<() => void>();
 const held = (): Promise<void> => new Promise((resolve) => void waiting.add(resolve));
 
-export type AgentContestant = "upstream" | "undici proxy" | "fetch proxy" | "relay" | "bare h3" | "gateway";
+export type AgentContestant =
+  | "upstream"
+  | "undici proxy"
+  | "fetch proxy"
+  | "relay"
+  | "forgetful relay"
+  | "bare h3"
+  | "gateway";
 
 /** @param format The format of the relay's upstream. */
 export function agentListener(name: AgentContestant, upstream: string, format: ChatFormat): RequestListener {
@@ -29,9 +36,11 @@ export function agentListener(name: AgentContestant, upstream: string, format: C
       return listenerOf("undici proxy", upstream);
     case "fetch proxy":
       return (req, res) => void parsed(req, res, upstream);
-    case "relay": {
+    case "relay":
+    case "forgetful relay": {
       const version = format === "generate-content" ? "v1beta" : "v1";
-      return served(relay({ format, baseUrl: `${upstream}/${version}`, apiKey: "sk-upstream" }));
+      const limits = name === "relay" ? {} : { maxKnownBodyBytes: 1 };
+      return served(relay({ format, baseUrl: `${upstream}/${version}`, apiKey: "sk-upstream" }), limits);
     }
     case "bare h3":
       return bareH3();
@@ -46,9 +55,9 @@ export function agentListener(name: AgentContestant, upstream: string, format: C
 const MOST_CALLS = 32_768;
 
 /** The gateway as hosts run it: with a key, its quota and metering. */
-function served(answering: ModelBackend): RequestListener {
+function served(answering: ModelBackend, others: Partial<Limits> = {}): RequestListener {
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted: Number.MAX_SAFE_INTEGER }]);
-  const limits = { maxCallsInFlight: MOST_CALLS, maxCallsPerKey: MOST_CALLS };
+  const limits = { maxCallsInFlight: MOST_CALLS, maxCallsPerKey: MOST_CALLS, ...others };
   return toNodeHandler(createGateway({ backend: answering, quotas, limits }));
 }
 

@@ -28,6 +28,10 @@ export interface AgentResult {
 
 /** As many agents as a small gateway serves at one moment. */
 const CONNECTIONS = 16;
+/** The calls of an agent in which its conversation grows by a turn each. Then it begins again. */
+const GROWING_CALLS = 8;
+/** The most kilobytes of a body of which each agent has its own conversation. Larger bodies are those of one agent. */
+const MOST_OWN_KILOBYTES = 200;
 /** The streams that are opened at once. */
 const OPENED_AT_ONCE = 100;
 
@@ -47,13 +51,16 @@ const endOf = (format: ChatFormat, { isStreamed, frames }: AgentBody): Buffer =>
 
 answerParent(async ({ port, format, body, task }: AgentOrder): Promise<AgentResult> => {
   const headers = { "content-type": "application/json", ...CREDENTIALS[format] };
-  const request: Dispatcher.DispatchOptions = {
-    origin: `http://127.0.0.1:${port}`,
-    path: pathOf(format, body),
-    method: "POST",
-    headers,
-    body: Buffer.from(agentRequest(format, body)),
-  };
+  const requests = bodiesOf(format, body).map((calls) =>
+    calls.map((text) => ({
+      origin: `http://127.0.0.1:${port}`,
+      path: pathOf(format, body),
+      method: "POST" as const,
+      headers,
+      body: text,
+    })),
+  );
+  const request = requests[0]?.at(-1) as Dispatcher.DispatchOptions;
   const pool = pools.get(port) ?? new Pool(`http://127.0.0.1:${port}`, { connections: CONNECTIONS, pipelining: 1 });
   pools.set(port, pool);
   const begin = performance.now();
@@ -71,12 +78,31 @@ answerParent(async ({ port, format, body, task }: AgentOrder): Promise<AgentResu
   const end = endOf(format, body);
   let [answers, begun] = [0, 0];
   const goesOn = (): boolean => ("ms" in until ? performance.now() - begin < until.ms : begun++ < until.calls);
-  const ask = async (): Promise<void> => {
-    for (; goesOn(); answers++) await answerLength(pool, request, end);
+  const ask = async (agent: number): Promise<void> => {
+    const calls = requests[agent % requests.length] ?? [];
+    for (let call = 0; goesOn(); call++, answers++)
+      await answerLength(pool, calls[call % calls.length] as Dispatcher.DispatchOptions, end);
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, ask));
+  await Promise.all(Array.from({ length: CONNECTIONS }, (_, agent) => ask(agent)));
   return { answers, firstTextMs: Number.NaN };
 });
+
+const bodies = new Map<string, readonly (readonly Buffer[])[]>();
+
+/** Returns the bodies of each agent, call by call. */
+function bodiesOf(format: ChatFormat, body: AgentBody): readonly (readonly Buffer[])[] {
+  const key = JSON.stringify([format, body]);
+  const agents = body.kilobytes <= MOST_OWN_KILOBYTES ? CONNECTIONS : 1;
+  const made =
+    bodies.get(key) ??
+    Array.from({ length: agents }, (_, agent) =>
+      Array.from({ length: GROWING_CALLS }, (_none, call) =>
+        Buffer.from(agentRequest(format, body, agent, GROWING_CALLS - 1 - call)),
+      ),
+    );
+  bodies.set(key, made);
+  return made;
+}
 
 /** Text of the first piece, in every format. */
 const FIRST_TEXT = " word";

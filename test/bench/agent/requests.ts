@@ -76,23 +76,24 @@ const SYSTEM = textOf(1, 500);
 export const modelOf = ({ frames, isStreamed, isHeld }: AgentBody): string =>
   `bench-${frames}-${isHeld ? "held" : isStreamed ? "streamed" : "complete"}`;
 
-/** Returns the request of an agent as the official clients write it. Its size is right to a few percent. */
-export function agentRequest(format: ChatFormat, body: AgentBody): string {
+/**
+ * Returns the request of an agent as the official clients write it. Its size is right to a few percent.
+ *
+ * @param conversation The number of the conversation. Conversations share tools and instructions, and no turn.
+ * @param missing The last turns that have not happened yet.
+ */
+export function agentRequest(format: ChatFormat, body: AgentBody, conversation = 0, missing = 0): string {
   const part = body.kilobytes < 5 ? 0 : body.kilobytes < 50 ? 0.1 : 1;
   const turns = Math.max(1, TURNS * part);
   const tools = Array.from({ length: TOOLS * part }, (_, index) => toolOf(index));
-  const write = (chars: number): string =>
-    JSON.stringify(
-      WRITERS[format](
-        body,
-        tools,
-        Array.from({ length: turns }, (_, index) => turnOf(index, chars)),
-      ),
-    );
+  const write = (count: number, chars: number): string => {
+    const each = Array.from({ length: count }, (_, index) => turnOf(conversation * TURNS + index, chars));
+    return JSON.stringify(WRITERS[format](body, tools, each));
+  };
   // The turns fill what the tools and the structure leave.
-  const bare = write(0).length;
-  const each = (body.kilobytes * 1000 - bare) / turns;
-  return write(Math.max(20, each));
+  const bare = write(turns, 0).length;
+  const each = Math.floor((body.kilobytes * 1000 - bare) / turns);
+  return write(Math.max(1, turns - missing), Math.max(20, each));
 }
 
 type Writer = (body: AgentBody, tools: readonly Tool[], turns: readonly Turn[]) => object;

@@ -94,6 +94,11 @@ const tablesOf = (plan: Plan): readonly Table[] => [
     rows: SIZES.map((kilobytes) => rowOf("messages", "messages", { kilobytes })),
   },
   {
+    title: "first calls",
+    contestants: ["undici proxy", "fetch proxy", "forgetful relay"],
+    rows: SIZES.map((kilobytes) => rowOf("messages", "messages", { kilobytes })),
+  },
+  {
     title: "frames",
     contestants: PROXIES,
     rows: [30, 300, 3_000].map((frames) => rowOf("messages", "messages", { kilobytes: 10, frames })),
@@ -121,7 +126,7 @@ async function started(
         execArgv: ["--expose-gc", ...(execArgv[name] ?? [])],
       }),
     );
-  const upstream = names.includes("relay") ? start("upstream") : undefined;
+  const upstream = names.some((name) => name.endsWith("relay")) ? start("upstream") : undefined;
   const address = upstream && `http://127.0.0.1:${(await upstream.ask("state")).port}`;
   const servers = new Map<AgentContestant, Server>();
   for (const name of names) servers.set(name, name === "upstream" && upstream ? upstream : start(name, address));

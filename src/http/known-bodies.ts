@@ -1,0 +1,318 @@
+/**
+ * Parses JSON bodies piece by piece. An agent sends its tools and its first turns again with each call: pieces that an earlier body of the
+ * same key had at the same place are compared with it, which is ten times as fast as to parse them.
+ */
+
+import {
+  count,
+  type JsonBudget,
+  type JsonCounts,
+  type JsonObject,
+  parseCounted,
+  parseJson,
+  scanJson,
+  VALUE_BYTES,
+} from "../model/json.ts";
+import { keepText } from "../model/kept-text.ts";
+import { withPieces } from "./validation.ts";
+
+/** A value of a body: a member of the outermost object, or an element of an array there. */
+interface Piece extends JsonCounts {
+  /** The characters in the text, from the comma or bracket before the piece to the one behind it. */
+  readonly length: number;
+  readonly value: unknown;
+  /** The schema that the value is known to hold to, if any. */
+  holdsTo: object | undefined;
+}
+
+/** A member of the outermost object, with its name. */
+interface Member extends Piece {
+  /** The place of the colon in the piece. */
+  readonly colon: number;
+  /** The place of the first element, and the elements; undefined for other values, and in a small body. */
+  readonly elements: { readonly at: number; readonly pieces: readonly Piece[] } | undefined;
+}
+
+/** A body that was parsed. */
+interface KnownBody {
+  readonly keyId: string;
+  readonly text: string;
+  /** The members by name, with their places in the text. */
+  readonly members: ReadonlyMap<string, { readonly at: number; readonly member: Member }>;
+  /** The memory of the text and its values, at most. */
+  readonly bytes: number;
+}
+
+/** A smaller body is parsed faster than it is looked up, in characters. */
+const LEAST_CHARS = 8_192;
+/** The most bodies of one key. */
+const MOST_BODIES = 64;
+/** The places at which a body is compared with earlier ones to find its own beginning, and the characters that are compared there. */
+const PLACES = 8;
+const PLACE_CHARS = 32;
+
+/** The last bodies of each key, within a bounded memory. The bodies that were not used for the longest time go first. */
+export class KnownBodies {
+  readonly #maxBytes: number;
+  readonly #byKey = new Map<string, Set<KnownBody>>();
+  /** All bodies; the last used comes last. */
+  readonly #bodies = new Set<KnownBody>();
+  #bytes = 0;
+
+  /** @param maxBytes The most memory of all bodies; 0 keeps none. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Parses a body of a key. Throws as `parseJson` does. */
+  parse(keyId: string, text: string, budget: JsonBudget): unknown {
+    const isKept = this.#maxBytes > 0 && text.length >= LEAST_CHARS;
+    const known = isKept ? this.#nearest(keyId, text) : undefined;
+    const parsed = parseObject(text, budget, isKept, known);
+    if (!parsed) return parseJson(text, budget);
+    keepText(parsed.value, text, parsed.marks, budget.names);
+    if (isKept) this.#keep({ keyId, text, members: parsed.members, bytes: bytesOf(text, budget) }, known);
+    return parsed.value;
+  }
+
+  /** Returns the body of the key that shares the longest beginning with a text, as far as a few places tell. */
+  #nearest(keyId: string, text: string): KnownBody | undefined {
+    let nearest: KnownBody | undefined;
+    let most = 0;
+    for (const body of this.#byKey.get(keyId) ?? []) {
+      const same = samePlaces(body.text, text);
+      if (same >= most) [nearest, most] = [body, same];
+    }
+    return nearest;
+  }
+
+  /** Keeps a body. It stands for the body that it continues. */
+  #keep(body: KnownBody, known: KnownBody | undefined): void {
+    if (known && isContinued(known, body)) this.#remove(known);
+    if (body.bytes > this.#maxBytes) return;
+    let ofKey = this.#byKey.get(body.keyId);
+    if (!ofKey) this.#byKey.set(body.keyId, (ofKey = new Set()));
+    const [first] = ofKey;
+    if (first && ofKey.size === MOST_BODIES) this.#remove(first);
+    ofKey.add(body);
+    this.#byKey.set(body.keyId, ofKey);
+    this.#bodies.add(body);
+    this.#bytes += body.bytes;
+    for (const oldest of this.#bodies) {
+      if (this.#bytes <= this.#maxBytes) break;
+      this.#remove(oldest);
+    }
+  }
+
+  #remove(body: KnownBody): void {
+    if (!this.#bodies.delete(body)) return;
+    this.#bytes -= body.bytes;
+    const ofKey = this.#byKey.get(body.keyId);
+    ofKey?.delete(body);
+    if (ofKey?.size === 0) this.#byKey.delete(body.keyId);
+  }
+}
+
+/** V8 takes two bytes for each character of a text with a character beyond Latin-1. */
+const bytesOf = (text: string, { values }: JsonBudget): number => 2 * text.length + values * VALUE_BYTES;
+
+/** Counts the places from the beginning on at which two texts are the same. */
+function samePlaces(one: string, other: string): number {
+  const step = Math.floor((Math.min(one.length, other.length) - PLACE_CHARS) / PLACES);
+  let place = 0;
+  for (let at = 0; place <= PLACES; at += step, place++)
+    if (one.slice(at, at + PLACE_CHARS) !== other.slice(at, at + PLACE_CHARS)) break;
+  return place;
+}
+
+/** Tells whether most of a body stands in its successor. */
+const isContinued = (body: KnownBody, next: KnownBody): boolean => samePlaces(body.text, next.text) > PLACES / 2;
+
+interface ParsedBody {
+  readonly value: JsonObject;
+  readonly members: KnownBody["members"];
+  /** The place of the object's beginning, and for each member the places of its colon and its end. */
+  readonly marks: readonly number[];
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const ARRAY = 0x5b;
+const ARRAY_END = 0x5d;
+const OBJECT = 0x7b;
+const OBJECT_END = 0x7d;
+
+/** A name whose text is its value. `__proto__` would set the prototype. */
+const PLAIN_NAME = /^(?!__proto__$)[\w.$-]+$/;
+
+/**
+ * Parses an object member by member. Returns undefined for another text, and for an object that is empty or has unusual names: the counts of the
+ * budget are then as before, and some memory is booked twice. Throws as `parseJson` does.
+ *
+ * @param isKept True to parse arrays element by element, and to freeze all pieces, because later bodies will share them.
+ * @param known An earlier body.
+ */
+function parseObject(
+  text: string,
+  budget: JsonBudget,
+  isKept: boolean,
+  known: KnownBody | undefined,
+): ParsedBody | undefined {
+  const { values, items, names, chars, limits } = budget;
+  const begin = afterSpace(text, 0);
+  if (text.charCodeAt(begin) !== OBJECT || text.length > limits.maxJsonBytes || limits.maxJsonDepth < 3)
+    return undefined;
+  const value: JsonObject = {};
+  const members = new Map<string, { at: number; member: Member }>();
+  const marks = [begin];
+  const parser = new PieceParser(text, budget, isKept, known?.text ?? "");
+  budget.chars += text.length;
+  take(budget, { values: 2, items: 0, names: 0 });
+  for (let at = begin + 1; ; at++) {
+    const quote = afterSpace(text, at);
+    const close = text.charCodeAt(quote) === QUOTE ? text.indexOf('"', quote + 1) : -1;
+    const name = text.slice(quote + 1, close);
+    const colon = afterSpace(text, close + 1);
+    if (close < 0 || text.charCodeAt(colon) !== COLON || !PLAIN_NAME.test(name) || members.size === limits.maxJsonKeys)
+      break;
+    const member = parser.member(at, colon, known?.members.get(name));
+    value[name] = member.value as JsonObject[string];
+    members.set(name, { at, member });
+    at += member.length;
+    marks.push(at - member.length + member.colon, at);
+    const next = text.charCodeAt(at);
+    if (next === OBJECT_END && afterSpace(text, at + 1) === text.length) return { value, members, marks };
+    if (next !== COMMA) break;
+    take(budget, { values: 1, items: 0, names: 0 });
+  }
+  Object.assign(budget, { values, items, names, chars });
+  return undefined;
+}
+
+/** Returns the index of the first character from `at` on that is no white space. */
+function afterSpace(text: string, at: number): number {
+  for (; ; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit !== 0x20 && unit !== 0x0a && unit !== 0x0d && unit !== 0x09) return at;
+  }
+}
+
+class PieceParser {
+  readonly #text: string;
+  readonly #budget: JsonBudget;
+  readonly #isKept: boolean;
+  readonly #knownText: string;
+
+  constructor(text: string, budget: JsonBudget, isKept: boolean, knownText: string) {
+    this.#text = text;
+    this.#budget = budget;
+    this.#isKept = isKept;
+    this.#knownText = knownText;
+  }
+
+  /** Parses the member that begins at `at`, or takes it from the known body. */
+  member(at: number, colon: number, known: { at: number; member: Member } | undefined): Member {
+    if (known && this.#isSame(at, known.member, known.at, OBJECT_END)) return this.#taken(known.member);
+    const budget = this.#budget;
+    const before = countsOf(budget);
+    budget.names++;
+    const open = afterSpace(this.#text, colon + 1);
+    const list = this.#isKept && this.#text.charCodeAt(open) === ARRAY ? this.#list(open + 1, known) : undefined;
+    if (list) {
+      const value = withPieces(Object.freeze(list.pieces.map((piece) => piece.value)), list.pieces);
+      const elements = { at: open + 1 - at, pieces: list.pieces };
+      return {
+        ...since(before, budget),
+        length: list.end - at,
+        colon: colon - at,
+        value,
+        elements,
+        holdsTo: undefined,
+      };
+    }
+    const { end, value } = this.#value(colon + 1, 1);
+    return {
+      ...since(before, budget),
+      length: end - at,
+      colon: colon - at,
+      value,
+      elements: undefined,
+      holdsTo: undefined,
+    };
+  }
+
+  /** Parses the elements of an array, and returns the end of its member; undefined for an empty array. */
+  #list(
+    begin: number,
+    known: { at: number; member: Member } | undefined,
+  ): { pieces: Piece[]; end: number } | undefined {
+    const text = this.#text;
+    if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
+    const budget = this.#budget;
+    const pieces: Piece[] = [];
+    const knownPieces = known?.member.elements?.pieces ?? [];
+    let knownAt = (known?.at ?? 0) + (known?.member.elements?.at ?? 0);
+    for (let at = begin; ; at++) {
+      take(budget, { values: 1, items: 1, names: 0 });
+      const before = countsOf(budget);
+      const knownPiece = knownPieces[pieces.length];
+      if (knownPiece && this.#isSame(at, knownPiece, knownAt, ARRAY_END)) pieces.push(this.#taken(knownPiece));
+      else {
+        const { end, value } = this.#value(at, 2);
+        pieces.push({ ...since(before, budget), length: end - at, value, holdsTo: undefined });
+      }
+      knownAt += (knownPiece?.length ?? 0) + 1;
+      at += pieces.at(-1)?.length ?? 0;
+      const next = text.charCodeAt(at);
+      if (next === ARRAY_END) return { pieces, end: afterSpace(text, at + 1) };
+      // A text that ends within an array is no JSON.
+      if (next !== COMMA) throw new SyntaxError("The array does not end.");
+    }
+  }
+
+  #value(at: number, depth: number): { readonly end: number; readonly value: unknown } {
+    const { values } = this.#budget;
+    const end = scanJson(this.#text, at, depth, this.#budget);
+    const value = parseCounted(this.#text.slice(at, end), this.#budget, values);
+    return { end, value: this.#isKept ? frozen(value) : value };
+  }
+
+  /** Tells whether a piece stands at a place: a comma or the closing bracket must follow, because `1` is also the beginning of `12`. */
+  #isSame(at: number, { length }: Piece, knownAt: number, close: number): boolean {
+    const next = this.#text.charCodeAt(at + length);
+    if (next !== COMMA && next !== close) return false;
+    return this.#text.slice(at, at + length) === this.#knownText.slice(knownAt, knownAt + length);
+  }
+
+  #taken<Known extends Piece>(piece: Known): Known {
+    take(this.#budget, piece);
+    return piece;
+  }
+}
+
+/** Counts values, and books their memory. */
+function take(budget: JsonBudget, counts: JsonCounts): void {
+  count(budget, counts);
+  budget.booking?.take(counts.values * VALUE_BYTES);
+}
+
+const countsOf = ({ values, items, names }: JsonCounts): JsonCounts => ({ values, items, names });
+
+const since = (before: JsonCounts, { values, items, names }: JsonCounts): JsonCounts => ({
+  values: values - before.values,
+  items: items - before.items,
+  names: names - before.names,
+});
+
+/** Freezes a value and all values inside it. Walks without recursion, because a host may allow deeper bodies than the stack. */
+function frozen<Value>(value: Value): Value {
+  const open: unknown[] = [value];
+  for (let one = open.pop(); one !== undefined; one = open.pop()) {
+    if (typeof one !== "object" || one === null) continue;
+    Object.freeze(one);
+    for (const inner of Array.isArray(one) ? (one as unknown[]) : Object.values(one))
+      if (typeof inner === "object" && inner !== null) open.push(inner);
+  }
+  return value;
+}
