@@ -95,7 +95,7 @@ async function recorded(name: string, gateway: unknown, expected: unknown): Prom
   return {
     pass,
     message() {
-      const wanted = inspect(expected, { depth: 4 });
+      const wanted = display(expected);
       if (!nearest) return `Expected a record with ${wanted}, but no call was recorded.`;
       if (pass) return `Expected no record with ${wanted}, but there is one of ${titleOf(nearest.record)}.`;
       const which = records.length === 1 ? "the only record" : `the nearest of ${records.length} records`;
@@ -117,17 +117,35 @@ const titleOf = ({ method, route, modelAsked }: CallRecord): string =>
 
 /** Yields a line for each expected field that a value does not have. */
 function* differencesOf(actual: unknown, expected: unknown, path: string): Generator<string> {
-  const { asymmetricMatch } = (expected ?? {}) as { asymmetricMatch?: unknown };
-  if (typeof asymmetricMatch === "function") {
-    if (!asymmetricMatch.call(expected, actual)) yield lineOf(path, actual, expected);
+  if (isAsymmetric(expected)) {
+    if (!expected.asymmetricMatch(actual)) yield lineOf(path, actual, expected);
   } else if (isFields(expected) && isFields(actual)) {
     for (const [field, value] of Object.entries(expected))
       yield* differencesOf(actual[field], value, path === "" ? field : `${path}.${field}`);
   } else if (!isDeepStrictEqual(actual, expected)) yield lineOf(path, actual, expected);
 }
 
+/** A matcher of a runner, such as `expect.any(Number)`. */
+interface Asymmetric {
+  asymmetricMatch(actual: unknown): boolean;
+  /** Returns the matcher as a text, such as `Any<Number>`. */
+  toAsymmetricMatcher?(): string;
+}
+
+const isAsymmetric = (value: unknown): value is Asymmetric =>
+  typeof (value as Partial<Asymmetric> | null | undefined)?.asymmetricMatch === "function";
+
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 const lineOf = (path: string, actual: unknown, expected: unknown): string =>
-  `\n  ${path}: ${inspect(actual, { depth: 4 })} instead of ${inspect(expected, { depth: 4 })}`;
+  `\n  ${path}: ${display(actual)} instead of ${display(expected)}`;
+
+const display = (value: unknown): string => inspect(readable(value), { depth: 4 });
+
+/** Replaces matchers by objects that show their names. */
+function readable(value: unknown): unknown {
+  if (isAsymmetric(value)) return { [inspect.custom]: () => value.toAsymmetricMatcher?.() ?? "a matcher" };
+  if (!isFields(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([field, one]) => [field, readable(one)]));
+}
