@@ -111,6 +111,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "model",
     "media",
     "kinds",
+    "pipeline",
     "errors",
     "options",
     "node-version",

@@ -81,7 +81,7 @@ export function scriptedBackend(script: Script, options: ScriptedBackendOptions 
     ...(models && { models: () => models.map((model) => (typeof model === "string" ? { id: model } : model)) }),
     requests,
     get remaining() {
-      return Array.isArray(script) ? Math.max(0, script.length - requests.length) : 0;
+      return isList(script) ? Math.max(0, script.length - requests.length) : 0;
     },
     asked(number = 1) {
       const asked = requests[number - 1];
@@ -138,20 +138,19 @@ function assertScript(script: unknown): void {
 
 /** Returns a function that returns the turn of a request. */
 function turnsOf(script: Script): (asked: AskedRequest) => Turn | Promise<Turn> {
-  const found = (turn: Turn | string | undefined, asked: AskedRequest): Turn => {
-    if (turn === undefined) throw new GatewayError("failed_precondition", `${endOf(script)}, but ${describe(asked)}.`);
-    return typeof turn === "string" ? reply(turn) : turn;
+  const found = (turn: unknown, asked: AskedRequest): Turn => {
+    if (turn instanceof Turn) return turn;
+    if (typeof turn === "string") return reply(turn);
+    const what = isList(script)
+      ? `The script has ended after ${script.length} turn${script.length === 1 ? "" : "s"}`
+      : `The function of the script returns ${shown(turn)}`;
+    throw new GatewayError("failed_precondition", `${what}, but ${describe(asked)}.`);
   };
   if (typeof script === "function") return async (asked) => found(await script(asked), asked);
   return (asked) => found(isList(script) ? script[asked.number - 1] : script, asked);
 }
 
 const isList = (script: Script): script is readonly (Turn | string)[] => Array.isArray(script);
-
-function endOf(script: Script): string {
-  if (!isList(script)) return "The function of the script returns nothing";
-  return `The script has ended after ${script.length} turn${script.length === 1 ? "" : "s"}`;
-}
 
 const textOf = (message: ChatMessage | undefined): string =>
   message?.parts.flatMap((part) => (part.type === "text" ? part.text : [])).join("\n") ?? "";

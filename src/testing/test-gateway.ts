@@ -22,6 +22,7 @@ import {
   type Observer,
 } from "../index.ts";
 import { assertOptions, type Shapes } from "../options.ts";
+import { quietly } from "../pipeline/reports.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { scriptedBackend } from "./scripted-backend.ts";
 
@@ -81,21 +82,21 @@ const STEP_MS = 1_000;
  */
 export function testGateway<Context = unknown>(options: TestGatewayOptions<Context> = {}): TestGateway<Context> {
   assertOptions<TestGatewayOptions>("testGateway", options, SHAPES);
-  const { apiKey = "sk-test", key, ...own } = options;
-  if (key && own.quotas) throw new TypeError("testGateway: key is for the store in memory; give it to quotas instead.");
-  const { clock = systemClock } = own;
+  const { apiKey = "sk-test", key, quotas, clock = systemClock } = options;
+  const { apiKey: _apiKey, key: _key, observer, onFailure, ...own } = options;
+  if (key && quotas) throw new TypeError("testGateway: key is for the store in memory; give it to quotas instead.");
   const failures: Failure[] = [];
   const calls = new Calls<Context>();
   const { fetch, ...gateway } = createGateway<Context>({
-    backend: scriptedBackend("Hello."),
-    quotas: memoryQuotaStore([{ id: "test", granted: 1_000_000, ...key, apiKey }], { clock }),
-    replayStore: memoryReplayStore({ clock }),
-    responseStore: memoryResponseStore({ clock }),
     ...own,
-    observer: calls.observedBy(own.observer),
+    backend: own.backend ?? scriptedBackend("Hello."),
+    quotas: quotas ?? memoryQuotaStore([{ id: "test", granted: 1_000_000, ...key, apiKey }], { clock }),
+    replayStore: own.replayStore ?? memoryReplayStore({ clock }),
+    responseStore: own.responseStore ?? memoryResponseStore({ clock }),
+    observer: calls.observedBy(observer),
     onFailure(failure) {
       failures.push(failure);
-      return own.onFailure?.(failure);
+      return onFailure?.(failure);
     },
   });
   let listening: Promise<Server> | undefined;
@@ -114,7 +115,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     apiKey,
     failures,
     records: calls.records,
-    fetch: (input, init) => fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init)),
+    fetch: async (input, init) => fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init)),
     async listen() {
       const server = await (listening ??= listen(gateway));
       return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -163,26 +164,27 @@ class Calls<Context> {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Returns an observer that passes all that it sees on to the host's own. */
+  /** Returns an observer that passes all that it sees on to the host's own, whose errors change nothing here. */
   observedBy(host: Observer<Context> | undefined): Observer<Context> {
     return {
       watchGateway: (gauges) => host?.watchGateway?.(gauges),
       begin: (call) => {
         this.#begun++;
-        return this.#callOf(host?.begin(call));
+        return this.#callOf(quietly(() => host?.begin(call)));
       },
     };
   }
 
   #callOf(host: CallObserver<Context> | undefined): CallObserver<Context> {
+    const run = host?.run?.bind(host);
     return {
-      ...(host?.run && { run: (work) => host.run?.(work) ?? work() }),
+      ...(run && { run }),
       rateLimit: (decision) => host?.rateLimit?.(decision),
       hold: (change) => host?.hold?.(change),
       upstream: (asked) => host?.upstream?.(asked),
       end: (record) => {
         this.records.push(record);
-        host?.end(record);
+        quietly(() => host?.end(record));
         if (this.#begun === this.records.length) for (const resolve of this.#waiting.splice(0)) resolve();
       },
     };

@@ -171,7 +171,7 @@ export function unlessCut<Value>(promise: PromiseLike<Value>, signal: AbortSigna
 /** An error as a cut connection causes it: callers are told that the backend cannot be reached. */
 const broken = (): Error => Object.assign(new Error("The script breaks the answer off here."), { code: "ECONNRESET" });
 
-/** Describes a request for which the script has no answer. */
+/** Describes a request in an error. */
 export const describe = ({ kind, number, model, prompt }: AskedRequest): string =>
   `request ${number} came: ${kind} by the model ${model}, ${JSON.stringify(prompt.slice(0, 200))}`;
 

@@ -226,7 +226,8 @@ describe("a failure", () => {
 describe("a script that does not fit", () => {
   it.each<[what: string, script: Script, message: string]>([
     ["has ended", ["Hi"], 'The script has ended after 1 turn, but request 2 came: chat by the model small, "Hello".'],
-    ["is a function that returns nothing", ({ number }) => (number === 1 ? "Hi" : undefined), "returns nothing, but"],
+    ["is a function that returns nothing", ({ number }) => (number === 1 ? "Hi" : undefined), "returns undefined, but"],
+    ["is a function that returns no turn", ({ number }) => (number === 1 ? "Hi" : (["Hi"] as never)), "a list, but"],
     ["answers another kind", ["Hi", image()], "The script answers image here, but request 2 came: chat by the model"],
     ["answers another kind in a reply", ["Hi", reply(["a", embedding()])], "The script answers embedding here, but"],
   ])("since it %s says what was asked, with a status that no SDK repeats", async (_what, script, message) => {

@@ -105,6 +105,35 @@ describe("a gateway for tests", () => {
   });
 });
 
+describe("an observer of the host", () => {
+  it("changes nothing when it throws, and runs work once", async () => {
+    let runs = 0;
+    const faulty: Observer = {
+      begin() {
+        throw new Error("begin");
+      },
+    };
+    await using first = testGateway({ backend: backendOf(), observer: faulty });
+    await ask(first);
+    expect(await first.charged()).toBe(15);
+    const counting: Observer = {
+      begin: () => ({
+        run: (work) => {
+          runs++;
+          return work();
+        },
+        end() {
+          throw new Error("end");
+        },
+      }),
+    };
+    const backend = backendOf();
+    await using second = testGateway({ backend, observer: counting });
+    await ask(second);
+    expect([await second.charged(), backend.requests.length, runs > 0]).toEqual([15, 1, true]);
+  });
+});
+
 describe("its ways in", () => {
   it("answers fetch for every host, and for an address without one", async () => {
     await using gateway = testGateway();
@@ -113,6 +142,7 @@ describe("its ways in", () => {
     const answers = await Promise.all(asked.map((address) => gateway.fetch(address, { headers })));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect((await gateway.fetch(new Request("http://host/nothing"))).status).toBe(404);
+    await expect(gateway.fetch("http://")).rejects.toThrow("Invalid URL");
   });
 
   it("listens at one address, over HTTP and WebSockets", async () => {
