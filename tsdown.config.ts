@@ -63,7 +63,7 @@ const entry = {
   "stores-sql": "src/stores/sql/index.ts",
   telemetry: "src/telemetry/index.ts",
   websocket: "adapters/websocket.ts",
-  testing: "test/contracts/index.ts",
+  testing: "src/testing/index.ts",
 };
 
 /** The relay with both transports, for bundlers of servers. Node itself has it among the few files. */

@@ -13,6 +13,9 @@ const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
   Object.entries(SERVED).flatMap(([name, { options }]) => (options ? [[name, { optional: fieldsOf(options) }]] : [])),
 );
 
+/** The options of `createGateway`. */
+export const GATEWAY_SHAPES: Shapes<GatewayOptions> = { ...COMMON_SHAPES, ...FORMAT_SHAPES } as Shapes<GatewayOptions>;
+
 /**
  * Creates a gateway.
  *
@@ -20,10 +23,7 @@ const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
  * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
-  assertOptions<GatewayOptions>("createGateway", options, {
-    ...COMMON_SHAPES,
-    ...FORMAT_SHAPES,
-  } as Shapes<GatewayOptions>);
+  assertOptions<GatewayOptions>("createGateway", options, GATEWAY_SHAPES);
   const given: Readonly<Record<string, unknown>> = { ...options };
   const formats = Object.entries(SERVED).map(([name, format]) =>
     format.serve(format.options && (given[name] as object | undefined)),

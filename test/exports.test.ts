@@ -30,11 +30,11 @@ import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
 import * as telemetry from "../src/telemetry/index.ts";
+import * as testing from "../src/testing/index.ts";
 import * as affinity from "../src/upstreams/affinity/index.ts";
 import * as aiSdk from "../src/upstreams/ai-sdk/index.ts";
 import * as relay from "../src/upstreams/relay/index.ts";
 import * as route from "../src/upstreams/route/index.ts";
-import * as testing from "./contracts/index.ts";
 
 const names = (entry: object): string[] => Object.keys(entry).toSorted();
 
@@ -158,12 +158,26 @@ it("polygate/admin/page", () => {
 
 it("polygate/testing", () => {
   expect(names(testing)).toEqual([
+    "assertCharged",
+    "assertRecorded",
     "budgetLaws",
+    "delay",
+    "embedding",
+    "endless",
+    "failure",
+    "image",
     "imageStoreLaws",
     "manualClock",
+    "polygateMatchers",
     "quotaStoreLaws",
     "rateLimiterLaws",
+    "refusal",
     "replayStoreLaws",
+    "reply",
     "responseStoreLaws",
+    "scriptedBackend",
+    "silence",
+    "testGateway",
+    "toolCall",
   ]);
 });

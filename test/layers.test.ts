@@ -102,6 +102,21 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   prices: ["kinds", "model", "errors", "options", "node-version"],
   hooks: ["pipeline", "kinds", "ports", "node-version"],
   redactor: ["hooks", "ports", "model", "options", "node-version"],
+  // The laws of the ports stand beside their own tests.
+  testing: [
+    "index",
+    "every-format",
+    "adapters",
+    "ports",
+    "model",
+    "media",
+    "kinds",
+    "pipeline",
+    "errors",
+    "options",
+    "node-version",
+    "test/contracts",
+  ],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
   playground: [
@@ -149,6 +164,8 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   openapi: /^(?:@valibot\/to-json-schema|valibot)$/,
   // The one part that needs this optional peer.
   telemetry: /^@opentelemetry\/api$/,
+  // Runs in tests alone, in Node, Bun and Deno.
+  testing: /^node:(?:assert\/strict|events|http|net|util)$/,
   playground: /./,
 };
 
@@ -157,6 +174,7 @@ function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
   if (top === "tsdown.config") return "build";
+  if (top === "test" && folder === "contracts") return "test/contracts";
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
@@ -376,6 +394,9 @@ describe("these rules", () => {
     ["src/stores/memory.ts", "./sql/schema.ts"],
     ["src/stores/redis/driver.ts", "kysely"],
     ["playground/server.ts", "../test/hosts/index.ts"],
+    ["src/gateway.ts", "../test/contracts/index.ts"],
+    ["src/testing/index.ts", "../../test/hosts/index.ts"],
+    ["src/testing/matchers.ts", "vitest"],
     ["src/gateway.ts", "../../elsewhere.ts"],
   ])("forbid %s to import %s", (file, specifier) => {
     expect(breaches([{ file, specifier }])).toEqual([expect.stringContaining(`${file} imports "${specifier}": `)]);
@@ -404,6 +425,7 @@ describe("these rules", () => {
     ["src/upstreams/relay/index.ts", "../../formats/shared/tools.ts"],
     ["src/upstreams/route.ts", "./relay.ts"],
     ["src/stores/sql.ts", "@noble/hashes/sha2.js"],
+    ["src/testing/index.ts", "../../test/contracts/index.ts"],
     ["adapters/express.ts", "./node.ts"],
     ["adapters/node.ts", "srvx/node"],
     ["playground/server.ts", "../adapters/node.ts"],

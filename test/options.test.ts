@@ -116,6 +116,13 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/stores/sql sqlQuotaStore": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql verifyLedger": [db, { dialect: "sqlite" }],
   "polygate/telemetry openTelemetry": [],
+  "polygate/testing embedding": [[]],
+  "polygate/testing image": [[]],
+  "polygate/testing refusal": ["No."],
+  "polygate/testing reply": ["Hi"],
+  "polygate/testing scriptedBackend": ["Hi"],
+  "polygate/testing testGateway": [],
+  "polygate/testing toolCall": ["weather", {}],
   "polygate/websocket toUpgradeHandler": [gateway],
 };
 

@@ -32,8 +32,12 @@ export interface OptionsObject {
 
 /** Ports whose methods are all optional: a host's own object may have further fields. */
 const OPEN = new Set(["ModelBackend", "GatewayFeature"]);
-/** Types of values that the gateway makes, and of formats, whose fields are for the gateway alone. Reports are made by stores. */
+/**
+ * Types of values that the gateway makes, and of formats, whose fields are for the gateway alone. Reports are made by stores. An error,
+ * an expected record and `RequestInit` are no options either.
+ */
 const INTERNAL = /\/src\/(?:ports|model|kinds|routes)\b/;
+const NOT_OPTIONS = /^(?:Error|ExpectedRecord|RequestInit)$|Report$/;
 
 const config = ts.getParsedCommandLineOfConfigFile(
   `${ROOT}test/docs/typedoc.tsconfig.json`,
@@ -78,7 +82,9 @@ function* argumentsOf(
     const type = checker.getTypeOfSymbol(parameter);
     const isOwn = alternatives(type).every(
       (one) =>
-        !INTERNAL.test(fileOf(one.symbol)) && one.aliasSymbol?.name !== "Pick" && !one.symbol?.name.endsWith("Report"),
+        !INTERNAL.test(fileOf(one.symbol)) &&
+        one.aliasSymbol?.name !== "Pick" &&
+        !NOT_OPTIONS.test(one.symbol?.name ?? ""),
     );
     if (isOwn) for (const found of objectsIn(type, [], [])) yield { factory, method, argument, ...found };
   }
@@ -89,7 +95,8 @@ function* methodsOf(returned: TypeScript.Type, factory: string, path: string): G
   if (returned.symbol?.name === "GatewayFormat") return;
   for (const property of returned.getProperties()) {
     const file = fileOf(property);
-    if (!file.startsWith(ROOT) || file.includes("/node_modules/") || INTERNAL.test(file)) continue;
+    const isPrivate = property.name.startsWith("#");
+    if (isPrivate || !file.startsWith(ROOT) || file.includes("/node_modules/") || INTERNAL.test(file)) continue;
     const type = checker.getTypeOfSymbol(property);
     for (const signature of type.getCallSignatures()) yield* argumentsOf(signature, factory, path + property.name);
     if (property.name === "keys" && path === "") yield* methodsOf(type, factory, "keys.");

@@ -352,6 +352,19 @@ describe("the servers", () => {
   });
 });
 
+describe("the tests of the docs pass", () => {
+  const files = ["first.test.ts", "script.test.ts", "my-app.test.ts", "matchers.test.ts"];
+
+  it.each<[runner: string, command: string, args: readonly string[], passed: RegExp]>([
+    ["Vitest", "vitest", ["run", "--no-isolate", "--maxWorkers=1", ...files], /Tests +6 passed \(6\)/],
+    ["Node's runner", process.execPath, ["--test", "gateway.node.test.ts"], /^. pass 1\n. fail 0$/m],
+    ["Bun", "bun", ["test", "./gateway.bun.test.ts"], /^ 1 pass\n 0 fail$/m],
+  ])("in %s", async (_runner, command, args, passed) => {
+    const { stdout, stderr } = await run(command, args, inFolder());
+    expect(stdout + stderr).toMatch(passed);
+  });
+});
+
 /** Starts processes at the same time, which each make one call with the key of this id. Returns the rest of the limit that they are told. */
 async function remaining(file: string, id: string, env: Record<string, string>): Promise<number[]> {
   const script = `

@@ -35,7 +35,7 @@ export const blocks: readonly Block[] = pages.flatMap(({ path, text }) =>
 );
 
 /** Returns the file that an example names in its first line. */
-export const fileOf = ({ code }: Block): string | undefined => /^\/\/ (\S+\.ts)\n/.exec(code)?.[1];
+export const fileOf = ({ code }: Block): string | undefined => /^\/\/ (\S+\.(?:ts|[cm]js))\n/.exec(code)?.[1];
 
 /** Returns the text of a page without its code blocks. */
 export const proseOf = ({ text }: Page): string => text.replaceAll(/^```[\s\S]*?^```$/gm, "");

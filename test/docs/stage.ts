@@ -19,6 +19,8 @@ interface MyStore extends QuotaStore {
 }
 export declare function connect(): Promise<MyStore>;
 `,
+  // Bun's other types cannot stand beside those of Node.
+  "bun-test.d.ts": '/// <reference path="./node_modules/bun-types/test.d.ts" />\n',
 };
 
 /** Fills a new folder with the examples, and returns its path. */

@@ -1,4 +1,7 @@
-/** Nest, Next and SvelteKit serve the official clients from the packed package, mounted as docs/mounting.md shows. */
+/**
+ * Nest, Next and SvelteKit serve the official clients from the packed package, mounted as docs/mounting.md shows. Jest runs the tests of
+ * docs/testing.md.
+ */
 
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
@@ -178,4 +181,21 @@ it.each([
   // Only the check refuses a form: the route itself fails, because a form is no JSON.
   const form = { method: "POST", body: new URLSearchParams({ text: "text" }) };
   expect((await fetch(`${root}/own`, form)).status).toBe(status);
+});
+
+describe("the docs' tests for Jest", () => {
+  const JEST = "../node_modules/jest/bin/jest.js";
+
+  it.each([
+    ["with the flag", ["--experimental-vm-modules", JEST, "gateway.test.mjs", "compiled.test.cjs"], 2],
+    ["in the environment that needs no flag", [JEST, "--env", "./polygate-environment.mjs", "gateway.test.cjs"], 1],
+  ])("pass %s", async (_how, args, files) => {
+    const { code, output } = await project.run("jest", ...args, "--json");
+    expect([code, output]).toEqual([0, expect.stringContaining(`"numPassedTests":${files},`)]);
+  });
+
+  it("say without the flag what the page says", async () => {
+    const { code, output } = await project.run("jest", JEST, "gateway.test.mjs");
+    expect([code, output]).toEqual([1, expect.stringContaining("Must use import to load ES Module")]);
+  });
 });

@@ -1,4 +1,7 @@
-/** A project with the packed package, and an app of each framework that needs a build: the code of docs/mounting.md and what surrounds it. */
+/**
+ * A project with the packed package, and an app of each framework that needs a build: the code of docs/mounting.md and what surrounds it.
+ * Also the tests of docs/testing.md for Jest.
+ */
 
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
@@ -6,9 +9,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { blocks, fileOf } from "../docs/pages.ts";
-import { packInto, ROOT, runOrThrow } from "./stage.ts";
+import { type Ended, packInto, ROOT, run, runOrThrow } from "./stage.ts";
 
 const PACKAGES = {
+  "@jest/globals": "30.5.2",
   "@nestjs/common": "12.5.1",
   "@nestjs/core": "12.5.1",
   "@nestjs/platform-express": "12.5.1",
@@ -18,7 +22,11 @@ const PACKAGES = {
   "@sveltejs/vite-plugin-svelte": "7.3.1",
   "@types/node": "24.19.2",
   "@types/react": "19.3.0",
+  expect: "30.5.2",
+  jest: "30.5.2",
+  "jest-environment-node": "30.5.2",
   next: "16.4.6",
+  openai: "7.57.0",
   react: "19.3.1",
   "react-dom": "19.3.1",
   "reflect-metadata": "0.2.2",
@@ -87,6 +95,26 @@ class OwnController {
 export class AppModule {}
 `;
 
+const JEST_OPTIONS = {
+  target: "esnext",
+  module: "nodenext",
+  strict: true,
+  noEmit: true,
+  skipLibCheck: true,
+  types: ["node"],
+};
+
+/** A test in TypeScript, for its types alone. */
+const JEST_TYPED = `
+import { expect } from "@jest/globals";
+import { polygateMatchers, testGateway } from "polygate/testing";
+
+expect.extend(polygateMatchers);
+await expect(testGateway()).toHaveRecorded({ status: 200 });
+// @ts-expect-error: a charge is a number.
+await expect(testGateway()).not.toHaveCharged("1");
+`;
+
 /** What `next build` would write by itself, and the alias of `create-next-app`. */
 const NEXT_OPTIONS = {
   target: "es2024",
@@ -101,6 +129,13 @@ const NEXT_OPTIONS = {
 };
 
 const FILES: Readonly<Record<string, string>> = {
+  "jest/package.json": MANIFEST,
+  "jest/tsconfig.json": JSON.stringify({ compilerOptions: JEST_OPTIONS, include: ["*.ts"] }),
+  "jest/typed.ts": JEST_TYPED,
+  "jest/compiled.test.cjs": `
+const { testGateway } = require("polygate/testing");
+test("nothing is charged", async () => expect(await testGateway().charged()).toBe(0));
+`,
   "nest/package.json": MANIFEST,
   "nest/tsconfig.json": JSON.stringify({ compilerOptions: NEST_OPTIONS, include: ["src"] }),
   "nest/src/gateway.ts": GATEWAY,
@@ -142,6 +177,7 @@ export const GET = () => new Response("about");
 
 /** The commands that build each app, in its folder. */
 const BUILDS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  jest: [["typescript/bin/tsc", "-p", "."]],
   nest: [["typescript/bin/tsc", "-p", "."]],
   next: [["next/dist/bin/next", "build"]],
   sveltekit: [
@@ -165,6 +201,8 @@ const inModules = ([bin = "", ...args]: readonly string[]): string[] => [join(".
 export interface FrameworkProject extends AsyncDisposable {
   /** Starts a built app with Node. Resolves with its address. */
   start(app: string, ...args: readonly string[]): Promise<string>;
+  /** Runs a command of Node in the folder of an app. Resolves with its exit code and output. */
+  run(app: string, ...args: readonly string[]): Promise<Ended>;
 }
 
 /** Copies an app of SvelteKit, and leaves out the option that switches off the check of origins. */
@@ -218,6 +256,7 @@ export async function frameworkProject(): Promise<FrameworkProject> {
       }
       throw new Error(`${app} ${args.join(" ")} has ended.\n${said}`);
     },
+    run: (app, ...args) => run(process.execPath, args, join(project, app), { ...ENVIRONMENT, NODE_ENV: "test" }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
