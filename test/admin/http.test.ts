@@ -11,7 +11,7 @@ import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
-import { createGateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../contracts/index.ts";
 
@@ -48,6 +48,28 @@ function asking(options: Partial<AdminHandlerOptions> = {}): Ask {
     return { status: response.status, headers: response.headers, body: (await response.json()) as Answered["body"] };
   };
 }
+
+/** A gateway whose answers begin, and never end. */
+function endless(): { gateway: Gateway; clock: ReturnType<typeof manualClock> } {
+  const clock = manualClock();
+  const backend = {
+    async *chat() {
+      yield "Rain.";
+      await new Promise(() => {});
+    },
+  };
+  const quotas = memoryQuotaStore([{ id: "one", apiKey: "sk-one" }], { clock });
+  return { gateway: createGateway({ backend, quotas, clock }), clock };
+}
+
+const unasked = async (): Promise<never> => ({}) as never;
+
+const streamed = (model: string): Request =>
+  new Request("http://host/v1/chat/completions", {
+    method: "POST",
+    headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+    body: JSON.stringify({ model, max_tokens: 50, stream: true, messages: [{ role: "user", content: "Rain?" }] }),
+  });
 
 describe("adminHandler", () => {
   it("makes, lists, changes, rotates, grants, lowers, assigns and revokes keys", async () => {
@@ -210,6 +232,62 @@ describe("adminHandler", () => {
     const health = { ready: true, upstreams: [{ name: "a", state: "open" }] };
     expect((await asking({ gateway: { health: async () => health as never } })("GET", "/health")).body).toEqual(health);
     expect((await asking()("GET", "/health")).status).toBe(404);
+  });
+
+  it("lists the calls that run, and stops one", async () => {
+    const { gateway, clock } = endless();
+    const beganAt = clock.now();
+    const [first, second] = await Promise.all(["a", "b"].map((model) => gateway.fetch(streamed(model))));
+    await clock.advance(1_000);
+    const ask = asking({ gateway, clock });
+    const listed = await ask("GET", "/live");
+    expect(listed.headers.get("cache-control")).toBe("no-store");
+    expect(listed.body).toMatchObject({
+      at: beganAt + 1_000,
+      total: 2,
+      data: [
+        {
+          requestId: first?.headers.get("request-id"),
+          key: { id: "one" },
+          modelAsked: "a",
+          format: "chat-completions",
+          stream: true,
+          webSocket: false,
+          usage: { outputTokens: expect.any(Number) },
+          beganAt,
+        },
+        { modelAsked: "b" },
+      ],
+    });
+    expect(JSON.stringify(listed.body)).not.toMatch(/Rain|sk-one/);
+    expect((await ask("GET", "/live?limit=1")).body).toMatchObject({ total: 2, data: [{ modelAsked: "a" }] });
+    const at = `/live/${second?.headers.get("request-id")}`;
+    expect((await ask("POST", `${at}/stop`, {}, { "x-user": "reader" })).status).toBe(403);
+    expect((await ask("POST", `${at}/stop`)).body).toEqual({ requestId: at.slice(6), stopped: true });
+    await clock.advance(0);
+    expect(await second?.text()).toContain("call_stopped");
+    expect((await ask("POST", `${at}/stop`)).body.error).toEqual({
+      code: "not_found",
+      message: `No call of the request id ${at.slice(6)} runs in this process.`,
+    });
+    expect((await ask("GET", "/live")).body).toMatchObject({ total: 1 });
+    expect((await ask("GET", "/audit")).body).toMatchObject({
+      data: [{ state: "refused" }, { user: "ann", action: "live.stop", target: at.slice(6), state: "done" }],
+    });
+    void gateway.close({ deadlineMs: 0 });
+    await clock.advance(0);
+  });
+
+  it("has no live calls without a gateway that tells them", async () => {
+    for (const options of [
+      {},
+      { gateway: { health: unasked } },
+      { gateway: { health: unasked, liveCalls: () => [] } },
+    ]) {
+      const ask = asking(options);
+      expect((await ask("GET", "/me")).body).toMatchObject({ live: false });
+      expect((await ask("GET", "/live")).status).toBe(404);
+    }
   });
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {

@@ -13,7 +13,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway } from "../../src/index.ts";
+import { createGateway, type Gateway } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
 import { barriers, isWiderThanScreen } from "./barriers.ts";
@@ -22,6 +22,12 @@ import { hasBrowser, launchBrowser } from "./stage.ts";
 const EVIL = `<img src=x onerror="document.title='taken'">`;
 
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
+
+function asked(keyId: string, model: string, stream = false): Request {
+  const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
+  const body = JSON.stringify({ model, stream, max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] });
+  return new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
+}
 
 describe.skipIf(!hasBrowser)("the admin's page", () => {
   let folder: string;
@@ -33,6 +39,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   /** The answer of the host's login to somebody who is not logged in any more. */
   let login: (() => Response) | undefined;
   let problems: string[];
+  /** The gateway whose calls run. */
+  let live: Gateway | undefined;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "admin-page-"));
@@ -47,6 +55,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     login = undefined;
     problems = [];
+    live = undefined;
     stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const health = {
       ready: true,
@@ -61,7 +70,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
-      gateway: { health: async () => health as never },
+      gateway: {
+        health: async () => health as never,
+        liveCalls: () => live?.liveCalls() ?? [],
+        stopCall: (id) => live?.stopCall(id) ?? false,
+      },
       calls: stores.calls,
     });
     server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
@@ -75,8 +88,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     if (problems.length > 0) throw new Error(problems.join("\n"));
   });
 
-  async function open(part = "", options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await browser.newPage({ reducedMotion: "reduce", ...options });
+  async function open(part = "", options: BrowserContextOptions = {}, opened?: Page): Promise<Page> {
+    const page = opened ?? (await browser.newPage({ reducedMotion: "reduce", ...options }));
     page.on("pageerror", ({ message }) => problems.push(`threw: ${message}`));
     page.on("console", (message) => {
       if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
@@ -99,10 +112,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       },
     };
     const gateway = createGateway({ backend, ...stores.ports, onCall });
-    const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
-    const body = JSON.stringify({ model, max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] });
-    const request = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
-    const response = await gateway.fetch(request);
+    const response = await gateway.fetch(asked(keyId, model));
     await response.text();
     await gateway.close();
     await onCall.flush();
@@ -157,6 +167,49 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("End").selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
     await page.close();
+  });
+
+  it("shows the calls that run, as often as it looks, and stops one", async () => {
+    await stores.ports.quotas.add({ id: "ann", name: EVIL, apiKey: "sk-ann" });
+    await call("ann", "quick");
+    const onCall = stores.recorder({ currency: "usd" });
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+        await new Promise(() => {});
+      },
+    };
+    live = createGateway({ backend, ...stores.ports, onCall });
+    const response = await live.fetch(asked("ann", EVIL, true));
+    const id = response.headers.get("request-id") ?? "";
+    const page = await browser.newPage();
+    await page.clock.install();
+    await open("#live", {}, page);
+    await rowOf(page, id).waitFor();
+    expect(await rowOf(page, id).textContent()).toMatch(/\d m?sann<img src=x.*<img src=x.*stream.*Stop/s);
+    expect(await rowOf(page, "quick").textContent()).toMatch(/completed200.*\$0\.0000/);
+    await page.getByRole("button", { name: `Stop ${id}` }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
+    await page.getByText(`${id} is stopped.`).waitFor();
+    expect(await response.text()).toContain("An operator has stopped the call.");
+    await onCall.flush();
+    await page.clock.runFor(2_000);
+    await rowOf(page, "stopped").waitFor();
+    await page.getByText("No call runs.").waitFor();
+    expect(await page.getByText(`${id} is stopped.`).count()).toBe(1);
+    // It looks again only while it is not paused.
+    await page.getByRole("button", { name: "Pause" }).click();
+    user = undefined;
+    await page.clock.runFor(10_000);
+    expect(await page.getByText("You are not logged in.").count()).toBe(0);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.clock.runFor(2_000);
+    await page.getByText("You are not logged in.").waitFor();
+    user = { name: "ann" };
+    await page.clock.runFor(2_000);
+    await page.getByText("You are not logged in.").waitFor({ state: "detached" });
+    await page.close();
+    await live.close({ deadlineMs: 0 });
   });
 
   it("makes a key whose secret it shows once", async () => {
@@ -339,7 +392,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "z".repeat(150) } });
     await call("poor", "m".repeat(200));
     const page = await open("", options);
-    for (const part of ["Keys", "Budgets", "Spend", "Refusals", "Health", "Changes"]) {
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       await page.getByText("Loading…").waitFor({ state: "detached" });

@@ -10,7 +10,6 @@ import { pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
-import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
@@ -21,6 +20,7 @@ import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import {
+  type AdminGateway,
   type Asked,
   type Desk,
   deskOf,
@@ -47,8 +47,8 @@ export interface AdminHandlerOptions<Context = unknown> {
   authorize(request: Request, context: Context | undefined): Login | Promise<Login>;
   /** Keeps who changed what. Default: `memoryAuditLog()`, which ends with the process. */
   readonly audit?: AuditLog;
-  /** The gateway whose health the admin shows. Default: none. */
-  readonly gateway?: { health(): Promise<GatewayHealth> };
+  /** The gateway whose health and running calls the admin shows. Default: none. */
+  readonly gateway?: AdminGateway;
   /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
   readonly calls?: CallReader;
   /**
@@ -114,9 +114,8 @@ export function adminHandler<Context = unknown>(
     clock: CLOCK,
   });
   const { gateway, audit = memoryAuditLog(), clock = systemClock } = options;
-  const health = gateway && ((): Promise<GatewayHealth> => gateway.health());
   const calls = options.calls && callAdmin(options.calls);
-  const admin = new Admin(deskOf(store, { audit, health, calls }), {
+  const admin = new Admin(deskOf(store, { audit, gateway, calls, clock }), {
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
     page: options.page,
