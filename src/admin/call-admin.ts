@@ -103,11 +103,11 @@ function codeOf(currency: string | undefined): string | undefined {
 
 /**
  * Writes a text on one line, and quotes it where needed. Spreadsheets run cells that begin with one of these characters, also in their full
- * width, and behind spaces and characters without a shape. Some separate cells by semicolons.
+ * width, and behind spaces and characters without a shape. Some separate cells by semicolons, and see no quotes in the middle of a line.
  */
 function cellOf(text: string): string {
   const line = oneLine(text);
-  const harmless = /^[\s\p{C}]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(line) ? `'${line}` : line;
+  const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
   return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import express from "express";
 import Koa from "koa";
@@ -200,6 +200,78 @@ describe("adminHandler", () => {
     expect(answer.body.error?.message).toContain(message);
     expect((await ask("GET", "/keys")).body).toMatchObject({ data: [{ id: "team", granted: 10 }], next: null });
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [] });
+  });
+
+  it("takes a tag as a proxy that compresses answers has passed it on", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    for (const passed of [
+      (tag: string) => `W/${tag}`,
+      (tag: string) => tag.replace(/"$/, '-gzip"'),
+      (tag: string) => `"other", W/${tag.replace(/"$/, '-br"')}`,
+    ]) {
+      const { headers } = await ask("GET", "/keys/team");
+      const name = passed("x");
+      const tag = passed(headers.get("etag") ?? "");
+      expect((await ask("PATCH", "/keys/team", { name }, { "if-match": tag })).body).toMatchObject({ name });
+      expect((await ask("PATCH", "/keys/team", { name }, { "if-match": tag })).status).toBe(412);
+    }
+  });
+
+  it("refuses a tag where it would guard nothing", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 5 });
+    const headers = { "if-match": (await ask("GET", "/keys/team")).headers.get("etag") ?? "" };
+    expect(await ask("POST", "/keys/team/grant", { units: 1 }, headers)).toMatchObject({
+      status: 400,
+      body: { error: { message: "This route takes no If-Match." } },
+    });
+    expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it.each([
+    ["/keys", { id: "." }, "id: cannot be . or .., which no address can hold."],
+    ["/budgets", { id: "..", amount: 1 }, "id: cannot be . or .., which no address can hold."],
+    ["/keys", { id: "a", metadata: { constructor: "x" } }, "metadata: the name constructor cannot be used."],
+    ["/keys", JSON.parse(`{"metadata":{"__proto__":"x"}}`), "metadata: the name __proto__ cannot be used."],
+  ])("makes nothing at %s that it cannot keep as written: %j", async (path, body, message) => {
+    const ask = asking();
+    expect((await ask("POST", path, body as object)).body.error).toEqual({ code: "invalid_request", message });
+    expect((await ask("GET", path)).body["data"]).toEqual([]);
+  });
+
+  it("reads an address the same way for its route and for its id", async () => {
+    const quotas = stores.ports.quotas;
+    const admin = adminHandler(quotas, { authorize: () => ({ name: "ann" }) });
+    for (const id of ["keys", "victim", "mine", "revoke", "a/revoke", "victim/revoke"]) await quotas.add({ id });
+    const server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const revoked = async (path: string): Promise<readonly string[]> => {
+      // An address as no URL writes it.
+      const socket = connect(port, "127.0.0.1");
+      const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json`;
+      socket.end(`${head}\r\ncontent-length: 2\r\n\r\n{}`);
+      socket.resume();
+      await once(socket, "close");
+      return (await quotas.list()).filter((key) => key.revoked).map(({ id }) => id);
+    };
+    for (const path of [
+      "/admin/keys/mine%2Frevoke",
+      "/admin/keys%2Fmine/revoke",
+      "/admin/keys/%2e%2e/revoke",
+      "/admin/keys/./revoke",
+      "/admin/keys//revoke",
+      "/admin//keys/mine/revoke",
+      "/admin/keys/mine/revoke%2F",
+      "/ADMIN/keys/mine/revoke",
+      "/admin/budgets/../audit",
+    ])
+      expect([path, await revoked(path)]).toEqual([path, []]);
+    expect(await revoked("/admin/keys/victim/../mine/revoke")).toEqual(["mine"]);
+    expect(await revoked("/admin/keys/a%2Frevoke/revoke?x=/../victim")).toEqual(["a/revoke", "mine"]);
+    server.close();
+    server.closeAllConnections();
   });
 
   it("answers other routes, methods and bodies with their errors", async () => {
@@ -513,6 +585,18 @@ describe("a page of another origin", () => {
     expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
     expect(headers.get("cache-control")).toBe("no-store");
     expect(headers.get("x-content-type-options")).toBe("nosniff");
+  });
+
+  it.each(["/keys", "/keys/nobody", "/none", "/usage?format=csv"])("can neither frame nor embed %s", async (path) => {
+    const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
+    const { headers } = await admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann" } }));
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "cache-control": "no-store",
+      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+      "x-frame-options": "DENY",
+    });
   });
 
   it("of the own origin changes what it wants", async () => {

@@ -16,10 +16,15 @@ import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, type Gateway } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
+import { HOSTILE_TEXTS } from "../admin/hostile.ts";
 import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { hasBrowser, launchBrowser } from "./stage.ts";
 
 const EVIL = `<img src=x onerror="document.title='taken'">`;
+
+/** True for a text that every store keeps, and that a browser shows as it is written. */
+const isPlain = (text: string): boolean =>
+  text.isWellFormed() && !/[\p{C}\s]{2}|\p{C}|^\s|\s$/u.test(text) && text !== "__proto__";
 
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
@@ -379,6 +384,109 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect((await fetch(`${url}/app.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
     for (const name of ["index.html", "app.licenses.txt", "..%2Fapp.js", "toString"])
       expect((await fetch(`${url}/${name}`)).status).toBe(404);
+  });
+
+  it("shows hostile texts as texts in every part, and lets no request leave", async () => {
+    const { quotas } = stores.ports;
+    const texts = HOSTILE_TEXTS.filter((text) => text.length < 120 && isPlain(text));
+    for (const [at, text] of texts.entries()) {
+      const metadata = { group: text, note: text };
+      await quotas.add({ id: `k${at}`, name: text, apiKey: `sk-k${at}`, models: [text], metadata, granted: 1 });
+      await quotas.addBudget({ id: `b${at}`, name: text, amount: 1 });
+    }
+    await Promise.all([EVIL, `"><script>document.title='taken'</script>`].map((model) => call("k0", model)));
+    const page = await open();
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      await page.getByText("Loading…").waitFor({ state: "detached" });
+      expect(
+        await page.locator("#app :is(img, script, iframe, object, embed, link, style, base, form[action])").count(),
+      ).toBe(0);
+      expect(await page.locator("a:not([href^='/admin#']):not([href^='usage?'])").count()).toBe(0);
+    }
+    await page.getByRole("link", { name: "Keys" }).click();
+    for (const [at, text] of texts.entries())
+      expect(
+        await page.locator("tbody tr", { has: page.getByText(`k${at}`, { exact: true }) }).textContent(),
+      ).toContain(text);
+    expect(await page.title()).toBe(`<Models> & "more"`);
+    await page.close();
+  });
+
+  it("gives nothing to a page of another origin, also when its user is logged in", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const stolen = (await (await fetch(url)).text()).replace('href="/admin/"', `href="${url}/"`);
+    expect(stolen).toContain(`href="${url}/"`);
+    const trial = `<title>evil</title><iframe src="${url}"></iframe><iframe src="${url}/keys"></iframe>
+      <script src="${url}/app.js" onload="loaded=true"></script><script src="${url}/keys" onload="loaded=true"></script>
+      <form method="post" enctype="text/plain" action="${url}/keys/team-a/revoke" target="hidden"><input name="{}//"></form>
+      <iframe name="hidden"></iframe>`;
+    const evil = createServer((req, res) => {
+      res.setHeader("content-type", "text/html").end(req.url === "/stolen" ? stolen : trial);
+    }).listen(0, "127.0.0.1");
+    await once(evil, "listening");
+    const home = `http://127.0.0.1:${(evil.address() as AddressInfo).port}`;
+    const page = await browser.newPage();
+    await page.goto(home);
+    const tries = await page.evaluate(async (root) => {
+      const post = { method: "POST", credentials: "include", body: "{}" } as const;
+      const json = { "content-type": "application/json" };
+      const asked: Record<string, () => Promise<Response>> = {
+        read: () => fetch(`${root}/keys`, { credentials: "include" }),
+        blind: () => fetch(`${root}/keys`, { credentials: "include", mode: "no-cors" }),
+        text: () => fetch(`${root}/keys/team-a/revoke`, { ...post, mode: "no-cors" }),
+        json: () => fetch(`${root}/keys/team-a/revoke`, { ...post, headers: json }),
+        remove: () => fetch(`${root}/budgets/x`, { method: "DELETE", credentials: "include" }),
+      };
+      const told: Record<string, string> = {};
+      for (const [name, ask] of Object.entries(asked))
+        told[name] = await ask().then(
+          ({ type, status }) => `${type} ${status}`,
+          () => "refused",
+        );
+      document.forms[0]?.submit();
+      told["loaded"] = String("loaded" in window);
+      return told;
+    }, url);
+    expect(tries).toMatchObject({
+      read: "refused",
+      blind: "refused",
+      json: "refused",
+      remove: "refused",
+      loaded: "false",
+    });
+    // A no-cors request may be sent, and is refused: its answer tells nothing.
+    expect(tries["text"]).toMatch(/^(?:opaque 0|refused)$/);
+    for (const frame of page.frames().slice(1)) expect(await frame.content()).not.toMatch(/team-a|polygate|id="app"/);
+    const [opened] = await Promise.all([
+      page.waitForEvent("popup"),
+      page.evaluate((root) => void globalThis.open(root, "admin"), url),
+    ]);
+    await opened.getByRole("heading", { level: 2 }).waitFor();
+    expect(await opened.evaluate(() => window.opener === null)).toBe(true);
+    await opened.close();
+    await page.goto(`${home}/stolen`);
+    expect(await page.locator("#app").innerHTML()).toBe("");
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
+    await page.close();
+    evil.close();
+    evil.closeAllConnections();
+  });
+
+  it("saves again after the server has refused a part of what was written", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await page.getByRole("button", { name: "Edit team-a" }).click();
+    await page.getByLabel("Name").fill("Team A");
+    await page.getByLabel("Budget").fill("none");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").filter({ hasText: "none" }).waitFor();
+    await page.getByLabel("Budget").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("team-a is changed.").waitFor();
+    expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Team A");
+    await page.close();
   });
 
   it.each<[string, BrowserContextOptions]>([

@@ -77,11 +77,14 @@ const LEASE_MS = 60_000;
 /** The answer of a change with an `Idempotency-Key` is kept for this time, in milliseconds. */
 const RETAIN_MS = 24 * 3_600_000;
 
-/** The headers of every answer. No other page may read or frame it. */
+/** The headers of every answer. No other page may read or frame it, nor keep a hold of its window. */
 const HEADERS = {
   "cache-control": "no-store",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
 } as const;
 
 const CSV_HEADERS = {
@@ -234,6 +237,9 @@ class Admin {
     const { action } = operation;
     if (action !== undefined && user.readOnly)
       throw new HTTPError({ status: 403, message: "You may not change anything." });
+    // Without this, somebody who means to change only what they have seen would change anything.
+    if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
+      throw refused(400, "This route takes no If-Match.");
     const text = operation.method === "GET" ? "" : await req.text();
     const asked: Asked = {
       user,
@@ -449,7 +455,15 @@ function parsed(schema: v.GenericSchema, text: string): unknown {
   } catch {
     throw refused(400, "The body is not JSON.");
   }
+  assertNamesAreKept(body);
   return checked(schema, body);
+}
+
+/** Throws for a note of a name that valibot drops from a record without a word. */
+function assertNamesAreKept(body: unknown): void {
+  const { metadata } = Object(body) as { readonly metadata?: unknown };
+  const name = ["__proto__", "prototype", "constructor"].find((one) => Object.hasOwn(Object(metadata) as object, one));
+  if (name !== undefined) throw refused(400, `metadata: the name ${name} cannot be used.`);
 }
 
 function checked(schema: v.GenericSchema, value: unknown): unknown {

@@ -79,6 +79,8 @@ export interface Operation {
   readonly status?: 201;
   /** True when the answer has a tag. */
   readonly tagged?: boolean;
+  /** True when the operation takes the tag of what its user has seen. */
+  readonly conditional?: boolean;
   /** The part of the host that the operation needs. */
   readonly needs?: Part;
   /** True when the answer may be CSV. */
@@ -99,9 +101,11 @@ const TEXT = v.string();
 const UNITS = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const SECONDS = v.pipe(v.number(), v.safeInteger());
 const ID = v.pipe(v.string(), v.minLength(1));
+/** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
+const NEW_ID = v.pipe(ID, v.regex(/^(?!\.{1,2}$)/, "cannot be . or .., which no address can hold"));
 
 const NEW_KEY = v.strictObject({
-  id: v.exactOptional(ID),
+  id: v.exactOptional(NEW_ID),
   name: v.exactOptional(TEXT),
   granted: v.exactOptional(UNITS),
   models: v.exactOptional(v.array(TEXT)),
@@ -143,7 +147,7 @@ const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 const PERIOD = v.picklist(["day", "week", "month"]);
 
 const NEW_BUDGET = v.strictObject({
-  id: ID,
+  id: NEW_ID,
   name: v.exactOptional(TEXT),
   amount: UNITS,
   period: v.exactOptional(PERIOD),
@@ -328,6 +332,7 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "PATCH",
+    conditional: true,
     path: "/keys/:id",
     about: "Changes a key. What is not named stays.",
     action: "keys.update",
@@ -444,6 +449,7 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "PATCH",
+    conditional: true,
     path: "/budgets/:id",
     about: "Changes the amount of a budget, also below what is used.",
     action: "budgets.update",
@@ -646,6 +652,15 @@ const tagOfAmount = (amount: number): string => tagOf([amount]);
 
 const tagOf = (fields: unknown): string => `"${bytesToHex(sha256(utf8ToBytes(JSON.stringify(fields)))).slice(0, 32)}"`;
 
+/** Returns the tags of a header, as the admin has sent them: proxies that compress an answer mark its tag as weak, or with a suffix. */
+const tagsIn = (ifMatch: string): readonly string[] =>
+  ifMatch.split(/, */).map((tag) =>
+    tag
+      .trim()
+      .replace(/^W\//, "")
+      .replace(/-(?:gzip|br|zstd)"$/, '"'),
+  );
+
 /** Holds a change to the state that its user has seen. */
 function expects<Seen>(
   ifMatch: string | undefined,
@@ -654,7 +669,7 @@ function expects<Seen>(
   let isStale = false;
   return {
     holds: (seen) => {
-      isStale = ifMatch !== undefined && ifMatch !== "*" && !ifMatch.split(/, */).includes(tagOfSeen(seen));
+      isStale = ifMatch !== undefined && ifMatch !== "*" && !tagsIn(ifMatch).includes(tagOfSeen(seen));
       return !isStale;
     },
     in: async (change) => {
