@@ -19,7 +19,7 @@ interface Place {
   readonly name: string;
   readonly available: boolean;
   readonly texts: readonly string[];
-  open(): Promise<Opened>;
+  readonly open: () => Promise<Opened>;
 }
 
 const MEMORY: Place = {
@@ -32,12 +32,12 @@ const MEMORY: Place = {
   },
 };
 
-const SHARED: readonly Place[] = sharedStores.map(({ name, available, open }) => ({
-  name,
-  available,
+const SHARED: readonly Place[] = sharedStores.map((store) => ({
+  name: store.name,
+  available: store.available,
   texts: HOSTILE_FOR_STORES,
   async open() {
-    const ledger = await open();
+    const ledger = await store.open();
     const { address, prefix } = ledger;
     const other = await openStores(address, { prefix, sweepMs: 0 });
     const remove = async (): Promise<void> => {
@@ -135,7 +135,7 @@ describe.each([MEMORY, ...SHARED])("the admin over $name", ({ available, texts, 
           const made = await ask("POST", "/keys", written);
           if (!check(["POST /keys", written], made)) return;
           const { body } = await ask("GET", `/keys/${encodeURIComponent(id)}`);
-          const kept = { ...body, models: Object.keys((body["modelLimits"] ?? {}) as object) };
+          const kept = { ...body, models: Object.keys(body["modelLimits"] ?? {}) };
           for (const [name, value] of Object.entries(written))
             if (JSON.stringify(kept[name as keyof typeof kept]) !== JSON.stringify(value))
               wrong.push(`changed: ${JSON.stringify([written, body])}`.slice(0, 400));
@@ -159,7 +159,7 @@ describe.each([MEMORY, ...SHARED])("the admin over $name", ({ available, texts, 
           const saved = await Promise.all(
             [first, second].map((ask, editor) => ask("PATCH", route, changeOf(editor), { "if-match": tag })),
           );
-          expect(saved.map((one) => one.status).toSorted()).toEqual([200, 412]);
+          expect(saved.map((one) => one.status).toSorted((one, other) => one - other)).toEqual([200, 412]);
           const winner = saved.findIndex((one) => one.status === 200);
           expect((await first("GET", route)).body).toMatchObject(changeOf(winner));
         }

@@ -92,7 +92,7 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   differences.push(...(await budgetDifferences(ledger, keyIds)));
   const calls = [...upstream.calls.values()];
   const reports = await Promise.all(keyIds.map((keyId) => ledger.store.report(keyId)));
-  const told = await Promise.all(keyIds.map((keyId) => ledger.reported?.(keyId)));
+  const told = await Promise.all(keyIds.map(async (keyId) => ledger.reported?.(keyId)));
   const misreported = told.flatMap((one, at) => {
     const report = reports[at];
     const units = (report?.used ?? 0) + (report?.overdraft ?? 0);

@@ -121,7 +121,7 @@ describe("stopCall", () => {
         async *chat() {
           calls++;
           setImmediate(() => gateway.stopCall(gateway.liveCalls()[0]?.requestId ?? ""));
-          await never;
+          yield await never;
         },
       },
     });
