@@ -26,7 +26,9 @@ const isOfThisMachine = (host: string | null): boolean =>
   /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(host ?? "");
 
 const handle = toNodeHandler(
-  adminHandler(store.directory, {
+  adminHandler(store.quotas, {
+    ...(store.records.calls && { calls: store.records.calls }),
+    ...(store.records.audit && { audit: store.records.audit }),
     authorize: ({ headers }) => (isOfThisMachine(headers.get("host")) ? { name: "you" } : undefined),
     gateway,
     page: { file: async (name, base) => (await (built ??= builtPage())).file(name, base) },

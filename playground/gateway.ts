@@ -28,6 +28,7 @@ export const gateway: Gateway = createGateway({
   // Python starts slowly where other programs keep the machine busy.
   limits: { codeDeadlineMs: 120_000 },
   observer,
+  ...(store.records.onCall && { onCall: store.records.onCall }),
 });
 
 /**

@@ -1,15 +1,21 @@
-/** Where the playground's quota lives: in memory, or in the store that POLYGATE_STORE names, where it outlives the process. */
+/** The playground's quota and its records of calls: in memory, or in the store that POLYGATE_STORE names, where they outlive the process. */
 
 import process from "node:process";
-import type { BudgetDirectory, DurableQuotaStore, KeyDirectory } from "../src/admin/index.ts";
-import { memoryQuotaStore, type QuotaStore } from "../src/index.ts";
+import type { CallReader, DurableQuotaStore } from "../src/admin/index.ts";
+import type { CallRecord } from "../src/index.ts";
+import { describeProblem } from "../src/stores/open/connection.ts";
+import { type AuditLog, openStores } from "../src/stores/open/index.ts";
 import { fail } from "./address.ts";
 import { demoKeys } from "./keys.ts";
 
 export interface PlaygroundQuotas {
-  readonly quotas: QuotaStore;
-  /** The keys of the store, and its budgets where it has some, for the admin. */
-  readonly directory: KeyDirectory & Partial<BudgetDirectory>;
+  readonly quotas: DurableQuotaStore;
+  /** The parts that only an SQL database has: the recorder of calls, and the options of the admin. */
+  readonly records: {
+    readonly onCall?: (record: CallRecord) => void;
+    readonly calls?: CallReader;
+    readonly audit?: AuditLog;
+  };
   /** True when the store has the keys that everybody knows. */
   readonly hasDemoKeys: boolean;
   /** Lets go of the store's connections, when no call needs it any more. */
@@ -22,25 +28,23 @@ const CONNECTIONS = 10;
 /** How long a store may take to be ready, in milliseconds. */
 const START_MS = 10_000;
 
+const IN_MEMORY = "sqlite::memory:";
+
 /** Opens the store that the environment names. Ends the process, with one line that shows no password, where that cannot be. */
 export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Promise<PlaygroundQuotas> {
   // What is set to nothing is not set.
-  const address = env["POLYGATE_STORE"] || undefined;
-  if (address === undefined) {
-    const quotas = memoryQuotaStore(demoKeys);
-    return { quotas, directory: quotas.keys, hasDemoKeys: true, close: async () => {} };
-  }
-  // The databases' clients are loaded where they are needed alone.
-  const { openStore } = await import("../src/admin/open-store.ts");
-  const { describeProblem } = await import("../src/stores/open/connection.ts");
+  const address = env["POLYGATE_STORE"] || IN_MEMORY;
   const overdue = setTimeout(() => refuse("it does not answer."), START_MS);
   try {
-    const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });
-    await opened.migrate?.();
-    const hasDemoKeys = await addDemoKeys(opened.store);
-    return { quotas: opened.store, directory: opened.store, hasDemoKeys, close: () => opened.close() };
+    const stores = await openStores(address, { connections: CONNECTIONS });
+    const { quotas } = stores.ports;
+    const hasDemoKeys = await addDemoKeys(quotas);
+    const records = /^rediss?:/.test(address)
+      ? {}
+      : { onCall: stores.recorder(), calls: stores.calls, audit: stores.auditLog };
+    return { quotas, records, hasDemoKeys, close: () => stores.close() };
   } catch (error) {
-    return refuse(describeProblem(error));
+    return refuse(describeProblem(error instanceof Error && error.cause ? error.cause : error));
   } finally {
     clearTimeout(overdue);
   }

@@ -28,6 +28,7 @@ export const GATEWAY_ERROR_CODES = [
   "idempotency_key_in_use", // the first request with the key is still in flight; `retryAfterMs` says when to retry
   "busy", // the gateway is full or closing; `retryAfterMs` says when to retry
   "client_closed",
+  "call_stopped", // the host has stopped the call; a retry would go on with what it has stopped
   "deadline_exceeded",
   "backend_unavailable",
   "backend_overloaded", // the backend takes no more requests for now

@@ -33,7 +33,7 @@ import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
 import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
-import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
+import type { GatewayGauges, LiveCall, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
@@ -190,6 +190,16 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
    */
   readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**
+   * Returns the calls that run in this process, the oldest first. A call ends when it is settled. Each process knows only its own
+   * calls.
+   */
+  readonly liveCalls: () => readonly LiveCall[];
+  /**
+   * Stops a running call of this process. Its caller gets the error `call_stopped`, which the official SDKs do not retry, and is charged for
+   * what the call has used. Returns false when no call of this request id runs here.
+   */
+  readonly stopCall: (requestId: string) => boolean;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
@@ -291,6 +301,8 @@ export function gatewayOf<Context>(
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
       return health.check(how);
     },
+    liveCalls: () => services.inFlight.list(),
+    stopCall: (requestId) => services.inFlight.stop(requestId),
     isClosing: () => services.inFlight.isClosing,
     close: async (how) => {
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);

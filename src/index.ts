@@ -43,6 +43,7 @@ export type {
   CallObserver,
   GatewayGauges,
   HoldChange,
+  LiveCall,
   Observer,
   RateDecision,
   TelemetryNames,

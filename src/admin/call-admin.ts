@@ -103,11 +103,11 @@ function codeOf(currency: string | undefined): string | undefined {
 
 /**
  * Writes a text on one line, and quotes it where needed. Spreadsheets run cells that begin with one of these characters, also in their full
- * width, and behind spaces and characters without a shape. Some separate cells by semicolons.
+ * width, and behind spaces and characters without a shape. Some separate cells by semicolons, and see no quotes in the middle of a line.
  */
 function cellOf(text: string): string {
   const line = oneLine(text);
-  const harmless = /^[\s\p{C}]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20]/u.test(line) ? `'${line}` : line;
+  const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
   return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
@@ -118,6 +118,7 @@ const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
   "client-closed": "The client has disconnected before the end of the call",
   deadline: "The call took longer than limits.deadlineMs",
   shutdown: "The gateway was closed during the call",
+  stopped: "The call was stopped",
   unrecorded: "The call has left no record, because its process has died or the database was away",
 };
 
@@ -145,6 +146,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   idempotency_key_in_use: "The first request with the idempotency key was still running.",
   busy: "The gateway was full or closing.",
   client_closed: "The client has disconnected.",
+  call_stopped: "An operator has stopped the call.",
   deadline_exceeded: "The call or its upstream took too long.",
   backend_unavailable: "The upstream could not be reached.",
   backend_overloaded: "The upstream took no more requests.",

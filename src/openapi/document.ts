@@ -284,6 +284,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   idempotency_key_in_use: ["replay", "The request of this Idempotency-Key is still being answered.", RETRY],
   busy: ["gateway", "The gateway is serving as many calls as it can. Try again shortly.", RETRY],
   client_closed: ["gateway", "The client closed the connection."],
+  call_stopped: ["gateway", "An operator has stopped the call."],
   deadline_exceeded: ["gateway", "The request took longer than the gateway allows."],
   backend_unavailable: ["backend", "The model backend cannot be reached."],
   backend_overloaded: ["backend", "The model backend is overloaded.", RETRY],

@@ -7,9 +7,10 @@ import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call-info.ts";
 import { CallClock, nextIteration, Wait, within } from "../ports/clock.ts";
+import type { LiveCall } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
-import { Findings, recordCall } from "./record.ts";
+import { Findings, liveCallOf, recordCall } from "./record.ts";
 import { type CallWatch, failureOf, report, watchOf } from "./reports.ts";
 import type { InFlightSlot, Services } from "./services.ts";
 
@@ -206,6 +207,10 @@ export class Call implements Incoming {
   /** Ends the call early. */
   cut(reason: GatewayError): void {
     this.abort.cut(reason);
+  }
+
+  live(beganAt: number): LiveCall {
+    return liveCallOf(this, beganAt);
   }
 
   /** True after the end of the call. The results of late steps are dropped. */

@@ -9,6 +9,7 @@ import type { UnreadEvents } from "../ports/model-backend.ts";
 import type {
   CallRecord,
   CallOutcome,
+  LiveCall,
   OnCall,
   AskedUpstream,
   OnFailure,
@@ -64,20 +65,24 @@ export class Findings {
   hooked: HookedCall | undefined = undefined;
 }
 
-/** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
-interface Recorded {
+/** The parts of a call that describe it. `Call` documents each field. */
+interface Described {
   readonly id: string;
-  readonly services: { readonly onCall: OnCall | undefined };
   readonly endpoint: AnyEndpoint;
   readonly request: Request;
+  readonly secret: string | undefined;
+  readonly key: ApiKey | undefined;
+  readonly found: Findings;
+}
+
+/** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
+interface Recorded extends Described {
+  readonly services: { readonly onCall: OnCall | undefined };
   readonly context: unknown;
   readonly watch: CallWatch | undefined;
   readonly abort: { readonly reason: GatewayError | undefined; readonly isClientGone: boolean };
-  readonly secret: string | undefined;
-  readonly key: ApiKey | undefined;
   /** The time of the call's beginning, in milliseconds since the Unix epoch. */
   readonly beganAt: number;
-  readonly found: Findings;
   waitUntil(work: Promise<unknown>): void;
 }
 
@@ -92,23 +97,16 @@ export function recordCall(call: Recorded, endedAt: number): CallRecord {
 }
 
 function recordOf(call: Recorded, endedAt: number): CallRecord {
-  const { endpoint, found, key } = call;
+  const { found } = call;
   const { attempts, charged, error, firstEventAt } = found;
   const { usage, images, model } = found.meter?.report ?? {};
   const { refusedBy } = error ?? {};
-  // A model's name is the caller's own text, and a caller may write its key anywhere.
-  const modelAsked = found.model === undefined ? undefined : redact(found.model, call.secret);
+  const facts = factsOf(call);
   return {
-    requestId: call.id,
+    ...facts,
     context: call.context,
-    key: key && { id: key.id, name: key.name, budget: key.budget, metadata: key.metadata },
-    format: endpoint.format,
-    method: call.request.method,
-    route: endpoint.path,
-    modelAsked,
     modelListed: found.modelListed,
     modelAnswered: model === undefined ? undefined : redact(model, call.secret),
-    stream: found.stream,
     usage,
     images,
     units: charged?.used ?? 0,
@@ -117,7 +115,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     outcome: outcomeOf(call),
     status: statusOf(call),
     errorCode: error?.code,
-    refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: modelAsked ?? "" },
+    refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: facts.modelAsked ?? "" },
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
     endMs: msBetween(call.beganAt, endedAt),
@@ -130,6 +128,41 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
 /** Returns the time between two moments; 0 when the clock was set back between them. */
 const msBetween = (from: number, to: number): number => Math.max(0, to - from);
 
+/** The facts of a call that are known before its end. */
+function factsOf({
+  id,
+  endpoint,
+  request,
+  secret,
+  key,
+  found,
+}: Described): Pick<LiveCall, "requestId" | "key" | "format" | "method" | "route" | "modelAsked" | "stream"> {
+  return {
+    requestId: id,
+    key: key && { id: key.id, name: key.name, budget: key.budget, metadata: key.metadata },
+    format: endpoint.format,
+    method: request.method,
+    route: endpoint.path,
+    // A model's name is the caller's own text, and a caller may write its key anywhere.
+    modelAsked: found.model === undefined ? undefined : redact(found.model, secret),
+    stream: found.stream,
+  };
+}
+
+/** Describes a call that runs. */
+export function liveCallOf(call: Described & { readonly socket: unknown }, beganAt: number): LiveCall {
+  const { meter, answering } = call.found;
+  const { usage, images } = meter?.report ?? {};
+  return {
+    ...factsOf(call),
+    webSocket: call.socket !== undefined,
+    upstream: answering?.name,
+    usage,
+    images,
+    beganAt,
+  };
+}
+
 function outcomeOf(call: Recorded): CallOutcome {
   const { abort, found } = call;
   const { error } = found;
@@ -137,9 +170,15 @@ function outcomeOf(call: Recorded): CallOutcome {
   // An expired image is answered without an error.
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.
-  if (error === abort.reason) return error.code === "deadline_exceeded" ? "deadline" : "shutdown";
+  if (error === abort.reason) return OUTCOME_OF_CUT[error.code] ?? "shutdown";
   return !found.meter && isRefusal(call) ? "refused" : "failed";
 }
+
+/** The outcomes of calls that were cut, by the code of the reason. */
+const OUTCOME_OF_CUT: Readonly<Partial<Record<GatewayErrorCode, CallOutcome>>> = {
+  deadline_exceeded: "deadline",
+  call_stopped: "stopped",
+};
 
 const isRefusal = (call: Recorded): boolean => statusOf(call) < 500 || call.found.error?.code === "busy";
 

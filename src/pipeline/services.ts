@@ -10,7 +10,7 @@ import type { Breaker } from "../ports/circuit-breaker.ts";
 import { type Clock, nextIteration } from "../ports/clock.ts";
 import type { CodeRunner } from "../ports/code-runner.ts";
 import type { ModelBackend } from "../ports/model-backend.ts";
-import type { Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
+import type { LiveCall, Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { BodyRoom, SharedRoom } from "../ports/shared-room.ts";
@@ -157,24 +157,35 @@ const BUSY = {
   share: "This API key has as many calls at once as it may.",
 } as const;
 
-/** The part of a call that closing needs. */
+const stopped = (): GatewayError => new GatewayError("call_stopped", "An operator has stopped the call.");
+
+/** The part of a call that its list needs. */
 export interface InFlightCall {
+  readonly id: string;
   /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
   readonly hasWaitUntil: boolean;
   /** Ends the call early. */
   cut(reason: GatewayError): void;
+  /**
+   * Describes the call by its findings so far.
+   *
+   * @param beganAt The beginning of the call, in milliseconds since the Unix epoch.
+   */
+  live(beganAt: number): LiveCall;
 }
 
 /** The slot of one call: a link of the list of calls in flight. */
 export interface InFlightSlot {
   /** Undefined once the call has left the list. */
-  cut: (() => void) | undefined;
+  call: InFlightCall | undefined;
+  /** Lets a call cut itself that nobody else may cut. */
+  cutItself: ((reason: GatewayError) => void) | undefined;
   /** The key of the call, once the key is known and the call is admitted. */
   keyId: string | undefined;
   /** True when the answer of the call is streamed. */
   isStreamed: boolean;
-  /** The deadline of the call, in milliseconds since the Unix epoch. */
-  readonly overdueAt: number;
+  /** The beginning of the call, in milliseconds since the Unix epoch. */
+  readonly beganAt: number;
   /** The slots of the calls that began just before and just after this one. */
   previous: InFlightSlot | undefined;
   next: InFlightSlot | undefined;
@@ -216,13 +227,13 @@ export class InFlightCalls {
     if (this.#closed) throw closing();
     const now = this.#clock.now();
     // Drop calls that their runtime has stopped without a word, as Workers may once a client is gone.
-    while (this.#first && this.#first.overdueAt <= now) this.#remove(this.#first);
-    const overdueAt = now + this.#deadlineMs + GRACE_MS;
+    while (this.#first && this.#isOverdue(this.#first, now)) this.#remove(this.#first);
     const slot: InFlightSlot = {
-      cut: cutOf(call),
+      call,
+      cutItself: call.hasWaitUntil ? cutterOf(call) : undefined,
       keyId: undefined,
       isStreamed: false,
-      overdueAt,
+      beganAt: now,
       previous: this.#last,
       next: undefined,
     };
@@ -236,7 +247,7 @@ export class InFlightCalls {
   /** Counts the call of a slot for its key. Throws `busy` for too many calls, in all or of the key. */
   admit(slot: InFlightSlot, keyId: string): void {
     // A slot out of the list belongs to a call that has ended meanwhile.
-    if (!slot.cut) return;
+    if (!slot.call) return;
     const refusal = this.#room.take(keyId, 1);
     if (refusal)
       throw new GatewayError("busy", `${BUSY[refusal]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });
@@ -245,7 +256,7 @@ export class InFlightCalls {
 
   /** Counts the call of a slot as one whose answer is streamed, once. */
   stream(slot: InFlightSlot): void {
-    if (!slot.cut || slot.isStreamed) return;
+    if (!slot.call || slot.isStreamed) return;
     slot.isStreamed = true;
     this.streams++;
   }
@@ -273,29 +284,53 @@ export class InFlightCalls {
     // Collect all slots first: a call that is cut may leave the list at once, and take calls along whose host depends on it.
     const slots: InFlightSlot[] = [];
     for (let slot = this.#first; slot; slot = slot.next) slots.push(slot);
-    for (const slot of slots) slot.cut?.();
+    for (const slot of slots) cut(slot, closing());
+  }
+
+  /** Describes the calls that run, the oldest first. */
+  list(): readonly LiveCall[] {
+    const now = this.#clock.now();
+    const calls: LiveCall[] = [];
+    for (let slot = this.#first; slot; slot = slot.next)
+      if (slot.call && !this.#isOverdue(slot, now)) calls.push(slot.call.live(slot.beganAt));
+    return calls;
+  }
+
+  /** Cuts a call by its request id. Returns false when no such call runs. */
+  stop(requestId: string): boolean {
+    let slot = this.#first;
+    while (slot && slot.call?.id !== requestId) slot = slot.next;
+    if (slot) cut(slot, stopped());
+    return slot !== undefined;
+  }
+
+  #isOverdue({ beganAt }: InFlightSlot, now: number): boolean {
+    return beganAt + this.#deadlineMs + GRACE_MS <= now;
   }
 
   #remove(slot: InFlightSlot): void {
     const { previous, next, keyId } = slot;
-    if (!slot.cut) return;
+    if (!slot.call) return;
     if (keyId !== undefined) this.#room.remove(keyId, 1);
     if (previous) previous.next = next;
     else this.#first = next;
     if (next) next.previous = previous;
     else this.#last = previous;
     // A slot outside the list must keep nothing alive.
-    slot.cut = slot.previous = slot.next = undefined;
+    slot.call = slot.cutItself = slot.previous = slot.next = undefined;
     this.size--;
     if (slot.isStreamed) this.streams--;
   }
 }
 
-function cutOf(call: InFlightCall): () => void {
-  const cut = (): void => call.cut(closing());
-  if (!call.hasWaitUntil) return cut;
-  // In Workers each request has its own context, and no other request may abort its work: the promise lets the call cut itself.
-  const { promise, resolve } = Promise.withResolvers<void>();
-  void promise.then(cut);
+function cut({ call, cutItself }: InFlightSlot, reason: GatewayError): void {
+  if (cutItself) cutItself(reason);
+  else call?.cut(reason);
+}
+
+/** In Workers each request has its own context, and no other request may abort its work: a promise lets the call cut itself. */
+function cutterOf(call: InFlightCall): (reason: GatewayError) => void {
+  const { promise, resolve } = Promise.withResolvers<GatewayError>();
+  void promise.then((reason) => call.cut(reason));
   return resolve;
 }

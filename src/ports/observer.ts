@@ -61,8 +61,9 @@ export type OnFailure = (failure: Failure) => unknown;
  * - `client-closed`: the client disconnected before the end. The count is exact if the backend was allowed to finish.
  * - `deadline`: the call took longer than `limits.deadlineMs`.
  * - `shutdown`: `gateway.close` cut it.
+ * - `stopped`: `gateway.stopCall` cut it.
  */
-export type CallOutcome = "completed" | "refused" | "failed" | "client-closed" | "deadline" | "shutdown";
+export type CallOutcome = "completed" | "refused" | "failed" | "client-closed" | "deadline" | "shutdown" | "stopped";
 
 /** The key of a recorded call, without its rights. */
 export interface RecordedKey extends Pick<ApiKey, "id" | "name"> {
@@ -135,6 +136,17 @@ export interface CallRecord<Context = unknown> {
   readonly dropped: readonly Conversion[];
   /** The fields of the backend's answer that the caller's format cannot express unchanged, each with the prefix `answer.`. */
   readonly droppedFromAnswer: readonly Conversion[];
+}
+
+/** A call that runs. Contains no prompt, no answer and no secret. */
+export interface LiveCall extends Pick<
+  CallRecord,
+  "requestId" | "key" | "format" | "method" | "route" | "modelAsked" | "stream" | "usage" | "images" | "beganAt"
+> {
+  /** True for a message of a WebSocket. */
+  readonly webSocket: boolean;
+  /** The upstream that was asked last; undefined before one is asked. */
+  readonly upstream: string | undefined;
 }
 
 /** One request of a call to an upstream. */

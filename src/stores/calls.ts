@@ -80,6 +80,7 @@ export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = [
   "client-closed",
   "deadline",
   "shutdown",
+  "stopped",
   "unrecorded",
 ];
 

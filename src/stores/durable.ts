@@ -244,12 +244,14 @@ export function assertRetention(retention: Retention): void {
   assertInteger("olderThanMs", retention.olderThanMs, 0);
 }
 
-/** Fills in the defaults of a page. Throws a RangeError for a limit out of range. */
+/** Fills in the defaults of a page. Throws a RangeError for a limit out of range, and for an `after` that no database can compare. */
 export function pageOf(page: KeyPage = {}): Required<KeyPage> {
   assertOptions<KeyPage>("list", page, PAGE_SHAPES);
   const { after = "", limit = 100 } = page;
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > MOST_LISTED)
     throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${quoted(limit)}`);
+  if (!after.isWellFormed() || after.includes("\0"))
+    throw new RangeError(`after must be the id of the last key or budget, not ${quoted(after)}`);
   return { after, limit };
 }
 

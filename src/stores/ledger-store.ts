@@ -225,7 +225,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   async rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void> {
     assertInteger("overlapMs", overlapMs, 0);
     const hash = hashOfSecret(apiKey);
-    const scope = { ...scopeOf(keyId), secrets: [hash], secretsOf: keyId };
+    const scope = { ...withSecretsOf(keyId), secrets: [hash] };
     await this.#change(scope, (ledger) => ledger.rotateSecret(keyId, hash, overlapMs));
   }
 
@@ -235,7 +235,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   }
 
   async revoke(keyId: string): Promise<void> {
-    await this.#change({ ...scopeOf(keyId), secretsOf: keyId }, (ledger) => ledger.revoke(keyId));
+    await this.#change(withSecretsOf(keyId), (ledger) => ledger.revoke(keyId));
   }
 
   async update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<void> {
@@ -497,6 +497,12 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
 }
 
 const scopeOf = (keyId: string): LedgerScope => ({ keys: isStorableId(keyId) ? [{ id: keyId, holds: [] }] : [] });
+
+/** The scope of a key with its secrets. */
+const withSecretsOf = (keyId: string): LedgerScope => ({
+  ...scopeOf(keyId),
+  ...(isStorableId(keyId) && { secretsOf: keyId }),
+});
 
 /** Makes the report of a key. Numbers are given as text, because one that is corrupt must not make a list of keys fail. */
 function reportOf(row: KeyRow & { readonly secrets: number }): KeyReport {

@@ -48,6 +48,7 @@ const IS_ERROR = {
   completed: false,
   refused: false,
   "client-closed": false,
+  stopped: false,
   failed: true,
   deadline: true,
   shutdown: true,

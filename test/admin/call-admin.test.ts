@@ -33,7 +33,11 @@ describe("usageCsv", () => {
     ["\uFF1Dcmd|calc", "'\uFF1Dcmd|calc"],
     ["\uFEFF\u200B-1", "'\uFEFF\u200B-1"],
     ["a,b", `"a,b"`],
-    ["a;=1", `"a;=1"`],
+    // With semicolons between the cells, the quote in the middle of the line is a part of the text.
+    ["a;=1", `"a;'=1"`],
+    [`a;"=1`, `"a;'""=1"`],
+    ["a; +1;b;@c", `"a;' +1;b;'@c"`],
+    ["a;b-c", `"a;b-c"`],
     [`say "hi"`, `"say ""hi"""`],
     ["a\r\n=1", "a\\u000d\\u000a=1"],
     ["\t=1", "\\u0009=1"],

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import express from "express";
 import Koa from "koa";
@@ -11,7 +11,7 @@ import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
-import { createGateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../contracts/index.ts";
 
@@ -48,6 +48,28 @@ function asking(options: Partial<AdminHandlerOptions> = {}): Ask {
     return { status: response.status, headers: response.headers, body: (await response.json()) as Answered["body"] };
   };
 }
+
+/** A gateway whose answers begin, and never end. */
+function endless(): { gateway: Gateway; clock: ReturnType<typeof manualClock> } {
+  const clock = manualClock();
+  const backend = {
+    async *chat() {
+      yield "Rain.";
+      await new Promise(() => {});
+    },
+  };
+  const quotas = memoryQuotaStore([{ id: "one", apiKey: "sk-one" }], { clock });
+  return { gateway: createGateway({ backend, quotas, clock }), clock };
+}
+
+const unasked = async (): Promise<never> => ({}) as never;
+
+const streamed = (model: string): Request =>
+  new Request("http://host/v1/chat/completions", {
+    method: "POST",
+    headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+    body: JSON.stringify({ model, max_tokens: 50, stream: true, messages: [{ role: "user", content: "Rain?" }] }),
+  });
 
 describe("adminHandler", () => {
   it("makes, lists, changes, rotates, grants, lowers, assigns and revokes keys", async () => {
@@ -180,6 +202,78 @@ describe("adminHandler", () => {
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [] });
   });
 
+  it("takes a tag as a proxy that compresses answers has passed it on", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    for (const passed of [
+      (tag: string) => `W/${tag}`,
+      (tag: string) => tag.replace(/"$/, '-gzip"'),
+      (tag: string) => `"other", W/${tag.replace(/"$/, '-br"')}`,
+    ]) {
+      const { headers } = await ask("GET", "/keys/team");
+      const name = passed("x");
+      const tag = passed(headers.get("etag") ?? "");
+      expect((await ask("PATCH", "/keys/team", { name }, { "if-match": tag })).body).toMatchObject({ name });
+      expect((await ask("PATCH", "/keys/team", { name }, { "if-match": tag })).status).toBe(412);
+    }
+  });
+
+  it("refuses a tag where it would guard nothing", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 5 });
+    const headers = { "if-match": (await ask("GET", "/keys/team")).headers.get("etag") ?? "" };
+    expect(await ask("POST", "/keys/team/grant", { units: 1 }, headers)).toMatchObject({
+      status: 400,
+      body: { error: { message: "This route takes no If-Match." } },
+    });
+    expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it.each([
+    ["/keys", { id: "." }, "id: cannot be . or .., which no address can hold."],
+    ["/budgets", { id: "..", amount: 1 }, "id: cannot be . or .., which no address can hold."],
+    ["/keys", { id: "a", metadata: { constructor: "x" } }, "metadata: the name constructor cannot be used."],
+    ["/keys", JSON.parse(`{"metadata":{"__proto__":"x"}}`), "metadata: the name __proto__ cannot be used."],
+  ])("makes nothing at %s that it cannot keep as written: %j", async (path, body, message) => {
+    const ask = asking();
+    expect((await ask("POST", path, body as object)).body.error).toEqual({ code: "invalid_request", message });
+    expect((await ask("GET", path)).body["data"]).toEqual([]);
+  });
+
+  it("reads an address the same way for its route and for its id", async () => {
+    const quotas = stores.ports.quotas;
+    const admin = adminHandler(quotas, { authorize: () => ({ name: "ann" }) });
+    for (const id of ["keys", "victim", "mine", "revoke", "a/revoke", "victim/revoke"]) await quotas.add({ id });
+    const server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const revoked = async (path: string): Promise<readonly string[]> => {
+      // An address as no URL writes it.
+      const socket = connect(port, "127.0.0.1");
+      const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json`;
+      socket.end(`${head}\r\ncontent-length: 2\r\n\r\n{}`);
+      socket.resume();
+      await once(socket, "close");
+      return (await quotas.list()).filter((key) => key.revoked).map(({ id }) => id);
+    };
+    for (const path of [
+      "/admin/keys/mine%2Frevoke",
+      "/admin/keys%2Fmine/revoke",
+      "/admin/keys/%2e%2e/revoke",
+      "/admin/keys/./revoke",
+      "/admin/keys//revoke",
+      "/admin//keys/mine/revoke",
+      "/admin/keys/mine/revoke%2F",
+      "/ADMIN/keys/mine/revoke",
+      "/admin/budgets/../audit",
+    ])
+      expect([path, await revoked(path)]).toEqual([path, []]);
+    expect(await revoked("/admin/keys/victim/../mine/revoke")).toEqual(["mine"]);
+    expect(await revoked("/admin/keys/a%2Frevoke/revoke?x=/../victim")).toEqual(["a/revoke", "mine"]);
+    server.close();
+    server.closeAllConnections();
+  });
+
   it("answers other routes, methods and bodies with their errors", async () => {
     const ask = asking();
     expect((await ask("GET", "/nothing")).body.error).toEqual({
@@ -210,6 +304,62 @@ describe("adminHandler", () => {
     const health = { ready: true, upstreams: [{ name: "a", state: "open" }] };
     expect((await asking({ gateway: { health: async () => health as never } })("GET", "/health")).body).toEqual(health);
     expect((await asking()("GET", "/health")).status).toBe(404);
+  });
+
+  it("lists the calls that run, and stops one", async () => {
+    const { gateway, clock } = endless();
+    const beganAt = clock.now();
+    const [first, second] = await Promise.all(["a", "b"].map((model) => gateway.fetch(streamed(model))));
+    await clock.advance(1_000);
+    const ask = asking({ gateway, clock });
+    const listed = await ask("GET", "/live");
+    expect(listed.headers.get("cache-control")).toBe("no-store");
+    expect(listed.body).toMatchObject({
+      at: beganAt + 1_000,
+      total: 2,
+      data: [
+        {
+          requestId: first?.headers.get("request-id"),
+          key: { id: "one" },
+          modelAsked: "a",
+          format: "chat-completions",
+          stream: true,
+          webSocket: false,
+          usage: { outputTokens: expect.any(Number) },
+          beganAt,
+        },
+        { modelAsked: "b" },
+      ],
+    });
+    expect(JSON.stringify(listed.body)).not.toMatch(/Rain|sk-one/);
+    expect((await ask("GET", "/live?limit=1")).body).toMatchObject({ total: 2, data: [{ modelAsked: "a" }] });
+    const at = `/live/${second?.headers.get("request-id")}`;
+    expect((await ask("POST", `${at}/stop`, {}, { "x-user": "reader" })).status).toBe(403);
+    expect((await ask("POST", `${at}/stop`)).body).toEqual({ requestId: at.slice(6), stopped: true });
+    await clock.advance(0);
+    expect(await second?.text()).toContain("call_stopped");
+    expect((await ask("POST", `${at}/stop`)).body.error).toEqual({
+      code: "not_found",
+      message: `No call of the request id ${at.slice(6)} runs in this process.`,
+    });
+    expect((await ask("GET", "/live")).body).toMatchObject({ total: 1 });
+    expect((await ask("GET", "/audit")).body).toMatchObject({
+      data: [{ state: "refused" }, { user: "ann", action: "live.stop", target: at.slice(6), state: "done" }],
+    });
+    void gateway.close({ deadlineMs: 0 });
+    await clock.advance(0);
+  });
+
+  it("has no live calls without a gateway that tells them", async () => {
+    for (const options of [
+      {},
+      { gateway: { health: unasked } },
+      { gateway: { health: unasked, liveCalls: () => [] } },
+    ]) {
+      const ask = asking(options);
+      expect((await ask("GET", "/me")).body).toMatchObject({ live: false });
+      expect((await ask("GET", "/live")).status).toBe(404);
+    }
   });
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {
@@ -435,6 +585,18 @@ describe("a page of another origin", () => {
     expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
     expect(headers.get("cache-control")).toBe("no-store");
     expect(headers.get("x-content-type-options")).toBe("nosniff");
+  });
+
+  it.each(["/keys", "/keys/nobody", "/none", "/usage?format=csv"])("can neither frame nor embed %s", async (path) => {
+    const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
+    const { headers } = await admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann" } }));
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "cache-control": "no-store",
+      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+      "x-frame-options": "DENY",
+    });
   });
 
   it("of the own origin changes what it wants", async () => {

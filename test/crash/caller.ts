@@ -5,8 +5,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import process from "node:process";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
-import { openStore } from "../../src/admin/open-store.ts";
 import { borrowingQuotaStore, createGateway, type ModelBackend } from "../../src/index.ts";
+import { openStores } from "../../src/stores/open/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { openSocket, type SocketClient } from "../drivers/socket.ts";
 import { Random } from "../trial/random.ts";
@@ -30,7 +30,9 @@ const backend: ModelBackend = {
   },
 };
 
-const { store } = await openStore(order.address, { prefix: order.prefix, connections: 6, forGateway: true });
+const { address, prefix } = order;
+const stores = await openStores(address, { prefix, connections: 6, migrate: false, sweepMs: 0 });
+const store = stores.ports.quotas;
 // A long store timeout, so that a slow machine does not look like a store that is down.
 const gateway = createGateway({
   backend,
@@ -38,6 +40,8 @@ const gateway = createGateway({
   // One token for each word of the prompt and the answer, as the upstream counts.
   countTokens: (text) => text.length / 4,
   limits: { leaseMs, usageNoteMs, storeTimeoutMs: 600_000 },
+  // Short enough that some records are written before a kill, and some are lost.
+  ...(!address.startsWith("redis") && { onCall: stores.recorder({ flushMs: 200 }) }),
 });
 
 const server = createServer().on("upgrade", toUpgradeHandler(gateway));

@@ -28,6 +28,11 @@ describe.each(storesOf("PostgreSQL"))("on $name", (store) => {
       expect(crashed.differences).toEqual([]);
     });
 
+    it("have reports that come to their balances, with what the killed processes have not recorded", () => {
+      expect(crashed.misreported).toEqual([]);
+      expect(crashed.unrecorded).toBeGreaterThan(0);
+    });
+
     it("charge what the upstream has counted, where it told", () => {
       expect(crashed.exact.calls).toBeGreaterThan(0);
       expect(crashed.exact.amiss).toEqual([]);

@@ -31,6 +31,10 @@ export interface Crashed extends Audit {
   readonly freeAfterMs: number;
   /** Balances that differ from the journal. */
   readonly differences: readonly unknown[];
+  /** Keys whose reports differ from their balance. */
+  readonly misreported: readonly unknown[];
+  /** The charges in reports whose call has left no record. */
+  readonly unrecorded: number;
   /** All calls. */
   readonly total: Sum;
 }
@@ -88,12 +92,19 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   differences.push(...(await budgetDifferences(ledger, keyIds)));
   const calls = [...upstream.calls.values()];
   const reports = await Promise.all(keyIds.map((keyId) => ledger.store.report(keyId)));
+  const told = await Promise.all(keyIds.map(async (keyId) => ledger.reported?.(keyId)));
+  const misreported = told.flatMap((one, at) => {
+    const report = reports[at];
+    const units = (report?.used ?? 0) + (report?.overdraft ?? 0);
+    return !one || one.units === units ? [] : [{ keyId: keyIds[at], charged: units, reported: one.units }];
+  });
+  const unrecorded = told.reduce((sum, one) => sum + (one?.unrecorded ?? 0), 0);
   const total: Sum = {
     calls: calls.length,
     charged: reports.reduce((sum, report) => sum + (report?.used ?? 0) + (report?.overdraft ?? 0), 0),
     counted: calls.reduce((sum, call) => sum + countOf(call), 0),
   };
-  return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences, total };
+  return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences, misreported, unrecorded, total };
 }
 
 const ORG = "crash-org";
@@ -289,13 +300,14 @@ export const crashTrial: Trial<SharedStore, { readonly seed: number }> = {
 };
 
 function problemsOf(
-  { exact, expired, unmatched, liveHolds, differences, freeAfterMs }: Crashed,
+  { exact, expired, unmatched, liveHolds, differences, misreported, freeAfterMs }: Crashed,
   guessed: Sum,
 ): readonly string[] {
   const wrong = {
     "charges differ from the upstream's count": exact.amiss,
     "calls without a hold, or charges without a call": unmatched,
     "balances differ from the journal": differences,
+    "reports differ from the balances": misreported,
   };
   const problems = Object.entries(wrong).flatMap(([name, found]) =>
     found.length > 0 ? [`${found.length} ${name}: ${JSON.stringify(found.slice(0, 5))}`] : [],

@@ -30,6 +30,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [code: number, status: 
   idempotency_key_reused: [409, "ALREADY_EXISTS"],
   idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],
+  call_stopped: [403, "PERMISSION_DENIED"],
   body_too_large: [413, "PAYLOAD_TOO_LARGE"],
   backend_overloaded: [503, "UNAVAILABLE"],
   store_unavailable: [503, "UNAVAILABLE"],

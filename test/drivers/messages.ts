@@ -32,6 +32,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   idempotency_key_in_use: [409, "invalid_request_error", "idempotency_key_in_use"],
   busy: [503, "server_error", "busy"],
   client_closed: [499, "invalid_request_error", "client_closed"],
+  call_stopped: [403, "invalid_request_error", "call_stopped"],
   deadline_exceeded: [504, "server_error", "deadline_exceeded"],
   backend_unavailable: [503, "server_error", "backend_unavailable"],
   backend_overloaded: [529, "server_error", "overloaded"],

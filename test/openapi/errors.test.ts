@@ -180,6 +180,14 @@ const CASES: readonly [code: GatewayErrorCode, provoke: () => Promise<string>][]
       return beside(waiting, () => told(waiting.gateway));
     },
   ],
+  [
+    "call_stopped",
+    () => {
+      const { gateway, begun } = hanging();
+      void begun.then(() => gateway.stopCall(gateway.liveCalls()[0]?.requestId ?? ""));
+      return told(gateway);
+    },
+  ],
   ["deadline_exceeded", () => told(hanging({ limits: { deadlineMs: 1 } }).gateway)],
   ["backend_unavailable", () => told(failing(Object.assign(new Error("refused"), { code: "ECONNREFUSED" })))],
   ["backend_overloaded", () => told(upstream(529))],

@@ -13,15 +13,26 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway } from "../../src/index.ts";
+import { createGateway, type Gateway } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
+import { HOSTILE_TEXTS } from "../admin/hostile.ts";
 import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { hasBrowser, launchBrowser } from "./stage.ts";
 
 const EVIL = `<img src=x onerror="document.title='taken'">`;
 
+/** True for a text that every store keeps, and that a browser shows as it is written. */
+const isPlain = (text: string): boolean =>
+  text.isWellFormed() && !/[\p{C}\s]{2}|\p{C}|^\s|\s$/u.test(text) && text !== "__proto__";
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
+
+function asked(keyId: string, model: string, stream = false): Request {
+  const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
+  const body = JSON.stringify({ model, stream, max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] });
+  return new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
+}
 
 describe.skipIf(!hasBrowser)("the admin's page", () => {
   let folder: string;
@@ -33,6 +44,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   /** The answer of the host's login to somebody who is not logged in any more. */
   let login: (() => Response) | undefined;
   let problems: string[];
+  /** The gateway whose calls run. */
+  let live: Gateway | undefined;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "admin-page-"));
@@ -47,6 +60,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     login = undefined;
     problems = [];
+    live = undefined;
     stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const health = {
       ready: true,
@@ -61,7 +75,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
-      gateway: { health: async () => health as never },
+      gateway: {
+        health: async () => health as never,
+        liveCalls: () => live?.liveCalls() ?? [],
+        stopCall: (id) => live?.stopCall(id) ?? false,
+      },
       calls: stores.calls,
     });
     server = createServer(toNodeHandler(admin, { prefix: "/admin" })).listen(0, "127.0.0.1");
@@ -75,8 +93,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     if (problems.length > 0) throw new Error(problems.join("\n"));
   });
 
-  async function open(part = "", options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await browser.newPage({ reducedMotion: "reduce", ...options });
+  async function open(part = "", options: BrowserContextOptions = {}, opened?: Page): Promise<Page> {
+    const page = opened ?? (await browser.newPage({ reducedMotion: "reduce", ...options }));
     page.on("pageerror", ({ message }) => problems.push(`threw: ${message}`));
     page.on("console", (message) => {
       if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
@@ -99,10 +117,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       },
     };
     const gateway = createGateway({ backend, ...stores.ports, onCall });
-    const headers = { authorization: `Bearer sk-${keyId}`, "content-type": "application/json" };
-    const body = JSON.stringify({ model, max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] });
-    const request = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
-    const response = await gateway.fetch(request);
+    const response = await gateway.fetch(asked(keyId, model));
     await response.text();
     await gateway.close();
     await onCall.flush();
@@ -157,6 +172,49 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("End").selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
     await page.close();
+  });
+
+  it("shows the calls that run, as often as it looks, and stops one", async () => {
+    await stores.ports.quotas.add({ id: "ann", name: EVIL, apiKey: "sk-ann" });
+    await call("ann", "quick");
+    const onCall = stores.recorder({ currency: "usd" });
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+        await new Promise(() => {});
+      },
+    };
+    live = createGateway({ backend, ...stores.ports, onCall });
+    const response = await live.fetch(asked("ann", EVIL, true));
+    const id = response.headers.get("request-id") ?? "";
+    const page = await browser.newPage();
+    await page.clock.install();
+    await open("#live", {}, page);
+    await rowOf(page, id).waitFor();
+    expect(await rowOf(page, id).textContent()).toMatch(/\d m?sann<img src=x.*<img src=x.*stream.*Stop/s);
+    expect(await rowOf(page, "quick").textContent()).toMatch(/completed200.*\$0\.0000/);
+    await page.getByRole("button", { name: `Stop ${id}` }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
+    await page.getByText(`${id} is stopped.`).waitFor();
+    expect(await response.text()).toContain("An operator has stopped the call.");
+    await onCall.flush();
+    await page.clock.runFor(2_000);
+    await rowOf(page, "stopped").waitFor();
+    await page.getByText("No call runs.").waitFor();
+    expect(await page.getByText(`${id} is stopped.`).count()).toBe(1);
+    // It looks again only while it is not paused.
+    await page.getByRole("button", { name: "Pause" }).click();
+    user = undefined;
+    await page.clock.runFor(10_000);
+    expect(await page.getByText("You are not logged in.").count()).toBe(0);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.clock.runFor(2_000);
+    await page.getByText("You are not logged in.").waitFor();
+    user = { name: "ann" };
+    await page.clock.runFor(2_000);
+    await page.getByText("You are not logged in.").waitFor({ state: "detached" });
+    await page.close();
+    await live.close({ deadlineMs: 0 });
   });
 
   it("makes a key whose secret it shows once", async () => {
@@ -328,6 +386,109 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect((await fetch(`${url}/${name}`)).status).toBe(404);
   });
 
+  it("shows hostile texts as texts in every part, and lets no request leave", async () => {
+    const { quotas } = stores.ports;
+    const texts = HOSTILE_TEXTS.filter((text) => text.length < 120 && isPlain(text));
+    for (const [at, text] of texts.entries()) {
+      const metadata = { group: text, note: text };
+      await quotas.add({ id: `k${at}`, name: text, apiKey: `sk-k${at}`, models: [text], metadata, granted: 1 });
+      await quotas.addBudget({ id: `b${at}`, name: text, amount: 1 });
+    }
+    await Promise.all([EVIL, `"><script>document.title='taken'</script>`].map((model) => call("k0", model)));
+    const page = await open();
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      await page.getByText("Loading…").waitFor({ state: "detached" });
+      expect(
+        await page.locator("#app :is(img, script, iframe, object, embed, link, style, base, form[action])").count(),
+      ).toBe(0);
+      expect(await page.locator("a:not([href^='/admin#']):not([href^='usage?'])").count()).toBe(0);
+    }
+    await page.getByRole("link", { name: "Keys" }).click();
+    for (const [at, text] of texts.entries())
+      expect(
+        await page.locator("tbody tr", { has: page.getByText(`k${at}`, { exact: true }) }).textContent(),
+      ).toContain(text);
+    expect(await page.title()).toBe(`<Models> & "more"`);
+    await page.close();
+  });
+
+  it("gives nothing to a page of another origin, also when its user is logged in", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const stolen = (await (await fetch(url)).text()).replace('href="/admin/"', `href="${url}/"`);
+    expect(stolen).toContain(`href="${url}/"`);
+    const trial = `<title>evil</title><iframe src="${url}"></iframe><iframe src="${url}/keys"></iframe>
+      <script src="${url}/app.js" onload="loaded=true"></script><script src="${url}/keys" onload="loaded=true"></script>
+      <form method="post" enctype="text/plain" action="${url}/keys/team-a/revoke" target="hidden"><input name="{}//"></form>
+      <iframe name="hidden"></iframe>`;
+    const evil = createServer((req, res) => {
+      res.setHeader("content-type", "text/html").end(req.url === "/stolen" ? stolen : trial);
+    }).listen(0, "127.0.0.1");
+    await once(evil, "listening");
+    const home = `http://127.0.0.1:${(evil.address() as AddressInfo).port}`;
+    const page = await browser.newPage();
+    await page.goto(home);
+    const tries = await page.evaluate(async (root) => {
+      const post = { method: "POST", credentials: "include", body: "{}" } as const;
+      const json = { "content-type": "application/json" };
+      const asked: Record<string, () => Promise<Response>> = {
+        read: () => fetch(`${root}/keys`, { credentials: "include" }),
+        blind: () => fetch(`${root}/keys`, { credentials: "include", mode: "no-cors" }),
+        text: () => fetch(`${root}/keys/team-a/revoke`, { ...post, mode: "no-cors" }),
+        json: () => fetch(`${root}/keys/team-a/revoke`, { ...post, headers: json }),
+        remove: () => fetch(`${root}/budgets/x`, { method: "DELETE", credentials: "include" }),
+      };
+      const told: Record<string, string> = {};
+      for (const [name, ask] of Object.entries(asked))
+        told[name] = await ask().then(
+          ({ type, status }) => `${type} ${status}`,
+          () => "refused",
+        );
+      document.forms[0]?.submit();
+      told["loaded"] = String("loaded" in window);
+      return told;
+    }, url);
+    expect(tries).toMatchObject({
+      read: "refused",
+      blind: "refused",
+      json: "refused",
+      remove: "refused",
+      loaded: "false",
+    });
+    // A no-cors request may be sent, and is refused: its answer tells nothing.
+    expect(tries["text"]).toMatch(/^(?:opaque 0|refused)$/);
+    for (const frame of page.frames().slice(1)) expect(await frame.content()).not.toMatch(/team-a|polygate|id="app"/);
+    const [opened] = await Promise.all([
+      page.waitForEvent("popup"),
+      page.evaluate((root) => void globalThis.open(root, "admin"), url),
+    ]);
+    await opened.getByRole("heading", { level: 2 }).waitFor();
+    expect(await opened.evaluate(() => window.opener === null)).toBe(true);
+    await opened.close();
+    await page.goto(`${home}/stolen`);
+    expect(await page.locator("#app").innerHTML()).toBe("");
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
+    await page.close();
+    evil.close();
+    evil.closeAllConnections();
+  });
+
+  it("saves again after the server has refused a part of what was written", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    await page.getByRole("button", { name: "Edit team-a" }).click();
+    await page.getByLabel("Name").fill("Team A");
+    await page.getByLabel("Budget").fill("none");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").filter({ hasText: "none" }).waitFor();
+    await page.getByLabel("Budget").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("team-a is changed.").waitFor();
+    expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Team A");
+    await page.close();
+  });
+
   it.each<[string, BrowserContextOptions]>([
     ["in the light", { colorScheme: "light" }],
     ["in the dark", { colorScheme: "dark" }],
@@ -339,7 +500,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "z".repeat(150) } });
     await call("poor", "m".repeat(200));
     const page = await open("", options);
-    for (const part of ["Keys", "Budgets", "Spend", "Refusals", "Health", "Changes"]) {
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       await page.getByText("Loading…").waitFor({ state: "detached" });

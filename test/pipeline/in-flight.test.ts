@@ -1,7 +1,7 @@
 /** Calls that a runtime has stopped without a word are not waited for, and hold nothing; closing waits for the others. */
 
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../../src/index.ts";
+import type { Clock, LiveCall } from "../../src/index.ts";
 import { CallAbort } from "../../src/pipeline/abort.ts";
 import { type InFlightCall, InFlightCalls } from "../../src/pipeline/services.ts";
 import { SharedRoom } from "../../src/ports/shared-room.ts";
@@ -16,11 +16,28 @@ const callsBy = (clock: Clock, most = 100): InFlightCalls =>
 /** The clock of requests whose timers died with them. */
 const stopped = (clock: Clock): Clock => ({ now: () => clock.now(), after: () => () => {}, every: () => () => {} });
 
+const LIVE: Omit<LiveCall, "beganAt"> = {
+  requestId: "req_1",
+  key: undefined,
+  format: "messages",
+  method: "POST",
+  route: "/v1/messages",
+  modelAsked: undefined,
+  stream: false,
+  usage: undefined,
+  images: undefined,
+  webSocket: false,
+  upstream: undefined,
+};
+
 /** As much of a call as is looked at here, and why it was cut. */
 function callOf(clock: Clock, hasWaitUntil = false): { readonly call: InFlightCall; readonly cuts: string[] } {
   const cuts: string[] = [];
   const abort = new CallAbort(stopped(clock), DEADLINE_MS, { aborted: ({ code }) => cuts.push(code), clientGone() {} });
-  return { call: { hasWaitUntil, cut: (reason) => abort.cut(reason) }, cuts };
+  return {
+    call: { id: "req_1", hasWaitUntil, cut: (reason) => abort.cut(reason), live: (beganAt) => ({ ...LIVE, beganAt }) },
+    cuts,
+  };
 }
 
 /** Which of the calls are known: those that closing cuts. */
@@ -48,6 +65,16 @@ describe("calls that were stopped without a word", () => {
     calls.begin(fourth.call);
     await known(calls, clock);
     expect([first, second, third, fourth].map(({ cuts }) => cuts)).toEqual([[], ["busy"], ["busy"], ["busy"]]);
+  });
+
+  it("do not count as live", async () => {
+    const clock = manualClock();
+    const calls = callsBy(clock);
+    const began = clock.now();
+    calls.begin(callOf(clock).call);
+    expect(calls.list()).toEqual([{ ...LIVE, beganAt: began }]);
+    await clock.advance(DEADLINE_MS + GRACE_MS);
+    expect(calls.list()).toEqual([]);
   });
 
   it("do not keep a gateway from closing", async () => {
@@ -143,7 +170,7 @@ describe("closing", () => {
     const calls = callsBy(clock);
     const [second, third] = [callOf(clock), callOf(clock)];
     const ends: (() => void)[] = [];
-    const first: InFlightCall = { hasWaitUntil: false, cut: () => ends.forEach((end) => end()) };
+    const first: InFlightCall = { ...second.call, cut: () => ends.forEach((end) => end()) };
     for (const call of [first, second.call]) {
       const place = calls.begin(call);
       ends.push(() => calls.end(place));

@@ -1,6 +1,8 @@
 /** Every store that several processes can share: its address, its holds and its audit. */
 
+import { sql } from "kysely";
 import { type OpenedStore, openStore } from "../../src/admin/open-store.ts";
+import { sqlCallLog, type SqlCallLogOptions } from "../../src/stores/sql/index.ts";
 import { drivers, REDIS, redisAnswers } from "./redis/servers.ts";
 import { databases, type TestDatabase } from "./sql/databases.ts";
 
@@ -23,6 +25,8 @@ export interface Ledger extends OpenedStore {
   holds(keyId: string): Promise<readonly StoredHold[]>;
   /** The differences between the balance of a key and its journal, or in Redis its holds. */
   differences(keyId: string): Promise<readonly unknown[]>;
+  /** The units and the unrecorded calls in the reports about a key, once the records are compared with the ledger; undefined without records. */
+  reported?(keyId: string): Promise<{ readonly units: number; readonly unrecorded: number }>;
   /** Closes the store, and removes all that the run has written. */
   remove(): Promise<void>;
 }
@@ -50,6 +54,21 @@ const overSql = (database: TestDatabase): SharedStore => ({
         return rows.map(({ id, state, used, noted }) => ({ id, state, used: Number(used), noted: Number(noted) }));
       },
       differences: async () => (await opened.verify?.()) ?? [],
+      async reported(key) {
+        // By a clock that is ahead, so that no call can be about to be written.
+        const options: SqlCallLogOptions = {
+          db,
+          dialect: database.dialect,
+          prefix,
+          clock: (now) => sql`(${now} + 600000)`,
+        };
+        const log = sqlCallLog(options);
+        while ((await log.sweep()) > 0);
+        const { total } = await log.usage({ key });
+        const unrecorded = await log.list({ key, outcome: "unrecorded", limit: 1_000 });
+        await log.close();
+        return { units: total.units, unrecorded: unrecorded.length };
+      },
       async remove() {
         await opened.close();
         await place.remove();

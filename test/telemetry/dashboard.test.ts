@@ -105,6 +105,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
     "client-closed": true,
     deadline: true,
     shutdown: true,
+    stopped: true,
   } satisfies Record<CallOutcome, true>),
 };
 

@@ -10,7 +10,6 @@ import { pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
-import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
@@ -21,6 +20,7 @@ import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import {
+  type AdminGateway,
   type Asked,
   type Desk,
   deskOf,
@@ -47,8 +47,8 @@ export interface AdminHandlerOptions<Context = unknown> {
   authorize(request: Request, context: Context | undefined): Login | Promise<Login>;
   /** Keeps who changed what. Default: `memoryAuditLog()`, which ends with the process. */
   readonly audit?: AuditLog;
-  /** The gateway whose health the admin shows. Default: none. */
-  readonly gateway?: { health(): Promise<GatewayHealth> };
+  /** The gateway whose health and running calls the admin shows. Default: none. */
+  readonly gateway?: AdminGateway;
   /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
   readonly calls?: CallReader;
   /**
@@ -77,11 +77,14 @@ const LEASE_MS = 60_000;
 /** The answer of a change with an `Idempotency-Key` is kept for this time, in milliseconds. */
 const RETAIN_MS = 24 * 3_600_000;
 
-/** The headers of every answer. No other page may read or frame it. */
+/** The headers of every answer. No other page may read or frame it, nor keep a hold of its window. */
 const HEADERS = {
   "cache-control": "no-store",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
 } as const;
 
 const CSV_HEADERS = {
@@ -114,9 +117,8 @@ export function adminHandler<Context = unknown>(
     clock: CLOCK,
   });
   const { gateway, audit = memoryAuditLog(), clock = systemClock } = options;
-  const health = gateway && ((): Promise<GatewayHealth> => gateway.health());
   const calls = options.calls && callAdmin(options.calls);
-  const admin = new Admin(deskOf(store, { audit, health, calls }), {
+  const admin = new Admin(deskOf(store, { audit, gateway, calls, clock }), {
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
     page: options.page,
@@ -233,6 +235,9 @@ class Admin {
     const { action } = operation;
     if (action !== undefined && user.readOnly)
       throw new HTTPError({ status: 403, message: "You may not change anything." });
+    // Without this, somebody who means to change only what they have seen would change anything.
+    if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
+      throw refused(400, "This route takes no If-Match.");
     const text = operation.method === "GET" ? "" : await req.text();
     const asked: Asked = {
       user,
@@ -447,7 +452,15 @@ function parsed(schema: v.GenericSchema, text: string): unknown {
   } catch {
     throw refused(400, "The body is not JSON.");
   }
+  assertNamesAreKept(body);
   return checked(schema, body);
+}
+
+/** Throws for a note of a name that valibot drops from a record without a word. */
+function assertNamesAreKept(body: unknown): void {
+  const { metadata } = Object(body) as { readonly metadata?: unknown };
+  const name = ["__proto__", "prototype", "constructor"].find((one) => Object.hasOwn(Object(metadata) as object, one));
+  if (name !== undefined) throw refused(400, `metadata: the name ${name} cannot be used.`);
 }
 
 function checked(schema: v.GenericSchema, value: unknown): unknown {

@@ -40,7 +40,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
 }
 
 function described(operation: Operation): object {
-  const { method, path, about, action, body, query, answer, tagged, asCsv, status = 200 } = operation;
+  const { method, path, about, action, body, query, answer, tagged, conditional, asCsv, status = 200 } = operation;
   const changes = action !== undefined;
   return {
     operationId: operationIdOf(method, path),
@@ -49,7 +49,7 @@ function described(operation: Operation): object {
       ...(path.includes(":id") ? [{ name: "id", in: "path", required: true, schema: { type: "string" } }] : []),
       ...parametersOf(query),
       ...(changes ? [header("idempotency-key", "A repeated request with the same key changes nothing more.")] : []),
-      ...(method === "PATCH" ? [header("if-match", "The etag of the answer that the user has seen.")] : []),
+      ...(conditional ? [header("if-match", "The etag of the answer that the user has seen.")] : []),
     ],
     ...(body && { requestBody: { required: true, content: json(body, "input") } }),
     responses: {

@@ -6,6 +6,8 @@ import { HTTPError } from "h3";
 import * as v from "valibot";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { CALL_OUTCOMES, MOST_ROWS, type RecordedCall, USAGE_COLUMNS } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
@@ -14,13 +16,23 @@ import { type CallAdmin, reasonsOf, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import type { AdminUser } from "./user.ts";
 
+/** The part of a gateway that the admin shows. */
+export interface AdminGateway {
+  health(): Promise<GatewayHealth>;
+  /** Lists the calls that run. Without it, the admin shows none. */
+  liveCalls?(): readonly LiveCall[];
+  /** Stops a call, and returns false when it does not run. Without it, the admin stops none. */
+  stopCall?(requestId: string): boolean;
+}
+
 /** The parts of the host that the operations work on. */
 export interface Desk {
   readonly keys: KeyAdmin;
   readonly store: KeyDirectory & Partial<BudgetDirectory>;
   readonly audit: AuditLog;
-  readonly health: (() => Promise<GatewayHealth>) | undefined;
+  readonly gateway: AdminGateway | undefined;
   readonly calls: CallAdmin | undefined;
+  readonly clock: Clock;
 }
 
 /** A request after its checks. */
@@ -48,7 +60,7 @@ export interface Told {
 }
 
 /** A part of the admin that only some hosts have. */
-export type Part = "budgets" | "health" | "calls";
+export type Part = "budgets" | "health" | "live" | "calls";
 
 /** One operation. */
 export interface Operation {
@@ -67,6 +79,8 @@ export interface Operation {
   readonly status?: 201;
   /** True when the answer has a tag. */
   readonly tagged?: boolean;
+  /** True when the operation takes the tag of what its user has seen. */
+  readonly conditional?: boolean;
   /** The part of the host that the operation needs. */
   readonly needs?: Part;
   /** True when the answer may be CSV. */
@@ -87,9 +101,11 @@ const TEXT = v.string();
 const UNITS = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const SECONDS = v.pipe(v.number(), v.safeInteger());
 const ID = v.pipe(v.string(), v.minLength(1));
+/** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
+const NEW_ID = v.pipe(ID, v.regex(/^(?!\.{1,2}$)/, "cannot be . or .., which no address can hold"));
 
 const NEW_KEY = v.strictObject({
-  id: v.exactOptional(ID),
+  id: v.exactOptional(NEW_ID),
   name: v.exactOptional(TEXT),
   granted: v.exactOptional(UNITS),
   models: v.exactOptional(v.array(TEXT)),
@@ -131,7 +147,7 @@ const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 const PERIOD = v.picklist(["day", "week", "month"]);
 
 const NEW_BUDGET = v.strictObject({
-  id: ID,
+  id: NEW_ID,
   name: v.exactOptional(TEXT),
   amount: UNITS,
   period: v.exactOptional(PERIOD),
@@ -241,10 +257,26 @@ const CALL = v.looseObject({
   units: UNITS,
 });
 
+const LIVE = v.looseObject({
+  requestId: TEXT,
+  key: v.exactOptional(v.looseObject({ id: TEXT, name: TEXT })),
+  format: TEXT,
+  method: TEXT,
+  route: TEXT,
+  modelAsked: v.exactOptional(TEXT),
+  stream: v.boolean(),
+  webSocket: v.boolean(),
+  upstream: v.exactOptional(TEXT),
+  usage: v.exactOptional(v.looseObject({ inputTokens: UNITS, outputTokens: UNITS })),
+  images: v.exactOptional(v.looseObject({ count: UNITS })),
+  beganAt: UNITS,
+});
+
 /** Says which parts of the admin a host has. */
-export const partsOf = ({ store, health, calls }: Desk): Readonly<Record<Part, boolean>> => ({
+export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<Part, boolean>> => ({
   budgets: store.addBudget !== undefined,
-  health: health !== undefined,
+  health: gateway !== undefined,
+  live: gateway?.liveCalls !== undefined && gateway.stopCall !== undefined,
   calls: calls !== undefined,
 });
 
@@ -258,6 +290,7 @@ export const OPERATIONS: readonly Operation[] = [
       readOnly: v.boolean(),
       budgets: v.boolean(),
       health: v.boolean(),
+      live: v.boolean(),
       calls: v.boolean(),
     }),
     run: async (desk, { user: { name, readOnly = false } }) => ({ body: { name, readOnly, ...partsOf(desk) } }),
@@ -299,6 +332,7 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "PATCH",
+    conditional: true,
     path: "/keys/:id",
     about: "Changes a key. What is not named stays.",
     action: "keys.update",
@@ -415,6 +449,7 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "PATCH",
+    conditional: true,
     path: "/budgets/:id",
     about: "Changes the amount of a budget, also below what is used.",
     action: "budgets.update",
@@ -512,11 +547,35 @@ export const OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "GET",
+    path: "/live",
+    about: "Lists the calls that run in this process, the oldest first, with the time of the answer.",
+    needs: "live",
+    query: v.strictObject({ limit: LIMIT }),
+    answer: v.object({ at: UNITS, total: UNITS, data: v.array(LIVE) }),
+    async run({ gateway, clock }, { query }) {
+      const calls = gateway?.liveCalls?.() ?? [];
+      return { body: { at: clock.now(), total: calls.length, data: calls.slice(0, query.limit) } };
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/live/:id/stop",
+    about: "Stops a call that runs in this process. It is charged for what it has used.",
+    action: "live.stop",
+    needs: "live",
+    answer: v.object({ requestId: TEXT, stopped: v.boolean() }),
+    async run({ gateway }, { id }) {
+      if (!gateway?.stopCall?.(id)) throw refused(404, `No call of the request id ${id} runs in this process.`);
+      return { body: { requestId: id, stopped: true } };
+    },
+  }),
+  operation({
+    method: "GET",
     path: "/health",
     about: "Returns the gateway's health, with the state of its stores and upstreams.",
     needs: "health",
     answer: v.looseObject({ ready: v.boolean() }),
-    run: async ({ health }) => ({ body: await health?.() }),
+    run: async ({ gateway }) => ({ body: await gateway?.health() }),
   }),
   operation({
     method: "GET",
@@ -593,6 +652,15 @@ const tagOfAmount = (amount: number): string => tagOf([amount]);
 
 const tagOf = (fields: unknown): string => `"${bytesToHex(sha256(utf8ToBytes(JSON.stringify(fields)))).slice(0, 32)}"`;
 
+/** Returns the tags of a header, as the admin has sent them: proxies that compress an answer mark its tag as weak, or with a suffix. */
+const tagsIn = (ifMatch: string): readonly string[] =>
+  ifMatch.split(/, */).map((tag) =>
+    tag
+      .trim()
+      .replace(/^W\//, "")
+      .replace(/-(?:gzip|br|zstd)"$/, '"'),
+  );
+
 /** Holds a change to the state that its user has seen. */
 function expects<Seen>(
   ifMatch: string | undefined,
@@ -601,7 +669,7 @@ function expects<Seen>(
   let isStale = false;
   return {
     holds: (seen) => {
-      isStale = ifMatch !== undefined && ifMatch !== "*" && !ifMatch.split(/, */).includes(tagOfSeen(seen));
+      isStale = ifMatch !== undefined && ifMatch !== "*" && !tagsIn(ifMatch).includes(tagOfSeen(seen));
       return !isStale;
     },
     in: async (change) => {

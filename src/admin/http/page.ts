@@ -17,11 +17,10 @@ export interface AdminPage {
   file(name: string, base: string): Promise<AdminPageFile | undefined>;
 }
 
-/** The headers of the page's files. The page loads nothing from elsewhere, and no page frames it. */
+/** The headers of the page's files, beside those of every answer. The page loads nothing from elsewhere, and no page frames it. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
     "base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
   "referrer-policy": "no-referrer",
-  "x-frame-options": "DENY",
 };

@@ -37,6 +37,7 @@ const WIRE_ERROR = {
   idempotency_key_reused: [409, "ALREADY_EXISTS"],
   idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],
+  call_stopped: [403, "PERMISSION_DENIED"],
   body_too_large: [413, "PAYLOAD_TOO_LARGE"],
   backend_refused: [500, "INTERNAL"],
   backend_failed: [500, "INTERNAL"],

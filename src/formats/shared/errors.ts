@@ -35,6 +35,7 @@ export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, 
   idempotency_key_in_use: [409, "invalid_request_error", "idempotency_key_in_use"],
   busy: [503, "server_error", "busy"],
   client_closed: [499, "invalid_request_error", "client_closed"],
+  call_stopped: [403, "invalid_request_error", "call_stopped"],
   deadline_exceeded: [504, "server_error", "deadline_exceeded"],
   backend_unavailable: [503, "server_error", "backend_unavailable"],
   // Hide the reason: the refused credential belongs to the host, not to the caller.
@@ -88,7 +89,7 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
 }
 
 /**
- * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential. For these errors, the header
+ * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential, and a stopped call must not go on. For these errors, the header
  * `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three times, and agents that use
  * the SDKs retry a 401 ten times.
  */
@@ -100,6 +101,7 @@ export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
   "quota_exhausted",
   "quota_insufficient",
   "idempotency_key_reused",
+  "call_stopped",
 ]);
 
 /** Returns headers such as `anthropic-ratelimit-requests-limit`, `-remaining` and `-reset`. The reset is a time in RFC 3339. */

@@ -66,6 +66,7 @@ const STATUS: Partial<Record<GatewayErrorCode, number>> = {
   busy: 503,
   store_unavailable: 503,
   client_closed: 499,
+  call_stopped: 403,
   deadline_exceeded: 504,
 };
 

@@ -59,7 +59,11 @@ export async function attempt(work: () => Promise<string | void>): Promise<boole
     notice.value = text ? { text, isError: false } : undefined;
     return true;
   } catch (error) {
-    notice.value = { text: error instanceof Error ? error.message : String(error), isError: true };
+    tellFailure(error);
     return false;
   }
+}
+
+export function tellFailure(error: unknown): void {
+  notice.value = { text: error instanceof Error ? error.message : String(error), isError: true };
 }

@@ -96,6 +96,7 @@ const create = (): void =>
 const edit = (id: string): Promise<boolean> =>
   attempt(async () => {
     const { body: key, tag } = await read<KeyReport>(at(id));
+    let seen = tag;
     const before = key.metadata ?? {};
     const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
     const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
@@ -119,7 +120,8 @@ const edit = (id: string): Promise<boolean> =>
           ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
           metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
         };
-        await write("PATCH", at(id), changes, tag);
+        // When the budget is refused, the user tries again from what is saved here.
+        seen = (await write("PATCH", at(id), changes, seen)).tag;
         if (written["budget"] !== (key.budget ?? ""))
           await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });
         await loadKeys();

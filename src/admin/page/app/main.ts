@@ -7,6 +7,7 @@ import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { html, type View } from "./html.ts";
 import { Keys, loadKeys } from "./keys.ts";
+import { Live, loadLive } from "./live.ts";
 import { Dialogs } from "./parts.ts";
 import { loadRefusals, Refusals } from "./refusals.ts";
 import { loadSpend, Spend } from "./spend.ts";
@@ -16,27 +17,29 @@ interface Me {
   readonly readOnly: boolean;
   readonly budgets: boolean;
   readonly health: boolean;
+  readonly live: boolean;
   readonly calls: boolean;
 }
 
 interface Part {
   readonly name: string;
-  readonly view: () => View;
+  readonly view: (has: Me) => View;
   readonly load: () => Promise<unknown>;
   /** The part of the host that it needs. */
-  readonly needs?: "budgets" | "health" | "calls";
+  readonly needs?: "budgets" | "health" | "live" | "calls";
 }
 
 const PARTS: Readonly<Record<string, Part>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
+  live: { name: "Live", view: Live, load: loadLive, needs: "live" },
   spend: { name: "Spend", view: Spend, load: loadSpend, needs: "calls" },
   refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
 };
 
-const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, calls: false };
+const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, live: false, calls: false };
 
 const me = signal<Me | undefined>(undefined);
 const shown = signal("keys");
@@ -67,7 +70,7 @@ function App({ title }: { title: string }): View {
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
     </header>
     <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
-    <main class=${readOnly ? "read-only" : ""}>${part && html`<${part.view} />`}</main>
+    <main class=${readOnly ? "read-only" : ""}>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
 }

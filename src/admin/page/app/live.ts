@@ -1,0 +1,163 @@
+/** The view of live calls: the calls that run, looked at again and again, and the calls that have ended last. */
+
+import { type Signal, signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { LiveCall } from "../../../ports/observer.ts";
+import type { RecordedCall } from "../../../stores/calls.ts";
+import { plain, shownAmount, shownTime } from "./amounts.ts";
+import { type Listed, notice, read, tellFailure, write } from "./api.ts";
+import { html, type View } from "./html.ts";
+import { askUser, type Column, RowButton, Table } from "./parts.ts";
+
+/** The time between two looks, in milliseconds. */
+const EVERY_MS = 2_000;
+
+interface Running {
+  /** The time of the answer, by the server's clock. */
+  readonly at: number;
+  readonly total: number;
+  readonly data: readonly LiveCall[];
+}
+
+const running: Signal<Running | undefined> = signal(undefined);
+const ended: Signal<readonly RecordedCall[] | undefined> = signal(undefined);
+const isPaused = signal(false);
+/** True when the last look has failed, and the notice says why. */
+let hasFailed = false;
+
+/** Looks at the running calls. A success leaves the notice of what the user has done. */
+export async function loadLive(): Promise<void> {
+  try {
+    running.value = (await read<Running>("live")).body;
+    if (hasFailed) notice.value = undefined;
+    hasFailed = false;
+  } catch (error) {
+    hasFailed = true;
+    tellFailure(error);
+  }
+}
+
+async function loadEnded(): Promise<void> {
+  try {
+    ended.value = (await read<Listed<RecordedCall>>("calls?limit=20")).body.data;
+  } catch (error) {
+    tellFailure(error);
+  }
+}
+
+const stop = (requestId: string): void =>
+  askUser({
+    title: "Stop the call",
+    action: "Stop",
+    isDangerous: true,
+    text: `The caller of ${requestId} gets an error, and its key is charged for what the call has used.`,
+    run: async () => {
+      await write("POST", `live/${encodeURIComponent(requestId)}/stop`, {});
+      await loadLive();
+      return `${requestId} is stopped.`;
+    },
+  });
+
+/** Shows a time in the unit that fits. The clocks of processes may differ a little. */
+function duration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1_000;
+  if (seconds < 1) return `${Math.round(seconds * 1_000)} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+}
+
+const idOf = (requestId: string): View => html`<span class="quiet"><code>${requestId}</code></span>`;
+
+const transportOf = ({ webSocket, stream }: LiveCall): string =>
+  webSocket ? "WebSocket" : stream ? "stream" : "whole";
+
+const outputOf = ({ usage, images }: LiveCall): string =>
+  images ? `${plain.format(images.count)} images` : usage ? plain.format(usage.outputTokens) : "–";
+
+const columnsAt = (now: number): readonly Column<LiveCall>[] => [
+  { name: "Call", cell: ({ requestId, beganAt }) => html`${shownTime(beganAt)}${idOf(requestId)}` },
+  { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
+  {
+    name: "Key",
+    cell: ({ key }) =>
+      key
+        ? html`<span class="long">${key.id}</span
+            >${key.name !== key.id && html`<span class="quiet">${key.name}</span>`}`
+        : "–",
+  },
+  {
+    name: "Model",
+    cell: ({ modelAsked, upstream }) =>
+      html`<span class="long">${modelAsked ?? "–"}</span
+        >${upstream !== undefined && html`<span class="quiet">${upstream}</span>`}`,
+  },
+  { name: "Format", cell: (call) => html`${call.format}<span class="quiet">${transportOf(call)}</span>` },
+  { name: "Input tokens", isNumber: true, cell: ({ usage }) => (usage ? plain.format(usage.inputTokens) : "–") },
+  { name: "Output so far", isNumber: true, cell: outputOf },
+  {
+    name: "Change",
+    cell: ({ requestId }) =>
+      html`<div class="row-buttons">
+        <${RowButton} name="Stop" row=${requestId} onClick=${() => stop(requestId)} />
+      </div>`,
+  },
+];
+
+const ENDED_COLUMNS: readonly Column<RecordedCall>[] = [
+  { name: "Call", cell: ({ requestId, at }) => html`${shownTime(at)}${idOf(requestId)}` },
+  { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
+  { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
+  { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
+  {
+    name: "End",
+    cell: ({ outcome, status }) =>
+      html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
+  },
+  { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
+  { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
+  { name: "Spent", isNumber: true, cell: ({ units }) => shownAmount(units) },
+];
+
+export function Live({ calls }: { calls: boolean }): View {
+  useEffect(() => {
+    if (calls) void loadEnded();
+    let isLooking = false;
+    const look = async (): Promise<void> => {
+      // A slow server is asked no faster than it answers.
+      if (isPaused.value || isLooking || document.hidden) return;
+      isLooking = true;
+      await Promise.all([loadLive(), calls && loadEnded()]);
+      isLooking = false;
+    };
+    const timer = setInterval(() => void look(), EVERY_MS);
+    return () => clearInterval(timer);
+  }, [calls]);
+  const { at = 0, total = 0, data } = running.value ?? {};
+  return html`<section aria-labelledby="live-title">
+    <header class="tools">
+      <h2 id="live-title">Live</h2>
+      <button type="button" aria-pressed=${isPaused.value} onClick=${() => (isPaused.value = !isPaused.value)}>
+        Pause
+      </button>
+    </header>
+    <h3>Calls that run in this process</h3>
+    <${Table}
+      caption="Calls that run in this process"
+      columns=${columnsAt(at)}
+      rows=${data}
+      keyOf=${({ requestId }: LiveCall) => requestId}
+      empty="No call runs."
+    />
+    ${data && total > data.length && html`<p class="quiet">These are the oldest of ${plain.format(total)} calls.</p>`}
+    ${
+      calls &&
+      html`<h3>Calls that have ended last</h3>
+        <${Table}
+          caption="Calls that have ended last"
+          columns=${ENDED_COLUMNS}
+          rows=${ended.value}
+          keyOf=${({ requestId }: RecordedCall) => requestId}
+          empty="No call is recorded."
+        />`
+    }
+  </section>`;
+}

@@ -1,0 +1,50 @@
+/** The playground's admin shows what its own stores have: spend, refusals with their reasons, and the calls that run. */
+
+import { request } from "node:http";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Playground, startPlayground } from "../clients/playground.ts";
+import { post } from "../clients/wire.ts";
+
+let playground: Playground;
+beforeAll(async () => {
+  playground = await startPlayground();
+});
+afterAll(() => playground.stop());
+
+const get = async (path: string): Promise<unknown> => (await fetch(`${playground.url}/admin${path}`)).json();
+
+it("shows spend and refusals", async () => {
+  await (await post(playground.url, "Hello", { apiKey: "sk-metered" })).text();
+  const refused = (await post(playground.url, "Hello", { apiKey: "sk-empty" })).headers.get("request-id");
+  await expect
+    .poll(() => get("/usage?by=key"), { timeout: 30_000 })
+    .toMatchObject({ rows: expect.arrayContaining([expect.objectContaining({ key: "metered", calls: 1 })]) });
+  await expect
+    .poll(() => get("/calls?outcome=refused"), { timeout: 30_000 })
+    .toMatchObject({ data: [{ requestId: refused, errorCode: "quota_exhausted", reasons: expect.any(Array) }] });
+});
+
+it("shows a call that runs, and stops it", async () => {
+  const stream = await post(playground.url, "/delay 600000 /repeat 2", { apiKey: "sk-demo", body: { stream: true } });
+  const id = stream.headers.get("request-id") ?? "";
+  expect(await get("/live")).toMatchObject({ total: 1, data: [{ requestId: id, key: { id: "demo" }, stream: true }] });
+  const headers = { "content-type": "application/json" };
+  const stop = await fetch(`${playground.url}/admin/live/${id}/stop`, { method: "POST", headers, body: "{}" });
+  expect(await stop.json()).toEqual({ requestId: id, stopped: true });
+  expect(await stream.text()).toContain("call_stopped");
+  expect(await get("/audit")).toMatchObject({
+    data: [{ user: "you", action: "live.stop", target: id, state: "done" }],
+  });
+});
+
+it("lets nobody in by the name of another site", async () => {
+  const { port } = new URL(playground.url);
+  const status = await new Promise((resolve, reject) => {
+    const asked = request({ port, path: "/admin/keys", headers: { host: `evil.example:${port}` } }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    asked.on("error", reject).end();
+  });
+  expect(status).toBe(401);
+});
