@@ -116,7 +116,7 @@ class Visitors {
       uploads += uploaded[0];
       const read = leaving.filter(({ isRead }) => isRead).length;
       standing.push(...(await this.#come(read, true)), ...(await this.#come(leaving.length - read, false)));
-      memory.push(await this.#subject.memory());
+      memory.push(await this.#subject.memory(memory.at(-1)));
     }
     // Each takes another turn: none was lost while it was quiet.
     await inGroups(quiet, async (connection) => this.#traffic.turn(connection));
