@@ -3,7 +3,7 @@
 import type { ImageGenerateParamsNonStreaming } from "openai/resources/images";
 import { expect, it } from "vitest";
 import { patchwork } from "../pixels.ts";
-import { errorOf, type Stage } from "./sdk.ts";
+import { errorOf, sdks, type Stage } from "./sdk.ts";
 
 const prompt = "A lighthouse in the rain";
 const MIB = 1024 * 1024;
@@ -63,7 +63,8 @@ export function errorsSuite({ sdk, connect }: Stage): void {
     expectWhole(error);
   });
 
-  it("413 for a file of which the rest is not even read", async () => {
+  // To send 60 MiB is the work of the platform's fetch, whatever the major.
+  it.runIf(sdk === sdks[0])("413 for a file of which the rest is not even read", async () => {
     const image = await sdk.toFile(Buffer.concat([await patchwork(64, 64), Buffer.alloc(60 * MIB)]), "a.png");
     const error = await errorOf(connect().images.edit({ prompt, image, model: "gpt-image-1" }));
     expect(error).toMatchObject({ status: 413, param: "image", code: "request_too_large" });
