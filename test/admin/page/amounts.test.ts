@@ -1,15 +1,14 @@
 /** Amounts on the page of the admin: what a user may write, in units and in money. */
 
 import { afterAll, expect, it, vi } from "vitest";
-
-type Amounts = typeof import("../../../src/admin/page/app/amounts.ts");
+import type * as amounts from "../../../src/admin/page/app/amounts.ts";
 
 const MODULE = new URL("../../../src/admin/page/app/amounts.ts", import.meta.url).pathname;
 
 /** Loads the module once more, as a page of a currency does. */
-async function amountsIn(currency: string): Promise<Amounts> {
+async function amountsIn(currency: string): Promise<typeof amounts> {
   vi.stubGlobal("document", { documentElement: { dataset: { currency } } });
-  return (await import(`${MODULE}?currency=${currency}`)) as Amounts;
+  return (await import(`${MODULE}?currency=${currency}`)) as typeof amounts;
 }
 
 afterAll(() => void vi.unstubAllGlobals());
