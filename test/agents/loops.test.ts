@@ -5,7 +5,7 @@
 
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { RUNNER_LOOPS } from "./clients.runners.ts";
-import { CALL_LOOPS, type Loop } from "./clients.ts";
+import { CALL_LOOPS, KEEPS_ELSEWHERE, type Loop } from "./clients.ts";
 import { ENDS, TURNS } from "./script.ts";
 import { asksToThink, asksOf, MAKER_NAMES, MAKERS, relayedMaker, serveGateway } from "./stage.ts";
 
@@ -14,7 +14,6 @@ import { asksToThink, asksOf, MAKER_NAMES, MAKERS, relayedMaker, serveGateway } 
  * tools, and no client that differs only in where the history is kept.
  */
 const MET_BY_ALL: ReadonlySet<string> = new Set(["messages", "generate-content", "responses", "openai", "deepseek"]);
-const KEEPS_ELSEWHERE = /chats|with (?:previous_response_id|references)/;
 const loopsBefore = (name: string): readonly [string, Loop][] =>
   MET_BY_ALL.has(name)
     ? [...CALL_LOOPS, ...RUNNER_LOOPS]
