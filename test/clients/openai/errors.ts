@@ -64,7 +64,8 @@ export function errorsSuite({ sdk, connect }: Stage): void {
   });
 
   // To send 60 MiB is the work of the platform's fetch, whatever the major.
-  it.runIf(sdk === sdks[0])("413 for a file of which the rest is not even read", async () => {
+  if (sdk !== sdks[0]) return;
+  it("413 for a file of which the rest is not even read", async () => {
     const image = await sdk.toFile(Buffer.concat([await patchwork(64, 64), Buffer.alloc(60 * MIB)]), "a.png");
     const error = await errorOf(connect().images.edit({ prompt, image, model: "gpt-image-1" }));
     expect(error).toMatchObject({ status: 413, param: "image", code: "request_too_large" });

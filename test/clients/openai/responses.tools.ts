@@ -97,7 +97,9 @@ export function responseToolsSuite({ sdk, connect }: Stage): void {
     );
   });
 
-  it.runIf(sdk === sdks[0])("run code, whose outputs are shown", async () => {
+  // The code runs for seconds at the service, whatever the major.
+  if (sdk !== sdks[0]) return;
+  it("run code, whose outputs are shown", async () => {
     const tools: Tool[] = [{ type: "code_interpreter", container: { type: "auto" } }];
     const asked = { model, input: "compute 2+2 with python", tools };
     const streamed = await connect().responses.stream(asked).finalResponse();
