@@ -18,11 +18,14 @@ const CHECKS: readonly string[] = [
   "test/lockfile.test.ts",
 ];
 
-/** The tests of the playground, longest first: its page, its demo model, its Python. */
+/** The tests of the playground, longest first: its page, its demo model, its Python, its process and the hosts to copy from. */
 const PLAYGROUND: readonly string[] = [
   "test/page/page.test.ts",
   "test/playground/python.test.ts",
   "test/playground/store.test.ts",
+  "test/hosts/playground.test.ts",
+  "test/clients/playground.test.ts",
+  "test/clients/slash-commands.test.ts",
   "test/page/*.test.ts",
   "test/playground/*.test.ts",
 ];

@@ -6,7 +6,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { describe, expect, it } from "vitest";
 import { aiSdk } from "../../src/upstreams/ai-sdk/index.ts";
 import type { AiSdkChatModel } from "../../src/upstreams/ai-sdk/options.ts";
-import { CALL_LOOPS } from "./clients.ts";
+import { CALL_LOOPS, KEEPS_ELSEWHERE } from "./clients.ts";
 import { ENDS, TURNS } from "./script.ts";
 import { asksToThink, MAKERS, type MakerName, serveGateway } from "./stage.ts";
 import { serveUpstream, strictUpstream, UPSTREAM_KEY } from "./strict.ts";
@@ -21,7 +21,7 @@ const PROVIDERS: readonly [maker: MakerName, model: (id: string, baseUrl: string
 ];
 
 /** A backend of the AI SDK remembers nothing, so that a client must send its history back. */
-const LOOPS = [...CALL_LOOPS].filter(([name]) => !name.includes("forgetful"));
+const LOOPS = [...CALL_LOOPS].filter(([name]) => !name.includes("forgetful") && !KEEPS_ELSEWHERE.test(name));
 
 describe.each(PROVIDERS)("before %s", (name, model) => {
   it.each(LOOPS)("%s", async (_name, { caller, run }) => {

@@ -356,3 +356,6 @@ export const CALL_LOOPS: ReadonlyMap<string, Loop> = new Map(
     ]),
   ),
 );
+
+/** The names of the loops that differ from others only in where the history is kept: in the client, or at the gateway. */
+export const KEEPS_ELSEWHERE: RegExp = /chats|with (?:previous_response_id|references)/;

@@ -5,16 +5,19 @@
 
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { RUNNER_LOOPS } from "./clients.runners.ts";
-import { CALL_LOOPS, type Loop } from "./clients.ts";
+import { CALL_LOOPS, KEEPS_ELSEWHERE, type Loop } from "./clients.ts";
 import { ENDS, TURNS } from "./script.ts";
 import { asksToThink, asksOf, MAKER_NAMES, MAKERS, relayedMaker, serveGateway } from "./stage.ts";
 
-/** The makers that also meet the clients' own runners of tools. The others differ from one of these in how they think or name calls. */
-const RUN: ReadonlySet<string> = new Set(["messages", "generate-content", "responses", "openai", "deepseek"]);
-const loopsBefore = (name: string): readonly [string, Loop][] => [
-  ...CALL_LOOPS,
-  ...(RUN.has(name) ? RUNNER_LOOPS : []),
-];
+/**
+ * The makers that meet all loops. The others differ from one of these in how they think or name calls, so they meet no client's own runner of
+ * tools, and no client that differs only in where the history is kept.
+ */
+const MET_BY_ALL: ReadonlySet<string> = new Set(["messages", "generate-content", "responses", "openai", "deepseek"]);
+const loopsBefore = (name: string): readonly [string, Loop][] =>
+  MET_BY_ALL.has(name)
+    ? [...CALL_LOOPS, ...RUNNER_LOOPS]
+    : [...CALL_LOOPS].filter(([loop]) => !KEEPS_ELSEWHERE.test(loop));
 
 // The AI SDK's own switch: it warns on the console about models that it does not know.
 beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));

@@ -43,10 +43,13 @@ const CLIENTS = [
 const RING = PAIRS.filter(([one, other]) => MAKERS.indexOf(other) === (MAKERS.indexOf(one) + 1) % MAKERS.length);
 
 describe.each(PAIRS)("from %s to %s", (one, other) => {
+  const number = PAIRS.findIndex((pair) => pair[0] === one && pair[1] === other);
   const isInRing = RING.some((pair) => pair[0] === one && pair[1] === other);
   // In what form an answer comes is a matter of its client and its maker, each of which stands in the ring.
   describe.each(isInRing ? SWITCHES : SWITCHES.slice(0, 1))("%s", (_switch, { forms, goesToOther }) => {
-    it.each(CLIENTS.flatMap((client) => (isInRing ? forms : forms.slice(1)).map((form) => `${client}, ${form}`)))(
+    // A client meets each maker in the ring. Two of five go through each other pair, in turn.
+    const clients = isInRing ? CLIENTS : CLIENTS.filter((_client, index) => (index + 2 * number) % CLIENTS.length < 2);
+    it.each(clients.flatMap((client) => (isInRing ? forms : forms.slice(1)).map((form) => `${client}, ${form}`)))(
       "%s",
       async (client) => {
         const loop = CALL_LOOPS.get(client);

@@ -12,7 +12,7 @@ import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage } from "./
 export const backends: Attack = {
   name: "backends",
   does: "Runs hostile backends: events in any order and shape, false counts, failures, endless waits",
-  counts: { full: 30_000, short: 300 },
+  counts: { full: 30_000, short: 150 },
   open: (run) => ({ isMeasured: true, attempt: (random) => attempt(run, random) }),
 };
 

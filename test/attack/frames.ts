@@ -15,7 +15,7 @@ import { METERED, RICH } from "./stage.ts";
 export const frames: Attack = {
   name: "frames",
   does: "Sends hostile frames over WebSockets of each host on Node, beside a running turn of another tenant",
-  counts: { full: 12_000, short: 120 },
+  counts: { full: 12_000, short: 60 },
   async open(run) {
     const stages = await Promise.all(hostsOnNode.map(async (host) => new Stage(await openHost(host, OPTIONS))));
     await Promise.all(stages.map((stage) => stage.open()));

@@ -8,7 +8,7 @@ import { EMPTY, judgeMistake, keyed, METERED, RICH, type Sent, Stage, answering 
 export const mutate: Attack = {
   name: "mutate",
   does: "Sends mutated requests to every route: fields, bytes, headers, methods, addresses",
-  counts: { full: 60_000, short: 600 },
+  counts: { full: 60_000, short: 400 },
   open(run) {
     const stage = new Stage({ backend: answering });
     for (const route of unknownRoutes(stage.gateway.endpoints)) run.find("A route has no request to mutate", route);

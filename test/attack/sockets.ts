@@ -19,7 +19,7 @@ import { METERED, RICH, answering } from "./stage.ts";
 export const sockets: Attack = {
   name: "sockets",
   does: "Opens raw sockets to each host on Node: broken, slow, partial and smuggled requests, and disconnects",
-  counts: { full: 12_000, short: 120 },
+  counts: { full: 12_000, short: 80 },
   async open(run) {
     const stages = await Promise.all(hostsOnNode.map((host) => openHost(host)));
     return {

@@ -16,7 +16,7 @@ import { judge, RICH, Stage } from "./stage.ts";
 export const upstreams: Attack = {
   name: "upstreams",
   does: "Runs hostile upstreams: changed headers, frames, bodies and connections, huge answers, echoed keys",
-  counts: { full: 8_000, short: 100 },
+  counts: { full: 8_000, short: 60 },
   open: (run) => ({
     async attempt(random, index) {
       if (index % HUGE_EACH === 0) await huge(run, index / HUGE_EACH, random);

@@ -178,21 +178,3 @@ describe("an error in the middle", () => {
     vi.unstubAllGlobals();
   });
 });
-
-describe("a method that no model has", () => {
-  it.each(["x:unknownMethod", "x:", "org/y:z:embedContent"])("is not found: %s", async (address) => {
-    const response = await post(address, {});
-    expect(response.status).toBe(404);
-    expect(await response.json()).toMatchObject({ error: { code: 404, status: "NOT_FOUND", details: [] } });
-  });
-
-  it("is told only to who has a key", async () => {
-    expect((await post("x:unknownMethod", {}, { "x-goog-api-key": "sk-nobody" })).status).toBe(401);
-  });
-
-  it("is refused where the address names a model and no method", async () => {
-    const response = await post("x:y/z", {});
-    expect(response.status).toBe(405);
-    expect(await response.json()).toMatchObject({ error: { code: 405 } });
-  });
-});

@@ -5,7 +5,15 @@ import { type Ledger, type SharedStore, sharedStores } from "../stores/ledgers.t
 import { crash, type Crashed, type Plan } from "./crash.ts";
 
 /** The full form kills two hundred times. */
-const PLAN: Plan = { seed: 7, kills: 4, piecesPerKill: 100, leaseMs: 9_000, usageNoteMs: 100, maxPieces: 60 };
+const PLAN: Plan = {
+  seed: 7,
+  kills: 3,
+  processes: 2,
+  piecesPerKill: 100,
+  leaseMs: 9_000,
+  usageNoteMs: 100,
+  maxPieces: 60,
+};
 
 const storesOf = (name: string): readonly SharedStore[] => sharedStores.filter((store) => store.name === name);
 

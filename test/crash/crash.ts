@@ -10,6 +10,8 @@ import { type CallerOrder, Upstream, type UpstreamCall } from "./upstream.ts";
 export interface Plan {
   readonly seed: number;
   readonly kills: number;
+  /** The callers that run at the same time. */
+  readonly processes: number;
   /** The average number of pieces that the upstream sends between two kills, so that a slow machine does as much work. */
   readonly piecesPerKill: number;
   readonly leaseMs: number;
@@ -39,7 +41,7 @@ export interface Crashed extends Audit {
   readonly total: Sum;
 }
 
-const [PROCESSES, LANES, KEYS] = [4, 4, 8];
+const [LANES, KEYS] = [4, 8];
 /** The interval between two pieces of an answer, in milliseconds. */
 const PIECE_MS = 100;
 /** A run without progress for this long fails. */
@@ -50,7 +52,17 @@ const SWEEP_MS = 100;
 const JITTER_MS = 20;
 
 export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
-  const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces, isBorrowing = false, noted = 0 } = plan;
+  const {
+    seed,
+    kills,
+    processes,
+    piecesPerKill,
+    leaseMs,
+    usageNoteMs,
+    maxPieces,
+    isBorrowing = false,
+    noted = 0,
+  } = plan;
   const random = new Random(seed);
   await using upstream = new Upstream(seed, { pieceMs: PIECE_MS, maxPieces });
   const apiKeys = Array.from({ length: isBorrowing ? 1 : KEYS }, (_, index) => `sk-crash-${index}`);
@@ -64,25 +76,25 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   const { address, prefix } = ledger;
   const load = { apiKeys, leaseMs, usageNoteMs, isBorrowing, lanes: LANES };
   const common = { address, prefix, upstream: await upstream.listen(), ...load };
-  await using processes = new AsyncDisposableStack();
+  await using children = new AsyncDisposableStack();
   const start = (): Child<never, never> => {
     const order: CallerOrder = { ...common, seed: random.int(1, 2 ** 31) };
-    return processes.use(new Child("crash/caller.ts", { args: [JSON.stringify(order)] }));
+    return children.use(new Child("crash/caller.ts", { args: [JSON.stringify(order)] }));
   };
 
-  const callers = Array.from({ length: PROCESSES }, start);
+  const callers = Array.from({ length: processes }, start);
   for (let killed = 0; killed < kills; killed++) {
     await whileMoving(upstream.progress(random.int(1, 2 * piecesPerKill)), upstream);
     if (noted > 0) await whileMoving(untilNoted(ledger, keyIds, upstream, noted), upstream);
     await pause(random.int(0, JITTER_MS));
     // The last kills end one process each; nothing starts again.
-    const isLast = kills - killed <= PROCESSES;
-    if (kills - killed === PROCESSES) {
+    const isLast = kills - killed <= processes;
+    if (kills - killed === processes) {
       const isMatch = (hold: StoredHold): boolean =>
         isBorrowing ? hold.used > 0 : upstream.calls.get(hold.id)?.kind === "counted";
       await whileMoving(untilSettled(ledger, keyIds, isMatch), upstream);
     }
-    const index = isLast ? kills - killed - 1 : random.int(0, PROCESSES - 1);
+    const index = isLast ? kills - killed - 1 : random.int(0, processes - 1);
     await callers[index]?.kill();
     if (!isLast) callers[index] = start();
   }
@@ -246,6 +258,7 @@ async function audit(
  */
 const FULL: Omit<Plan, "seed"> = {
   kills: 200,
+  processes: 4,
   piecesPerKill: 800,
   leaseMs: 20_000,
   usageNoteMs: 100,

@@ -132,19 +132,12 @@ describe("an upstream's answer", () => {
     const fetch = (): Promise<Response> =>
       Promise.resolve(new Response(isStream ? `data: ${text}\n\n` : text, { headers: { "content-type": type } }));
     const gateway = gatewayTo(relay({ format, baseUrl: "http://upstream.test", fetch }));
-    for (const [path, more] of [
-      ["/v1/messages", { max_tokens: 1e9 }],
-      ["/v1/chat/completions", { max_tokens: 1e9 }],
-    ] as const) {
-      const body = JSON.stringify({
-        model: "m",
-        stream: isStream,
-        messages: [{ role: "user", content: "hi" }],
-        ...more,
-      });
-      const ask = (): Promise<Response> =>
-        gateway.fetch(new Request(`http://host${path}`, { method: "POST", headers, body }));
-      expect(await leastShare(bytes, ask)).toBeLessThanOrEqual(1);
-    }
+    // A caller of another format: an answer in the upstream's own is the same work without the translation.
+    const path = format === "messages" ? "/v1/chat/completions" : "/v1/messages";
+    const messages = [{ role: "user", content: "hi" }];
+    const body = JSON.stringify({ model: "m", stream: isStream, max_tokens: 1e9, messages });
+    const ask = (): Promise<Response> =>
+      gateway.fetch(new Request(`http://host${path}`, { method: "POST", headers, body }));
+    expect(await leastShare(bytes, ask)).toBeLessThanOrEqual(1);
   });
 });

@@ -10,8 +10,8 @@ import type { StoreName } from "./simulator/plan.ts";
 import type { Ended } from "./simulator/world.ts";
 
 const WORLDS: readonly [store: StoreName, worlds: number][] = [
-  ["memory", 40],
-  ["sqlite", 4],
+  ["memory", 15],
+  ["sqlite", 1],
 ];
 
 /** The most worlds in which a mutant is searched, and their plan. A quota that most calls use gives more to break. */
@@ -21,7 +21,8 @@ const SMALL: Partial<BorrowingPlan> = { lives: 120, hot: HOT, revokes: true };
 
 /** Returns the first world in which a mutant breaks a law. */
 async function caught(mutant: BorrowingMutant): Promise<Ended | undefined> {
-  for (let seed = 1; seed <= MOST_WORLDS; seed++) {
+  const { seed: first = 1 } = mutant;
+  for (let seed = first; seed < first + MOST_WORLDS; seed++) {
     const ended = await runBorrowingWorld({ seed, store: "memory", plan: SMALL, mutant });
     if (ended.violation) return ended;
   }

@@ -2,10 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Ledger, sharedStores } from "../stores/ledgers.ts";
-import { race, ROOM } from "./race.ts";
+import { race, type Racer, ROOM, startRacers } from "./race.ts";
 
 /** The short form. `npm run trial -- race` makes ten thousand calls from four processes. */
 const [PROCESSES, CALLS] = [2, 240];
+
+let racers: readonly Racer[];
+beforeAll(() => void (racers = startRacers(PROCESSES)));
+afterAll(() => Promise.all(racers.map((racer) => racer[Symbol.asyncDispose]())));
 
 describe.each(sharedStores)("on $name", (store) => {
   describe.skipIf(!store.available)("when it answers", () => {
@@ -14,7 +18,7 @@ describe.each(sharedStores)("on $name", (store) => {
     afterAll(() => ledger?.remove());
 
     it(`admits ${ROOM} of ${CALLS}, and refuses the others`, async () => {
-      const { statuses, available, differences } = await race(ledger, { processes: PROCESSES, calls: CALLS });
+      const { statuses, available, differences } = await race(ledger, { racers, calls: CALLS });
       expect({ statuses, available, differences }).toEqual({
         statuses: { 200: ROOM, 429: CALLS - ROOM },
         available: 0,
@@ -25,8 +29,7 @@ describe.each(sharedStores)("on $name", (store) => {
     // Blocks come from a store by the same statements as holds, so the race for blocks is run on one.
     if (store.name !== "PostgreSQL") return;
     it("admits as many when the processes borrow", async () => {
-      const plan = { processes: PROCESSES, calls: CALLS, isBorrowing: true };
-      const { statuses, available, differences } = await race(ledger, plan);
+      const { statuses, available, differences } = await race(ledger, { racers, calls: CALLS, isBorrowing: true });
       expect({ statuses, available, differences }).toEqual({
         statuses: { 200: ROOM, 429: CALLS - ROOM },
         available: 0,

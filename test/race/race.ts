@@ -10,7 +10,7 @@ export const ROOM = 100;
 /** The usage of each call. */
 const USAGE = { inputTokens: 4, outputTokens: 6 };
 
-/** The order of a racer, as JSON in the first argument of its process. */
+/** The order of a racer: it opens its store at once, and calls when it is told to go. */
 export interface RacerOrder {
   readonly address: string;
   readonly prefix: string;
@@ -35,24 +35,26 @@ export interface Raced {
   readonly seconds: number;
 }
 
+export type Racer = Child<RacerOrder | "go", Statuses>;
+
+/** Starts the processes. They can run several races, one after the other. */
+export const startRacers = (count: number): readonly Racer[] =>
+  Array.from({ length: count }, () => new Child("race/racer.ts"));
+
 export interface Plan {
-  readonly processes: number;
-  /** The calls of all processes; a multiple of their number. */
+  readonly racers: readonly Racer[];
+  /** The calls of all racers; a multiple of their number. */
   readonly calls: number;
   readonly isBorrowing?: boolean;
 }
 
-export async function race(ledger: Ledger, { processes, calls, isBorrowing = false }: Plan): Promise<Raced> {
+export async function race(ledger: Ledger, { racers, calls, isBorrowing = false }: Plan): Promise<Raced> {
   const apiKey = isBorrowing ? "sk-borrowing-race" : "sk-race";
   const keyId = await ledger.store.add({ apiKey, granted: ROOM * (USAGE.inputTokens + USAGE.outputTokens) });
   const { address, prefix } = ledger;
-  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes, isBorrowing, usage: USAGE };
-  await using stack = new AsyncDisposableStack();
-  const racers = Array.from({ length: processes }, () =>
-    stack.use(new Child<"open" | "go", Statuses>("race/racer.ts", { args: [JSON.stringify(order)] })),
-  );
+  const order: RacerOrder = { address, prefix, apiKey, calls: calls / racers.length, isBorrowing, usage: USAGE };
   // Every process is ready before the first begins.
-  await Promise.all(racers.map((racer) => racer.ask("open")));
+  await Promise.all(racers.map((racer) => racer.ask(order)));
   const begin = performance.now();
   const answers = await Promise.all(racers.map((racer) => racer.ask("go")));
   const seconds = (performance.now() - begin) / 1_000;
@@ -63,7 +65,7 @@ export async function race(ledger: Ledger, { processes, calls, isBorrowing = fal
   return { statuses, available, differences: await ledger.differences(keyId), seconds };
 }
 
-const FULL: Plan = { processes: 4, calls: 10_000 };
+const FULL = { processes: 4, calls: 10_000 };
 
 export const raceTrial: Trial<SharedStore> = {
   name: "race",
@@ -72,7 +74,9 @@ export const raceTrial: Trial<SharedStore> = {
   subjects: sharedStores,
   async run(store) {
     const ledger = await store.open();
-    const { statuses, available, differences, seconds } = await race(ledger, FULL);
+    await using stack = new AsyncDisposableStack();
+    const racers = startRacers(FULL.processes).map((racer) => stack.use(racer));
+    const { statuses, available, differences, seconds } = await race(ledger, { racers, calls: FULL.calls });
     await ledger.remove();
     const { 200: admitted = 0, 429: refused = 0 } = statuses;
     const isExact = admitted === ROOM && refused === FULL.calls - ROOM && available === 0 && differences.length === 0;

@@ -1,22 +1,18 @@
-/** The process of a racer: a gateway on a shared store. It makes all its calls at once when told to, and counts the answers. */
+/** The process of a racer: a gateway on a shared store. It makes all calls of its order at once when told to, and counts the answers. */
 
-import process from "node:process";
-import { openStore } from "../../src/admin/open-store.ts";
+import { type OpenedStore, openStore } from "../../src/admin/open-store.ts";
 import { borrowingQuotaStore, createGateway, type ModelBackend } from "../../src/index.ts";
 import { answerParent } from "../trial/child.ts";
 import type { RacerOrder, Statuses } from "./race.ts";
 
-const { address, prefix, apiKey, calls, isBorrowing, usage } = JSON.parse(process.argv[2] ?? "") as RacerOrder;
-const opening = openStore(address, { prefix, connections: 6, forGateway: true });
-
-const backend: ModelBackend = {
+const backendOf = ({ usage }: RacerOrder): ModelBackend => ({
   async *chat() {
     yield "done";
     yield { type: "finish", reason: "stop", usage };
   },
-};
+});
 
-const request = (): Request =>
+const requestOf = ({ apiKey, usage }: RacerOrder): Request =>
   new Request("http://gateway/v1/messages", {
     method: "POST",
     headers: { "x-api-key": apiKey, "compat-version": "2023-06-01", "content-type": "application/json" },
@@ -27,26 +23,29 @@ const request = (): Request =>
     }),
   });
 
-async function race(): Promise<Statuses> {
-  const opened = await opening;
+async function race(order: RacerOrder, opened: OpenedStore): Promise<Statuses> {
   // No call may time out: the race counts which calls the balance admits, however slow the store is.
   const limits = { storeTimeoutMs: 600_000, leaseMs: 600_000 };
-  const borrowing = isBorrowing ? borrowingQuotaStore(opened.store, { minCalls: 0 }) : undefined;
-  const gateway = createGateway({ backend, quotas: borrowing ?? opened.store, limits });
+  const borrowing = order.isBorrowing ? borrowingQuotaStore(opened.store, { minCalls: 0 }) : undefined;
+  const gateway = createGateway({ backend: backendOf(order), quotas: borrowing ?? opened.store, limits });
   const statuses: Record<number, number> = {};
   const call = async (): Promise<void> => {
-    const response = await gateway.fetch(request());
+    const response = await gateway.fetch(requestOf(order));
     await response.arrayBuffer();
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
   };
-  await Promise.all(Array.from({ length: calls }, call));
+  await Promise.all(Array.from({ length: order.calls }, call));
   await gateway.close();
   await borrowing?.close();
   await opened.close();
   return statuses;
 }
 
-answerParent(async (question: "open" | "go"): Promise<Statuses> => {
-  await opening;
-  return question === "open" ? {} : race();
+let ready: readonly [RacerOrder, OpenedStore] | undefined;
+
+answerParent(async (question: RacerOrder | "go"): Promise<Statuses> => {
+  if (question === "go") return ready ? race(...ready) : {};
+  const { address, prefix } = question;
+  ready = [question, await openStore(address, { prefix, connections: 6, forGateway: true })];
+  return {};
 });

@@ -122,19 +122,18 @@ export class Subject implements AsyncDisposable {
       still = openIn(next) === openIn(rest) ? still + 1 : 0;
       rest = next;
     }
-    let memory = await this.memory();
-    // What a busy host had for its clients may be freed later than their connections. A leak is there at each look.
-    for (let looks = 0; looks < MEMORY_LOOKS && isLarger(memory, before); looks++) {
-      await after(LOOKS.everyMs);
-      memory = await this.memory();
-    }
-    return { ...rest, ...memory };
+    return { ...rest, ...(await this.memory(before)) };
   }
 
-  /** Returns the memory after a collection of all garbage, in bytes. */
-  async memory(): Promise<Memory> {
-    const heapBytes = await this.#peer.call<number>("heapBytes");
-    return { heapBytes, bufferBytes: await this.#peer.call<number>("bufferBytes") };
+  /** Returns the memory after a collection of all garbage, in bytes. Looks again for some time while there is more than before. */
+  async memory(before?: Memory): Promise<Memory> {
+    for (let looks = 0; ; looks++) {
+      const heapBytes = await this.#peer.call<number>("heapBytes");
+      const memory = { heapBytes, bufferBytes: await this.#peer.call<number>("bufferBytes") };
+      // What a busy host had for its clients may be freed later than their connections. A leak is there at each look.
+      if (looks === MEMORY_LOOKS || !isLarger(memory, before)) return memory;
+      await after(LOOKS.everyMs);
+    }
   }
 
   /** Closes the gateways. Returns, for each, true when it had no call to wait for. */

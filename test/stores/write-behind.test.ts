@@ -9,7 +9,7 @@ const hang = (): Promise<never> => new Promise(() => {});
 function opened({ maxBytes = 1_000_000 } = {}) {
   const clock = manualClock();
   const [batches, errors]: [number[][], string[]] = [[], []];
-  const state = { isAway: false, refuses: undefined as number | undefined };
+  const state = { isAway: false, refuses: [] as readonly number[] };
   const queue = new WriteBehind<number>({
     clock,
     flushMs: 1_000,
@@ -17,7 +17,7 @@ function opened({ maxBytes = 1_000_000 } = {}) {
     onError: (error) => errors.push((error as Error).message),
     async write(items) {
       if (state.isAway) throw new Error("away");
-      if (items.includes(state.refuses ?? -1)) throw new Error("refused");
+      if (items.some((item) => state.refuses.includes(item))) throw new Error("refused");
       batches.push([...items]);
     },
   });
@@ -69,7 +69,7 @@ it("loses what does not fit into its memory, and says how much", async () => {
 
 it("lets an item go that the database refuses, and writes the others", async () => {
   const { queue, clock, batches, errors, state } = opened();
-  state.refuses = 2;
+  state.refuses = [2];
   queue.add(2, 1);
   await clock.advance(1_000);
   // Alone, the item looks like a database that is away.
@@ -81,6 +81,25 @@ it("lets an item go that the database refuses, and writes the others", async () 
   expect(batches).toEqual([[1], [3], [4], [5]]);
   expect(errors.at(-1)).toBe("1 calls have no record. Their charges appear as unrecorded calls.");
   expect(clock.pending).toBe(0);
+});
+
+it("counts as lost only what it has let go of", async () => {
+  const { queue, clock, batches, errors, state } = opened();
+  state.refuses = [2];
+  queue.add(2, 1);
+  for (const item of [1, 3]) {
+    queue.add(item, 1);
+    await clock.advance(1_000);
+  }
+  // Another item is refused for the first time as this one is for the last.
+  state.refuses = [2, 4];
+  queue.add(4, 1);
+  queue.add(5, 1);
+  await clock.advance(1_000);
+  expect(errors.at(-1)).toBe("1 calls have no record. Their charges appear as unrecorded calls.");
+  state.refuses = [];
+  await clock.advance(1_000);
+  expect(batches.flat()).toEqual([1, 3, 5, 4]);
 });
 
 it("writes what waits when it is closed, and gives up in the end", async () => {

@@ -3,7 +3,7 @@
 import type { ImageGenerateParamsNonStreaming } from "openai/resources/images";
 import { expect, it } from "vitest";
 import { patchwork } from "../pixels.ts";
-import { errorOf, type Stage } from "./sdk.ts";
+import { errorOf, sdks, type Stage } from "./sdk.ts";
 
 const prompt = "A lighthouse in the rain";
 const MIB = 1024 * 1024;
@@ -63,6 +63,8 @@ export function errorsSuite({ sdk, connect }: Stage): void {
     expectWhole(error);
   });
 
+  // To send 60 MiB is the work of the platform's fetch, whatever the major.
+  if (sdk !== sdks[0]) return;
   it("413 for a file of which the rest is not even read", async () => {
     const image = await sdk.toFile(Buffer.concat([await patchwork(64, 64), Buffer.alloc(60 * MIB)]), "a.png");
     const error = await errorOf(connect().images.edit({ prompt, image, model: "gpt-image-1" }));

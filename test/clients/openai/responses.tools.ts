@@ -3,7 +3,7 @@
 import type OpenAI from "openai";
 import type { ResponseInputItem, Tool } from "openai/resources/responses/responses";
 import { expect, it } from "vitest";
-import { type Stage } from "./sdk.ts";
+import { sdks, type Stage } from "./sdk.ts";
 
 const model = "demo-chat";
 
@@ -28,7 +28,7 @@ type Call = Extract<OpenAI.Responses.ResponseOutputItem, { type: "function_call"
 const callsOf = ({ output }: OpenAI.Responses.Response): Call[] =>
   output.flatMap((item) => (item.type === "function_call" || item.type === "custom_tool_call" ? [item] : []));
 
-export function responseToolsSuite({ connect }: Stage): void {
+export function responseToolsSuite({ sdk, connect }: Stage): void {
   it("are called in parallel, streamed and complete, and their results are read", async () => {
     const input = "Use both tools for Oslo";
     const asked = { model, input, tools: [WEATHER, TIME] };
@@ -97,6 +97,8 @@ export function responseToolsSuite({ connect }: Stage): void {
     );
   });
 
+  // The code runs for seconds at the service, whatever the major.
+  if (sdk !== sdks[0]) return;
   it("run code, whose outputs are shown", async () => {
     const tools: Tool[] = [{ type: "code_interpreter", container: { type: "auto" } }];
     const asked = { model, input: "compute 2+2 with python", tools };

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { ApiKeyOptions } from "../../../src/index.ts";
 import { type Mount, openStage, sharedStage } from "../../hosts/stage.ts";
-import { configured, having, MINIMAL } from "./bodies.ts";
+import { configured, MINIMAL } from "./bodies.ts";
 import { type Changes, GENERATE, METHODS, pathOf, posting } from "./calls.ts";
 import { invalidField, refusal, refusalOf } from "./refusal.ts";
 
@@ -12,14 +12,10 @@ const GRANTED = 500;
 const KEYS = {
   limited: { apiKey: "sk-limited", models: ["model-a", "org/model-c", "tunedModels/mine"] },
   none: { apiKey: "sk-none", models: [] },
-  empty: { apiKey: "sk-empty", granted: 100, used: 100 },
-  scarce: { apiKey: "sk-scarce", granted: 3 },
   metered: { apiKey: "sk-metered", granted: GRANTED },
 } as const satisfies Record<string, ApiKeyOptions>;
 
 const as = (key: keyof typeof KEYS): Changes => ({ "x-goog-api-key": KEYS[key].apiKey });
-
-const LONG = having({ contents: "A prompt of more than three tokens." });
 
 export function permissionSuite(mount: Mount): void {
   const keys = Object.values(KEYS);
@@ -97,20 +93,6 @@ export function permissionSuite(mount: Mount): void {
   });
 
   describe("quota", () => {
-    it.each([
-      ["that is used up", "empty", refusal(403, "PERMISSION_DENIED")],
-      ["that is too small for the input alone", "scarce", refusal(429, "RESOURCE_EXHAUSTED")],
-    ] as const)("%s is refused, and no client tries again", async (_name, key, told) => {
-      await using stage = await openStage(mount, { keys });
-      for (const [, path] of METHODS) {
-        const response = await stage.request(path, posting(LONG, as(key)));
-        expect(response.headers.get("x-should-retry")).toBe("false");
-        expect(response.headers.has("retry-after")).toBe(false);
-        expect(await refusalOf(response)).toEqual(told);
-      }
-      expect(stage.backend.received).toEqual([]);
-    });
-
     it("lowers it to what it affords for every candidate", async () => {
       await using stage = await openStage(mount, { keys });
       const response = await stage.request(GENERATE, posting(configured({ candidateCount: 4 }), as("metered")));

@@ -7,7 +7,7 @@ import { fails, type Mount, plays, sharedStage } from "../../hosts/stage.ts";
 import { answersOnCue, QUIET_MS, timedStage } from "../../suites/timed.ts";
 import { BACKEND_FAULTS, CONTENTS, type Events, FINISH_REASONS } from "./answer-cases.ts";
 import { type Body, configured, MINIMAL } from "./bodies.ts";
-import { chunksOf, GENERATE, send, STREAM, STREAM_ARRAY, STREAMS } from "./calls.ts";
+import { chunksOf, send, STREAM, STREAM_ARRAY, STREAMS } from "./calls.ts";
 import { chunk, lastChunk, textChunk } from "./chunks.ts";
 import { refusal, requestIdOf } from "./refusal.ts";
 
@@ -199,26 +199,5 @@ export function streamsSuite(mount: Mount): void {
       expect(chunks.at(-1)).toEqual(failedChunk());
       expect(JSON.stringify(chunks.slice(0, -1))).not.toContain("finishReason");
     });
-
-    it("agrees with the complete answer", async () => {
-      const events = [BEGIN, ...Object.values(CONTENTS).flatMap((one) => one.events.filter(isWhole)), END];
-      const chunks = await chunksOf(await stream(path, events), framing);
-      const complete = (await (await send(stage(), GENERATE, MINIMAL)).json()) as (typeof chunks)[number];
-      const partsOf = (one: (typeof chunks)[number]): readonly object[] => one.candidates?.[0]?.content?.parts ?? [];
-      expect(kindsOf(chunks.slice(0, -1).flatMap(partsOf))).toEqual(kindsOf(partsOf(complete)));
-      const { candidates: _, ...rest } = complete;
-      expect(chunks.at(-1)).toMatchObject(rest);
-    });
   });
-}
-
-/** Calls in pieces share their ids between the cases. */
-const isWhole = (event: ChatEvent | string): boolean =>
-  typeof event === "string" || !event.type.startsWith("tool-call");
-
-/** What parts there are, with the pieces of one text as one. */
-function kindsOf(parts: readonly object[]): string[] {
-  const kinds = parts.map((part) => `${Object.keys(part)[0]}${"thought" in part ? " thought" : ""}`);
-  const sealed = (index: number): boolean => "thoughtSignature" in (parts[index - 1] ?? {});
-  return kinds.filter((kind, index) => !(kind.startsWith("text") && kind === kinds[index - 1] && !sealed(index)));
 }

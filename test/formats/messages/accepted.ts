@@ -127,6 +127,8 @@ export const ACCEPTED: readonly Accepted[] = [...scalars, ...blocks, ...thinking
 
 /** Requests that pass only with `messages: { ranges: "vendor" }`. */
 export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
+  ["a tool name of 128 characters", withTool({ ...CLOCK, name: "c".repeat(128) })],
+  ["a tool name of 128 astral characters", withTool({ ...CLOCK, name: ASTRAL.repeat(128) })],
   ["max_tokens 1", having({ max_tokens: 1 })],
   ["top_p 0", having({ top_p: 0 })],
   ["top_p 1", having({ top_p: 1 })],

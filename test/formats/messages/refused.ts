@@ -315,6 +315,9 @@ export const REFUSED: readonly Refused[] = [
 
 /** Requests that fail even with `messages: { ranges: "vendor" }`. */
 export const REFUSED_IN_VENDOR_RANGES: readonly Refused[] = [
+  ["an empty tool name", withTool({ ...CLOCK, name: "" }), "tools.0.name"],
+  ["a tool name of 129 characters", withTool({ ...CLOCK, name: "c".repeat(129) }), "tools.0.name"],
+  ["a tool name of 129 astral characters", withTool({ ...CLOCK, name: ASTRAL.repeat(129) }), "tools.0.name"],
   ["max_tokens 0", having({ max_tokens: 0 }), "max_tokens"],
   ["top_p below 0", having({ top_p: -0.1 }), "top_p"],
   ["top_p above 1", having({ top_p: 1.1 }), "top_p"],

@@ -44,6 +44,7 @@ export const redisMutants: readonly Mutant[] = [
     fault: "writes over what others have changed",
     store: "redis",
     breaks: [LEASED, REMAINS, CHARGED_ONCE, SHARED],
+    seed: 22,
     script: replacing("~= ARGV[at + 1 + count + index] then return false end", "== '' then return false end"),
   },
 ];

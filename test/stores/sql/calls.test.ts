@@ -335,6 +335,10 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await log.list({ key: id, after: "unknown" })).toEqual([]);
   });
 
+  it("takes no pause of nothing between two writes", () => {
+    expect(() => logAt({ flushMs: 0 })).toThrow("flushMs");
+  });
+
   it("deletes old calls, and keeps their sums", async () => {
     const id = await newKey();
     const key = { id, name: "n", budget: undefined, metadata: undefined };

@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import { Migrator } from "kysely/migration";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { NewDocument } from "../../../src/index.ts";
+import { bytesOf } from "../../../src/stores/memory-responses.ts";
 import {
   migrate,
   migrations,
@@ -105,6 +106,16 @@ describe.each([sqliteInMemory, ...databases])("sqlResponseStore on $name", (data
         full,
       );
       expect(await idsOf(store, keyId, ["d31", "e", "f"])).toEqual(["d31"]);
+    });
+
+    it("takes a document of just as many bytes as a key may have, created and changed", async () => {
+      const document = documentOf("whole", "x".repeat(1_000));
+      const { store } = openedAt(place, other, { maxBytesPerKey: bytesOf(document) });
+      const keyId = `key-${randomUUID()}`;
+      await store.create(keyId, [document]);
+      expect(await store.update(keyId, { ...document, revision: 0 })).toBe(true);
+      const larger = { ...document, content: `${document.content}x`, revision: 1 };
+      await expect(store.update(keyId, larger)).rejects.toThrow(full);
     });
 
     it("sweeps what has expired with its children, and nothing else", async () => {

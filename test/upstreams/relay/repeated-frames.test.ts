@@ -257,7 +257,7 @@ describe.each(CHAT_FORMATS)("%s", (format) => {
           expect(await seen(call, piecesOf(frames, places))).toEqual(expected);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 80 },
     );
   });
 });

@@ -432,7 +432,8 @@ describe("a relay before an upstream over a WebSocket", () => {
       });
     });
     await using upstream = await served(server);
-    await using on = await stage(upstream.url, { timeouts: { connectMs: 50 } });
+    // The clock stands still, so that only the upgrade is cut, however slowly the machine connects over HTTP afterwards.
+    await using on = await stage(upstream.url, { clock: manualClock(), timeouts: { connectMs: 50 } });
     expect((await on.client.responses.create({ model: "m", input: "One." })).output_text).toBe("By HTTP");
     await lost.promise;
   });

@@ -20,6 +20,7 @@ export const borrowingMutants: readonly BorrowingMutant[] = [
   {
     fault: "notes nothing of its blocks",
     breaks: [ONCE],
+    seed: 20,
     below: (shared) => ({
       renew: (id, renewal) => shared.renew(id, isBlock(id) ? { ...renewal, used: 0 } : renewal),
     }),
@@ -65,6 +66,7 @@ export const borrowingMutants: readonly BorrowingMutant[] = [
   {
     fault: "keeps the free units of a block that calls still use",
     breaks: [ADMITTED],
+    seed: 51,
     below: (shared) => ({ renew: (id, { keep: _keep, ...renewal }) => shared.renew(id, renewal) }),
   },
   {

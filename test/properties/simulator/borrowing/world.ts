@@ -27,6 +27,8 @@ export interface BorrowingMutant {
   readonly fault: string;
   /** The laws that may notice the fault first. */
   readonly breaks: readonly Law[];
+  /** The world in which the search begins, because the worlds before it show nothing. Default: 1. */
+  readonly seed?: number;
   readonly options?: BorrowingQuotaStoreOptions;
   readonly below?: (shared: Shared) => Partial<Shared>;
   readonly above?: (store: BorrowingQuotaStore, shared: Shared) => Partial<BorrowingQuotaStore>;
