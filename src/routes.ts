@@ -62,7 +62,7 @@ export type Cors = (request: Request) => { preflight?: Answer; headers: Record<s
 const BELOW = "/**";
 
 /** The path of an endpoint, and the text in place of its wildcard. */
-interface FoundPath {
+export interface FoundPath {
   readonly path: string;
   readonly wildcardPath: string;
 }
