@@ -3,7 +3,7 @@
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isLonger } from "../../model/text.ts";
+import { isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,

@@ -17,8 +17,7 @@ import {
   type UnknownObject,
   upTo,
 } from "../../http/validation.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { isLonger } from "../../model/text.ts";
+import { isJsonObject, type JsonObject, isLonger } from "../../model/json.ts";
 import {
   atMost,
   audioFormat,
