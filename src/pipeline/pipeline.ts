@@ -116,8 +116,6 @@ interface Entered<Decoded> {
   readonly recorder: AnswerRecorder | undefined;
 }
 
-const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
-
 /** The steps of the prologue that not every endpoint takes. All others are the same for all endpoints with a key. */
 interface Prologue {
   readonly expiredKeysMayAsk: boolean;
@@ -205,7 +203,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const entered = await enter(call, endpoint, parts, (body, key) =>
     endpoint.decode(body, call, (model) => listsForKind(call, key, kind.name, model)),
   );
-  if (isAnswer(entered)) return entered;
+  if ("status" in entered) return entered;
   const { key, decoded, recorder } = entered;
   if (decoded.native) bookText(decoded.native.body, call.json);
   if (call.json.isLarge) await nextIteration();
@@ -280,7 +278,7 @@ const reported =
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
   const { countTokens, hooks, quotas } = call.services;
   const entered = await enter(call, endpoint, parts, (parsed) => parsed);
-  if (isAnswer(entered)) return entered;
+  if ("status" in entered) return entered;
   const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
