@@ -12,7 +12,7 @@ export interface JsonObject {
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Returns the value at a path; undefined where there is none. */
+/** Returns the value at a path; undefined for a path that leads nowhere. */
 export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   let value = root;
   for (const key of path)
@@ -26,11 +26,11 @@ export interface JsonLimits {
   readonly maxJsonBytes: number;
   /** Deepest nesting of objects and arrays. */
   readonly maxJsonDepth: number;
-  /** Most values, containers included; an empty object or array counts as two. */
+  /** The most values, containers included; an empty object or array counts as two. */
   readonly maxJsonValues: number;
-  /** Most members of one object. */
+  /** The most members of one object. */
   readonly maxJsonKeys: number;
-  /** Most elements of all arrays together; an empty array counts as one. */
+  /** The most elements of all arrays together; an empty array counts as one. */
   readonly maxJsonItems: number;
 }
 

@@ -86,7 +86,7 @@ interface CachedPrefix {
   readonly age: number;
 }
 
-/** What a call would find and cost at one upstream. */
+/** The cached prefix and the cost of a call at one upstream. */
 export interface Forecast<Upstream> {
   readonly upstream: Upstream;
   readonly learned: LearnedUpstream;
@@ -104,7 +104,7 @@ export interface Forecast<Upstream> {
 /** The counts of an answer's input, as far as its upstream tells them. */
 export type InputCounts = Pick<Usage, "inputTokens"> & Partial<Pick<Usage, "cacheReadTokens" | "cacheWriteTokens">>;
 
-/** What a route has learned, and the forecasts from it. */
+/** The facts that a route has learned, and the forecasts from them. */
 export class Forecaster {
   readonly #costOf: CostOf;
   readonly #secondWorth: number;
@@ -113,7 +113,7 @@ export class Forecaster {
   readonly #outputTokens = new Mean();
   /** The share of calls that begin a conversation. */
   readonly #newShare = new Chance(NEW_SHARE);
-  /** The tokens by which a conversation grows from call to call. */
+  /** The growth of a conversation from call to call, in tokens. */
   readonly #growth = new Mean();
   /** The share of foreign conversations among those that this process sees for the first time. */
   readonly #foreignShare = new Chance(0);
@@ -391,7 +391,7 @@ const AGES = [0.2, 0.5, 1, 2, 4, Number.POSITIVE_INFINITY];
 /** The first guess of the chance within a lifetime, and after it. */
 const [WITHIN, AFTER] = [0.9, 0.1];
 
-/** The chances that one upstream still has a prefix, by its age. */
+/** The chances that one upstream still has a prefix, by the age of the prefix. */
 class CacheChances {
   readonly #byAge = AGES.map((age) => new Chance(age <= 1 ? WITHIN : AFTER));
 
