@@ -73,7 +73,7 @@ export interface RefusedBy {
   readonly kind: "requests" | "tokens" | "calls" | "quota" | "budget";
   /** The least that the call needs. */
   readonly needed?: number | undefined;
-  /** What was left. */
+  /** The units or counts that were left. */
   readonly available?: number | undefined;
   /** The most that the limit allows: in one window, or at once. Absent for quota and budgets. */
   readonly limit?: number | undefined;

@@ -162,7 +162,7 @@ export interface GatewayEndpoint {
   readonly path: string;
 }
 
-/** What an adapter mounts: a gateway, or the admin of `polygate/admin/http`. */
+/** The routes that an adapter mounts: a gateway, or the admin of `polygate/admin/http`. */
 export interface Mountable<Context = unknown> {
   /** The endpoints that the gateway serves, without WebSockets; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];

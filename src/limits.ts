@@ -86,7 +86,7 @@ export interface Limits {
   /** Lifetime of a quota hold after its last renewal, in milliseconds. A running call renews its hold after a third of this time. */
   readonly leaseMs: number;
   /**
-   * How often a running call writes its usage to the store: the time between two writes, in milliseconds. The first write comes after a
+   * The time between two writes of a running call's usage to the store, in milliseconds. The first write comes after a
    * tenth of this time. An increase of 1 % or less waits for the next renewal. A process that dies loses the usage of each call since the
    * call's last write.
    */

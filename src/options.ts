@@ -192,7 +192,7 @@ export function lacking(port: unknown, methods: readonly string[]): string {
   return isSpread ? `${none}. An instance of a class that is spread loses its methods` : none;
 }
 
-/** Also true for a promise of another realm. */
+/** True for a promise, also of another realm. */
 const isPromise = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Promise]";
 
 /** True for an object that was written as a literal, also in another realm. */

@@ -62,7 +62,7 @@ export type Cors = (request: Request) => { preflight?: Answer; headers: Record<s
 const BELOW = "/**";
 
 /** The path of an endpoint, and the text in place of its wildcard. */
-interface FoundPath {
+export interface FoundPath {
   readonly path: string;
   readonly wildcardPath: string;
 }
@@ -112,8 +112,9 @@ export class Routes {
     const prefix = plainPrefix(written);
     const find = (request: Request): Match | undefined => {
       const path = pathOf(request.url);
-      if (prefix === "") return this.#find(path, request);
-      return path.startsWith(`${prefix}/`) ? this.#find(path.slice(prefix.length), request) : undefined;
+      const isBelow = prefix === "" || path.startsWith(`${prefix}/`);
+      const route = isBelow ? this.#routeOf(path.slice(prefix.length)) : undefined;
+      return route && this.#matchOf(route, request);
     };
     const answer = (request: Request, mounted: Mounted = {}): Promise<Answer> | undefined => {
       const match = find(request);
@@ -143,12 +144,7 @@ export class Routes {
     };
   }
 
-  #find(path: string, request: Request): Match | undefined {
-    const route = this.#routeOf(path);
-    return route && this.#matchOf(route.path, route.wildcardPath, request);
-  }
-
-  #matchOf(path: string, wildcardPath: string, request: Request): Match | undefined {
+  #matchOf({ path, wildcardPath }: FoundPath, request: Request): Match | undefined {
     const all = this.#byPath.get(path) ?? [];
     const [first, ...others] =
       all.length === 1 && !all[0]?.owns
@@ -175,7 +171,7 @@ export class Routes {
     const tailLength = matched === undefined ? 0 : matched.split("/").length;
     const ownLength = path.replace("/**", "").split("/").length - 1 + tailLength;
     const wildcardPath = written.slice(written.length - tailLength).join("/");
-    const match = this.#matchOf(path, wildcardPath, request);
+    const match = this.#matchOf({ path, wildcardPath }, request);
     if (!match) return toResponse(NOT_FOUND);
     const prefix = written.slice(0, written.length - ownLength).join("/");
     const mounted = { waitUntil: request.waitUntil, clientAddress: request.ip };

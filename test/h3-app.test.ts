@@ -1,6 +1,6 @@
 /** The gateway as an h3 app mounts it, by types that are the package's own. */
 
-import { type CorsOptions as H3CorsOptions, H3 } from "h3";
+import { type CorsOptions as H3CorsOptions, H3, withBase } from "h3";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { type CorsOptions, createGateway, memoryQuotaStore } from "../src/index.ts";
 import { drawn } from "./hosts/stage.ts";
@@ -19,6 +19,26 @@ it("mounts in another h3 app", async () => {
   const answer = await host.request("/ai/v1/messages", { method: "POST", headers, body });
   expect(await answer.json()).toMatchObject({ content: [{ text: "Hello from another app." }] });
   expect(await (await host.request("/")).text()).toBe("The host's own.");
+});
+
+it("answers alone, and behind a handler of another h3 app", async () => {
+  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+  const host = new H3().all("/ai/**", withBase("/ai", gateway.app as H3));
+  for (const [app, prefix] of [
+    [gateway.app, ""],
+    [host, "/ai"],
+  ] as const) {
+    const asked = async (path: string): Promise<unknown> => {
+      const request = new Request(`http://host${prefix}${path}`, { headers: { authorization: "Bearer sk-1" } });
+      const answer = await app.fetch(request);
+      return [answer.status, await answer.text()];
+    };
+    expect(await asked("/v1/models/?limit=1")).toEqual([200, expect.stringContaining('"object":"list"')]);
+    expect(await asked("/v1/models/none")).toEqual([404, expect.stringContaining("no model")]);
+  }
+  // The default of h3 repeats the address.
+  const unknown = await gateway.app.fetch(new Request("http://host/v2/models?key=sk-1"));
+  expect([unknown.status, await unknown.text()]).toEqual([404, expect.not.stringContaining("sk-1")]);
 });
 
 const ENDPOINT = "/v1/messages";

@@ -98,7 +98,7 @@ export interface Incoming {
   readonly accept?: ((key: ApiKey) => void) | undefined;
 }
 
-/** How a format speaks over a WebSocket. A message that asks for an answer is a call of its own, with an endpoint of its own. */
+/** The rules of a format over a WebSocket. A message that asks for an answer is a call of its own, with an endpoint of its own. */
 export interface SocketProtocol {
   /** Opens the state that the calls of one connection share. */
   open(memory: SocketMemory): SocketTurns;
@@ -279,7 +279,7 @@ export interface QueryEndpoint extends Route {
   readonly expiredKeysMayAsk: boolean;
   /** The body that the route takes. */
   readonly body: "json" | "none";
-  /** How the route speaks once its connection is a WebSocket. */
+  /** The rules of the route once its connection is a WebSocket. */
   readonly socket?: SocketProtocol;
   /** True for a route that only refuses callers of a gateway without a store of responses. */
   readonly needsResponseStore?: boolean;
@@ -356,7 +356,7 @@ export interface CodecOptions {
   /** Returns how a model's reasoning is controlled, given the upstream's name of the model. Default: by the names that are known. */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
   /**
-   * What happens to earlier reasoning that another provider has made: it is left out (`drop`, the default), or sent as text. `pass` is for
+   * The treatment of earlier reasoning that another provider has made: it is left out (`drop`, the default), or sent as text. `pass` is for
    * an upstream that is a polygate gateway itself: a request of the upstream's own format keeps the wrapped signatures of all makers, which
    * that gateway unwraps. In requests of other formats, `pass` leaves the reasoning out.
    */

@@ -203,8 +203,6 @@ export interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
 
 export interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> {
   readonly decoder: AnswerDecoder<Decoded>;
-  /** True when the upstream may answer a request for a stream with a complete answer. */
-  readonly mayBeComplete?: boolean;
   /** True for a caller of the upstream's format, who gets the frames as they are: texts that come together are one event. Default: false. */
   readonly joinsTexts?: boolean;
   /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */

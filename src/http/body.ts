@@ -83,14 +83,12 @@ interface NodeSource {
 export function consumedBody(request: Request): unknown {
   const source = (request as { runtime?: { node?: { req?: NodeSource } } }).runtime?.node?.req;
   // Some parsers leave an empty object for a body they did not read, so check that the stream was read.
-  if (!isRead(request, source)) return source?.readableEnded ? "" : undefined;
+  const isRead = request.bodyUsed || source?.readableDidRead === true;
+  if (!isRead) return source?.readableEnded ? "" : undefined;
   const left = source?.rawBody instanceof Uint8Array ? source.rawBody : source?.body;
   if (left == null) throw readBefore();
   return left;
 }
-
-const isRead = (request: Request, source: NodeSource | undefined): boolean =>
-  request.bodyUsed || (source?.readableDidRead ?? false);
 
 /** Returns the error of a body that was read and not kept. The mistake is the host's, so only the host is told the remedy. */
 export const readBefore = (): GatewayError =>

@@ -25,7 +25,7 @@ export interface EventStreamOptions {
   readonly ended: () => void;
 }
 
-/** One piece of a streamed body, or its end. */
+/** A piece of a streamed body, or its end. */
 export type Step = IteratorResult<string, undefined>;
 
 /** The longest piece that is made of one turn's frames, in characters. */

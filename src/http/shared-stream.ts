@@ -16,7 +16,7 @@ interface Piece {
   next: Piece | undefined;
 }
 
-export interface SharedStreamOptions {
+interface SharedStreamOptions {
   /**
    * The most bytes that are kept: of the beginning, for readers who come later, and for a reader who is slower than others. A reader who falls
    * further behind is broken off.
@@ -109,7 +109,7 @@ export class SharedStream {
 const tooSlow = (): GatewayError => new GatewayError("client_closed", "The client reads too slowly.");
 
 /** A reader of a shared stream. Drops its references when it leaves: a connection may keep this object for as long as it lives. */
-export class SharedReader implements AsyncIterableIterator<string, undefined> {
+class SharedReader implements AsyncIterableIterator<string, undefined> {
   #stream: SharedStream | undefined;
   #at: Piece;
   #onLeave: ((isThrough: boolean) => void) | undefined;

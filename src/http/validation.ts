@@ -148,7 +148,7 @@ function valid(dataset: v.UnknownDataset): v.SuccessDataset<unknown> {
 }
 
 /** Tells whether a field may be missing and has no default, so that a missing one needs no look. */
-export const mayBeAbsent = (schema: v.GenericSchema): boolean =>
+const mayBeAbsent = (schema: v.GenericSchema): boolean =>
   !("pipe" in schema) &&
   (schema.reference === v.nullish || schema.reference === v.optional) &&
   (schema as { readonly default?: unknown }).default === undefined;
@@ -160,7 +160,7 @@ const PRIMITIVES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
 ]);
 
 /** A field, prepared so that most values pass without a run of its schema: schemas run for each frame of a stream. */
-interface Field {
+interface KnownField {
   readonly key: string;
   /** The place of the field in the schema: of several wrong fields, the first is told. */
   readonly index: number;
@@ -180,7 +180,7 @@ function unmarked(schema: v.GenericSchema): v.GenericSchema {
   return inner && marks.every((mark) => (mark as { kind: string }).kind === "metadata") ? unmarked(inner) : schema;
 }
 
-function fieldOf([key, given]: [string, v.GenericSchema], index: number): Field {
+function fieldOf([key, given]: [string, v.GenericSchema], index: number): KnownField {
   const field = unmarked(given);
   const isWrapped = mayBeAbsent(field);
   const schema = isWrapped ? unmarked(shapeOf(field).wrapped ?? field) : field;
@@ -205,8 +205,8 @@ function isAnyText(schema: v.GenericSchema): boolean {
 
 /** The fields of an object that have a rule. */
 interface Fields {
-  readonly byKey: ReadonlyMap<string, Field>;
-  readonly required: readonly Field[];
+  readonly byKey: ReadonlyMap<string, KnownField>;
+  readonly required: readonly KnownField[];
 }
 
 function fieldsOf(entries: v.ObjectEntries): Fields {
@@ -219,12 +219,12 @@ function fieldsOf(entries: v.ObjectEntries): Fields {
 
 /** A field that breaks a rule. */
 interface Wrong {
-  readonly field: Field;
+  readonly field: KnownField;
   readonly issues: v.FailureDataset<v.BaseIssue<unknown>>["issues"];
 }
 
 /** Returns the wrong field that stands first in the schema. */
-const firstOf = (wrong: Wrong | undefined, field: Field, { issues }: ReturnType<Run>): Wrong | undefined =>
+const firstOf = (wrong: Wrong | undefined, field: KnownField, { issues }: ReturnType<Run>): Wrong | undefined =>
   issues && !(wrong && wrong.field.index < field.index) ? { field, issues } : wrong;
 
 /** An object whose known fields hold. Other fields are left as they are. */
@@ -325,7 +325,7 @@ const choosing = <Schema extends v.GenericSchema>(schema: Schema, choose: Choose
     { "~choose": choose },
   );
 
-/** One of several schemas. `choose` picks a single one, so that an error names the field inside; a plain union cannot. */
+/** Accepts one of several schemas. `choose` picks a single one, so that an error names the field inside; a plain union cannot. */
 export const choice = <const Options extends readonly v.GenericSchema[]>(
   options: Options,
   choose: Choose,
@@ -348,7 +348,7 @@ interface VariantOption extends v.GenericSchema<unknown, object> {
 }
 
 /**
- * One of several object schemas, found by the object's `type`. A schema whose `type` may be missing takes objects without a type. A
+ * Accepts one of several object schemas, found by the object's `type`. A schema whose `type` may be missing takes objects without a type. A
  * schema whose `type` is any string takes the types that no other schema has.
  */
 export const variant = <const Kinds extends readonly VariantOption[]>(

@@ -96,7 +96,7 @@ export interface Cost extends Amounts {
 }
 
 /** Facts about a request that are known before its cost. */
-export interface KnownFacts {
+interface KnownFacts {
   /** The backend's entry for the model; undefined for an unlisted model. */
   readonly model?: ModelInfo | undefined;
   /** The backend's own count of the input, in tokens, where the host asks for one. */
@@ -165,7 +165,7 @@ export interface KindModule<
   readonly verb: string;
   /** The fields of a request that decide how much is held: a hook can set each only to an integer from 1 up. */
   readonly counts?: readonly string[];
-  /** How the input is counted; missing for a kind that is not counted in tokens. */
+  /** Counts the input; missing for a kind that is not counted in tokens. */
   readonly input?: InputCounter<Request>;
   /** Tells whether a price depends on the upstream that answers. Otherwise the backend is not asked for its upstreams. */
   isPricedByUpstream(prices: HostPrices): boolean;

@@ -11,7 +11,7 @@ import type { Price } from "./chat/price.ts";
 import type { ImagePrice } from "./image/price.ts";
 
 /** A field of a body that lets an upstream answer with another model than the requested one. */
-export interface OtherModel {
+interface OtherModel {
   readonly path: FieldPath;
   /** The name of the model; undefined where the field leaves the choice to the upstream, such as `route`. */
   readonly name: string | undefined;

@@ -19,7 +19,7 @@ export interface OutputKind<Answered = unknown> {
 /** The last event of an answer. */
 export type HookFinish = Extract<HookEvent, { type: "finish" }>;
 
-/** One answer, between its meter and its encoder. */
+/** An answer, between its meter and its encoder. */
 export interface Output<Answered> {
   /** Returns the neutral events of an event: the start, the finish, and what hooks see between them. */
   plain(event: Answered): readonly (Answered & (HookEvent | { readonly type: "start" }))[];

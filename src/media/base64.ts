@@ -23,7 +23,7 @@ export const BASE64_FORMAT: Base64Format = format("[A-Za-z0-9+/]");
 /** JSON Schema keywords that match the same texts as `isAnyBase64`. */
 export const ANY_BASE64_FORMAT: Base64Format = format("[A-Za-z0-9+/_-]");
 
-/** One step converts this many characters or bytes. */
+/** A step converts this many characters or bytes. */
 const PIECE = 0x8000;
 
 const encoder = new TextEncoder();

@@ -5,7 +5,7 @@ import type { JsonObject } from "./json.ts";
 /** The name of this kind. */
 export const CHAT = "chat";
 
-/** One request for the next assistant message. The backend chooses the value of an absent field. */
+/** A request for the next assistant message. The backend chooses the value of an absent field. */
 export interface ChatRequest {
   readonly model: string;
   /**
@@ -85,12 +85,12 @@ export interface NativeRequest {
   readonly compaction?: ConversationCompaction;
   /** Missing where no upstream of this format can go on with the answer of another. */
   readonly continuation?: BodyContinuation;
-  /** What earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
+  /** The parts that earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
   readonly remembered?: ReadonlyMap<string, RememberedTurn>;
 }
 
-/** How a body asks for the rest of an answer whose beginning is there. */
-export interface BodyContinuation {
+/** The way in which a body asks for the rest of an answer whose beginning is there. */
+interface BodyContinuation {
   /** True when the answer continues an assistant turn at the end of this body. */
   readonly prefills: boolean;
   /** Returns the body with more turns behind its conversation. */
@@ -103,7 +103,7 @@ export interface TextTurn {
   readonly content: string;
 }
 
-/** How a summary takes the place of a long conversation. The gateway does this for backends that do not do it themselves. */
+/** Puts a summary in the place of a long conversation. The gateway does this for backends that do not do it themselves. */
 export interface ConversationCompaction {
   /** The input tokens above which the conversation is compacted. Default: four fifths of the listed window of the model. */
   readonly threshold: number | undefined;
@@ -125,7 +125,7 @@ export interface RememberedTurn extends Sealed {
 /** The speaker of a turn. */
 export type Role = "system" | "user" | "assistant";
 
-/** One turn of the conversation. */
+/** A turn of the conversation. */
 export interface ChatMessage {
   readonly role: Role;
   /** Distinguishes participants that have the same role. */
@@ -245,7 +245,7 @@ export interface RedactedReasoningPart {
 }
 
 /** The text of an earlier refusal. */
-export interface RefusalPart {
+interface RefusalPart {
   readonly type: "refusal";
   readonly text: string;
 }

@@ -6,7 +6,7 @@ import type { NativeUsage } from "./usage.ts";
 /** The name of this kind. */
 export const EMBEDDING = "embedding";
 
-/** One request for the vectors of its inputs. The backend chooses the value of an absent field. */
+/** A request for the vectors of its inputs. The backend chooses the value of an absent field. */
 export interface EmbeddingRequest {
   readonly model: string;
   /** The inputs, in order: at least one, and at most 2,048. */
@@ -35,7 +35,7 @@ export interface EmbeddingContent {
   readonly parts: readonly (TextPart | MediaPart | DocumentPart)[];
 }
 
-/** What the vectors are for. Some models make other vectors of a query than of the documents that it searches. */
+/** The purpose of the vectors. Some models make other vectors of a query than of the documents that it searches. */
 export type EmbeddingTask =
   | "retrieval-query"
   | "retrieval-document"

@@ -12,7 +12,7 @@ export type ImageOperation = "generate" | "edit" | "vary";
 /** The file formats of uploaded and finished images. */
 export type ImageMediaType = "image/png" | "image/jpeg" | "image/webp";
 
-/** One request for images. The backend chooses the value of an absent field. */
+/** A request for images. The backend chooses the value of an absent field. */
 export interface ImageRequest {
   readonly model: string;
   readonly operation: ImageOperation;

@@ -12,7 +12,7 @@ export interface JsonObject {
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Returns the value at a path; undefined where there is none. */
+/** Returns the value at a path; undefined for a path that leads nowhere. */
 export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   let value = root;
   for (const key of path)
@@ -26,11 +26,11 @@ export interface JsonLimits {
   readonly maxJsonBytes: number;
   /** Deepest nesting of objects and arrays. */
   readonly maxJsonDepth: number;
-  /** Most values, containers included; an empty object or array counts as two. */
+  /** The most values, containers included; an empty object or array counts as two. */
   readonly maxJsonValues: number;
-  /** Most members of one object. */
+  /** The most members of one object. */
   readonly maxJsonKeys: number;
-  /** Most elements of all arrays together; an empty array counts as one. */
+  /** The most elements of all arrays together; an empty array counts as one. */
   readonly maxJsonItems: number;
 }
 
@@ -291,4 +291,13 @@ function countUtf8(text: string): number {
     bytes += unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 1 : 2;
   }
   return bytes;
+}
+
+/** Tells whether a text has more code points than `most`, so that an emoji counts once. Looks at no more of the text than needed. */
+export function isLonger(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  if (text.length > 2 * most) return true;
+  let count = 0;
+  for (let at = 0; at < text.length && count <= most; count++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return count > most;
 }

@@ -1,7 +1,7 @@
 /** Admits a call: authenticates its key (spec 2.5, 5, 8), holds the key to its rate limits, reads the body, and authorizes the model. */
 
 import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
-import type { Endpoint, ListedModel } from "../formats/format.ts";
+import type { DocumentsCall, Endpoint, ListedModel } from "../formats/format.ts";
 import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
@@ -10,7 +10,7 @@ import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
-import type { Clock } from "../ports/clock.ts";
+import { type Clock, LATE, within } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
@@ -20,6 +20,7 @@ import type { Call } from "./call.ts";
 import type { BodyContent } from "./idempotency.ts";
 import { report } from "./reports.ts";
 import { limitText, refusalOf } from "./reserve.ts";
+import { tooLate } from "./settlements.ts";
 
 /** A model as a request names it. */
 export interface NamedModel extends ModelNames {
@@ -292,7 +293,7 @@ export async function takeSoon(call: Call, lease: BodyLease, bytes: number): Pro
 }
 
 /** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */
-export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
+async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   const { quotas, exhausted } = call.services;
   const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
   call.assertLive();
@@ -300,6 +301,30 @@ export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   if (!balance) return;
   exhausted.noteBalance(key.id, balance.available);
   if (balance.available <= 0) throw refusalOf(key, balance, 1, call.clock.now());
+}
+
+/** Returns the call as the documents of its key see it. */
+export function documentsCallOf(call: Call, endpoint: Endpoint, key: ApiKey): DocumentsCall {
+  const { limits, services } = call;
+  return {
+    limits,
+    get isEnded() {
+      return call.isEnded;
+    },
+    isFree: endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none"),
+    lease: () => services.bodies.lease(key.id),
+    takeSoon: (lease, bytes) => takeSoon(call, lease, bytes),
+    defer: (release) => call.defer(release),
+    assertSolvent: () => assertSolvent(call, key),
+    report: (error) => report(call, error, "response-store"),
+    async ask(verb, ask) {
+      const { clock, details } = call;
+      if (!call.isEnded) return askStore(call, "response-store", verb, () => ask(details));
+      const answer = await within(ask(details), limits.storeTimeoutMs, clock);
+      if (answer !== LATE) return answer;
+      throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
+    },
+  };
 }
 
 /** The terms under which a body is read, with the room for the body until the end of the call. A class, because an object with a getter of its own is slow to make. */

@@ -43,7 +43,7 @@ export function askStore<T>(
 }
 
 /**
- * One query of a store. The store's promise may never settle, so it holds this object alone, and this object drops the call as soon as
+ * A query of a store. The store's promise may never settle, so it holds this object alone, and this object drops the call as soon as
  * the query is over.
  */
 class StoreQuery<T> {

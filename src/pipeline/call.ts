@@ -1,4 +1,4 @@
-/** One request on its way through the pipeline: the object that travels from step to step. */
+/** A request on its way through the pipeline: the object that travels from step to step. */
 
 import { GatewayError } from "../errors.ts";
 import type { AnyEndpoint, Incoming, KeptDocuments, SocketTurns } from "../formats/format.ts";
@@ -36,7 +36,7 @@ export interface Mounted<Context = unknown> {
 }
 
 /** A request with its route. */
-export interface Routed {
+interface Routed {
   readonly endpoint: AnyEndpoint;
   readonly request: Request;
   /** The text in place of the route's wildcard, still percent-encoded. */
@@ -50,7 +50,7 @@ export interface Routed {
 type Release = () => Promise<unknown> | void;
 
 /** The receiver of a cut: the step that can still answer the caller. */
-export interface CutListener {
+interface CutListener {
   /** The call is cut: answers with the reason, if an answer is still possible. */
   cut(reason: GatewayError): void;
   /** The client is gone, but the call goes on for a while: nobody reads the rest of the answer. */
@@ -73,7 +73,7 @@ export class CallDetails implements CallInfo {
 }
 
 /**
- * One call: its identity, its clock, and its end, at which it releases what it holds and tells its record. The steps pass their results on
+ * A call: its identity, its clock, and its end, at which it releases what it holds and tells its record. The steps pass their results on
  * as arguments; `found` collects the facts for the record.
  */
 export class Call implements Incoming {

@@ -59,7 +59,7 @@ interface Decided {
 
 const NONE: readonly HookEvent[] = Object.freeze([]);
 
-/** One hook with a `during`, for one answer: asks it, and holds what it holds. */
+/** A hook with a `during`, for one answer: asks the hook, and keeps the events that the hook holds back. */
 class HookRun {
   readonly #call: CallWithOutput;
   readonly #hook: Hook;

@@ -69,6 +69,6 @@ export interface HookedOutput {
 export const hookFailed = (cause: unknown): GatewayError =>
   new GatewayError("store_unavailable", "A check of this service is not available.", { cause, port: "hook" });
 
-/** Returns the error for a hook that has returned what it must not. */
+/** Returns the error for a hook that has returned a wrong value. */
 export const wrongReturn = (message: string): GatewayError =>
   new GatewayError("internal", "The gateway had an internal error.", { cause: new TypeError(message), port: "hook" });

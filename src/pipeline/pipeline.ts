@@ -1,9 +1,7 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import { toGatewayError } from "../errors.ts";
 import type {
   AnyEndpoint,
-  DocumentsCall,
   Endpoint,
   GenerationEndpoint,
   ListedModel,
@@ -16,13 +14,13 @@ import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { bookText, forgetText } from "../model/kept-text.ts";
-import { LATE, nextIteration, within } from "../ports/clock.ts";
+import { nextIteration } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {
-  assertSolvent,
   authenticate,
   authorizeModel,
   authorizeOthers,
+  documentsCallOf,
   findModel,
   limitRequests,
   limitTokens,
@@ -30,7 +28,6 @@ import {
   type NamedModel,
   type ReadBody,
   readBody,
-  takeSoon,
   visibleModels,
 } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
@@ -54,7 +51,6 @@ import {
 } from "./respond.ts";
 import { runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
 import type { Services } from "./services.ts";
-import { tooLate } from "./settlements.ts";
 
 /** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
@@ -116,8 +112,6 @@ interface Entered<Decoded> {
   readonly recorder: AnswerRecorder | undefined;
 }
 
-const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
-
 /** The steps of the prologue that not every endpoint takes. All others are the same for all endpoints with a key. */
 interface Prologue {
   readonly expiredKeysMayAsk: boolean;
@@ -136,30 +130,6 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
         isRepeatable: endpoint.method === "POST",
       }
     : GENERATED;
-
-/** Returns the call as the documents of its key see it. */
-function documentsCallOf(call: Call, endpoint: Endpoint, key: ApiKey): DocumentsCall {
-  const { limits, services } = call;
-  return {
-    limits,
-    get isEnded() {
-      return call.isEnded;
-    },
-    isFree: endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none"),
-    lease: () => services.bodies.lease(key.id),
-    takeSoon: (lease, bytes) => takeSoon(call, lease, bytes),
-    defer: (release) => call.defer(release),
-    assertSolvent: () => assertSolvent(call, key),
-    report: (error) => report(call, error, "response-store"),
-    async ask(verb, ask) {
-      const { clock, details } = call;
-      if (!call.isEnded) return askStore(call, "response-store", verb, () => ask(details));
-      const answer = await within(ask(details), limits.storeTimeoutMs, clock);
-      if (answer !== LATE) return answer;
-      throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
-    },
-  };
-}
 
 /**
  * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
@@ -205,7 +175,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   const entered = await enter(call, endpoint, parts, (body, key) =>
     endpoint.decode(body, call, (model) => listsForKind(call, key, kind.name, model)),
   );
-  if (isAnswer(entered)) return entered;
+  if ("status" in entered) return entered;
   const { key, decoded, recorder } = entered;
   if (decoded.native) bookText(decoded.native.body, call.json);
   if (call.json.isLarge) await nextIteration();
@@ -280,7 +250,7 @@ const reported =
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
   const { countTokens, hooks, quotas } = call.services;
   const entered = await enter(call, endpoint, parts, (parsed) => parsed);
-  if (isAnswer(entered)) return entered;
+  if ("status" in entered) return entered;
   const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));

@@ -285,7 +285,7 @@ export async function replay(
   for (;;) {
     call.assertLive();
     const running = call.hasWaitUntil ? undefined : replays.running.get(entry.id);
-    // Until the running call has started, the entry may belong to another request. So a request with a different body makes its own
+    // Before the running call has started, the entry may belong to another request. So a request with a different body makes its own
     // store query.
     const decides = running && (running.isStarted || running.fingerprint === entry.fingerprint);
     const opened = await (decides ? follow(call, running, entry) : begin(call, replays, entry));

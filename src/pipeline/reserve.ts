@@ -3,7 +3,7 @@
 import { GatewayError, type GatewayErrorCode, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { Amounts, Counted, Metered } from "../kinds/meter.ts";
 import type { Cancel } from "../ports/clock.ts";
-import type { Outcome, ApiKey, Refusal, Reservation, TightestBudget } from "../ports/quota-store.ts";
+import type { Outcome, ApiKey, Refusal, TightestBudget } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./reports.ts";
@@ -237,31 +237,30 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   const hold = new Hold(call, key.id, await grantedBy(call, key, amounts, call.id));
   call.defer(() => hold.release());
   call.assertLive();
-  assertGrant(hold.granted, amounts);
-  return hold;
+  const { granted } = hold;
+  // With another grant, the call could cost more than its key has.
+  if (Number.isSafeInteger(granted) && granted >= amounts.atLeast && granted <= amounts.atMost) return hold;
+  throw toGatewayError(
+    new RangeError(`The store granted ${granted} units, asked for ${amounts.atLeast} to ${amounts.atMost}.`),
+    "quota-store",
+  );
 }
 
 /** Asks the store for a hold. Resolves with the granted units. */
 async function grantedBy(call: Call, key: ApiKey, { atLeast, atMost }: Amounts, id: string): Promise<number> {
   const { quotas, limits } = call.services;
   const request = { id, keyId: key.id, atLeast, atMost, leaseMs: limits.leaseMs };
-  const ask = (): Promise<Reservation> => quotas.reserve(request, call.details);
   // Void a hold that the store grants after the call has ended.
-  const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
-    late.refused ? undefined : new Hold(call, key.id, late.granted, id).settle(),
+  const reservation = await askStore(
+    call,
+    "quota-store",
+    "reserve",
+    () => quotas.reserve(request, call.details),
+    (late) => (late.refused ? undefined : new Hold(call, key.id, late.granted, id).settle()),
   );
   if (!reservation?.refused) return reservation?.granted;
   call.services.exhausted.noteBalance(key.id, reservation.available);
   throw refusalOf(key, reservation, atLeast, call.clock.now());
-}
-
-/** Throws for a grant outside the requested range: the call could cost more than its key has. */
-function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
-  if (!Number.isSafeInteger(granted) || granted < atLeast || granted > atMost)
-    throw toGatewayError(
-      new RangeError(`The store granted ${granted} units, asked for ${atLeast} to ${atMost}.`),
-      "quota-store",
-    );
 }
 
 /**

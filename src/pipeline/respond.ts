@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { AnswerCollector, AnswerStream, Endpoint, FrameSource, BackgroundAnswer } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
-import { EventStream } from "../http/event-stream.ts";
+import { EventStream, type EventStreamOptions } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -32,6 +32,23 @@ export async function complete<Answered>(
 /** The headers of a stream. The second tells reverse proxies not to buffer it. */
 const STREAM_HEADERS = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" } as const;
 
+/** Makes the body of a streamed answer. The call ends with the last frame, or when the client is gone. */
+function eventStream(
+  call: Call,
+  format: Pick<FrameSource, "keepAlive" | "error">,
+  source: Pick<EventStreamOptions, "silentSince" | "frames" | "isLast">,
+): EventStream {
+  if (call.slot) call.services.inFlight.stream(call.slot);
+  return new EventStream({
+    ...source,
+    clock: call.clock,
+    keepAlive: { frame: format.keepAlive, afterMs: call.limits.keepAliveMs },
+    failed: (thrown) => format.error(call.fail(thrown)),
+    cancelled: () => call.abort.disconnect(),
+    ended: () => void call.end(),
+  });
+}
+
 /** Writes the events as they come. The call ends with the last event. */
 export function streamed<Answered>(
   call: Call,
@@ -40,26 +57,19 @@ export function streamed<Answered>(
   silentSince: number,
   recorder: AnswerRecorder | undefined,
 ): Answer {
-  const { clock, limits, services, slot } = call;
-  if (slot) services.inFlight.stream(slot);
   if (stream.keep) events.keep = (finish) => stream.keep?.(finish);
   const head = {
     status: 200,
     headers: { "content-type": stream.contentType, ...STREAM_HEADERS, ...answerHeaders(call) },
   };
-  const body = new EventStream({
+  const body = eventStream(call, stream, {
+    silentSince,
     frames: (write) =>
       events.each((event) => {
         const frames = stream.encode(event);
         return frames === "" || write(frames);
       }),
     isLast: () => events.isFinished,
-    clock,
-    silentSince,
-    keepAlive: { frame: stream.keepAlive, afterMs: limits.keepAliveMs },
-    failed: (thrown) => stream.error(call.fail(thrown)),
-    cancelled: () => call.abort.disconnect(),
-    ended: () => void call.end(),
   });
   // A call with an idempotency key may have more readers than its own client.
   const shared = recorder?.stream(head, body, stream.keepAlive);
@@ -214,12 +224,11 @@ const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xd
 
 /** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
 export async function polled(call: Call, source: FrameSource): Promise<Answer> {
-  const { clock, limits, services, slot } = call;
-  if (slot) services.inFlight.stream(slot);
   book(call, READ_BYTES);
   let next = await source.next();
   let isFirst = true;
-  const body = new EventStream({
+  const body = eventStream(call, source, {
+    silentSince: call.clock.now(),
     frames: async (write) => {
       if (!isFirst) {
         if (next.frames === "") await call.pause(POLL_MS);
@@ -230,12 +239,6 @@ export async function polled(call: Call, source: FrameSource): Promise<Answer> {
       return !next.isLast;
     },
     isLast: () => false,
-    clock,
-    silentSince: clock.now(),
-    keepAlive: { frame: source.keepAlive, afterMs: limits.keepAliveMs },
-    failed: (thrown) => source.error(call.fail(thrown)),
-    cancelled: () => call.abort.disconnect(),
-    ended: () => void call.end(),
   });
   call.listener = { cut: (reason) => body.fail(reason) };
   call.found.status = 200;

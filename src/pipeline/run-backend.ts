@@ -381,7 +381,7 @@ const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done
 const MAX_UNREAD = 65_536;
 
 /** A backend's events under their hold. The hold is settled before the finish is handed on. */
-export class MeteredEvents<Event, Answered> {
+class MeteredEvents<Event, Answered> {
   /** True once the finish was handed on: nothing follows, and the call is settled. */
   isFinished = false;
   /** Keeps the answer before its finish is handed on; set for an answer that its caller may ask for again. */
@@ -531,7 +531,7 @@ export class MeteredEvents<Event, Answered> {
     this.stop();
   }
 
-  /** Returns the number of events; Infinity for one that took milliseconds. Never throws. */
+  /** Returns the number of events; Infinity when an event took milliseconds. Never throws. */
   #countUnread(uncounted: Event | undefined, unread: UnreadEvents | undefined): number {
     let count = 0;
     let isHeavy = false;

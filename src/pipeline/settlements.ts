@@ -11,7 +11,7 @@ import type { Outcome, QuotaStore } from "../ports/quota-store.ts";
 import { guarded, quietly } from "./reports.ts";
 
 /** The settlement of an ended call. Holds nothing of the call but the host's own context. */
-export interface Settlement extends Outcome {
+interface Settlement extends Outcome {
   /** The id of the call and of its hold. */
   readonly id: string;
   readonly keyId: string;
@@ -29,7 +29,7 @@ export interface Settlement extends Outcome {
 }
 
 /** The services of the queue. */
-export interface SettlementServices {
+interface SettlementServices {
   readonly quotas: QuotaStore;
   readonly clock: Clock;
   readonly limits: Pick<Limits, "storeTimeoutMs" | "maxWaitingSettlements">;

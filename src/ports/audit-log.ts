@@ -2,7 +2,7 @@
 
 import { assertOptions } from "../options.ts";
 
-/** One change that somebody asked for. Contains no secret. */
+/** A change that somebody asked for. Contains no secret. */
 export interface AuditEntry {
   /** Random, and unique. */
   readonly id: string;

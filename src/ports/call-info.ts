@@ -3,7 +3,7 @@
 /** The platform's `waitUntil`: keeps the runtime alive until a promise settles, even after the response. The promise never rejects. */
 export type WaitUntil = (work: Promise<unknown>) => unknown;
 
-/** One call, as the host's functions see it. */
+/** A call, as the host's functions see it. */
 export interface CallInfo<Context = unknown> {
   /** The id of the call. The caller receives it as `request-id`. */
   readonly requestId: string;

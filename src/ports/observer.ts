@@ -149,7 +149,7 @@ export interface LiveCall extends Pick<
   readonly upstream: string | undefined;
 }
 
-/** One request of a call to an upstream. */
+/** A request of a call to an upstream. */
 export interface UpstreamAttempt {
   /** The upstream's name: the name in its `route`, or else the backend's own, such as the `name` of a relay. */
   readonly upstream: string;
@@ -163,7 +163,7 @@ export interface UpstreamAttempt {
   readonly endMs: number;
   /** The code of the error that ended the attempt; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
-  /** The reason for which the call went on to the next attempt; undefined for the last attempt, and for one that has answered. */
+  /** The reason why the call went on to the next attempt; undefined for the last attempt, and for an attempt that has answered. */
   readonly movedOn: MovedOn | undefined;
   /** The counts that an upstream had reported when it was outrun: it may charge them. Undefined for all other attempts. */
   readonly usage: Partial<Usage> | undefined;

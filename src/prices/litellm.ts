@@ -72,7 +72,7 @@ export function* liteLlmEntries(file: Readonly<Record<string, unknown>>): Genera
   }
 }
 
-/** One entry of the file. */
+/** An entry of the file. */
 class Prices {
   readonly #name: string;
   readonly #entry: Readonly<Record<string, unknown>>;

@@ -14,7 +14,7 @@ type Of<Type extends HookEvent["type"]> = Extract<HookEvent, { type: Type }>;
 type Delta = Of<"text-delta"> | Of<"refusal-delta"> | Of<"reasoning-delta">;
 
 /** The texts of one candidate. */
-interface Candidate {
+interface CandidateTexts {
   /** The places in the answer's text, in bytes, as neutral annotations count them. */
   readonly bytes: Offsets;
   /** The places in code points, as OpenAI's annotations count them in a block. */
@@ -30,7 +30,7 @@ interface Candidate {
 }
 
 /** A tool call whose arguments are being written. */
-interface OpenCall {
+interface OpenArguments {
   readonly json: Restorer;
   readonly event: Of<"tool-call-delta">;
 }
@@ -40,8 +40,8 @@ export class RestoredAnswer {
   readonly #isJson: boolean;
   readonly #restoresReasoning: boolean;
   readonly #documents: readonly (Offsets | undefined)[];
-  readonly #candidates = new Map<number, Candidate>();
-  readonly #calls = new Map<string, OpenCall>();
+  readonly #candidates = new Map<number, CandidateTexts>();
+  readonly #calls = new Map<string, OpenArguments>();
 
   /**
    * @param isJson True when the text of the answer is JSON.
@@ -114,7 +114,7 @@ export class RestoredAnswer {
     }
   }
 
-  #candidateOf({ candidate = 0 }: { readonly candidate?: number }): Candidate {
+  #candidateOf({ candidate = 0 }: { readonly candidate?: number }): CandidateTexts {
     let own = this.#candidates.get(candidate);
     if (!own) {
       const places = { bytes: new Offsets(utf8Length), points: new Offsets(codePoints) };
@@ -158,7 +158,7 @@ export class RestoredAnswer {
   }
 
   /** Returns the annotations behind a text that was shown. */
-  #released(candidate: Candidate): HookEvent[] {
+  #released(candidate: CandidateTexts): HookEvent[] {
     const { waiting } = candidate;
     candidate.waiting = [];
     return waiting.map((event) => this.#shifted(event, candidate));
@@ -191,7 +191,7 @@ export class RestoredAnswer {
     ];
   }
 
-  #shifted(event: Of<"annotation">, { bytes, points }: Candidate): HookEvent {
+  #shifted(event: Of<"annotation">, { bytes, points }: CandidateTexts): HookEvent {
     const restore = (text: string): string => restoredIn(text, this.#trie);
     const annotation = shifted(event.annotation, bytes, restore);
     if (!("native" in annotation) || !annotation.native) return { ...event, annotation };

@@ -21,7 +21,7 @@ export type RedactorPatterns = Readonly<Record<string, RegExp | readonly string[
 export interface RedactorValue {
   readonly kind: string;
   readonly value: string;
-  /** From 1, in the order in which the values of a request appear: tools, then instructions, then turns. */
+  /** Counts from 1, in the order in which the values of a request appear: tools, then instructions, then turns. */
   readonly number: number;
 }
 
@@ -66,7 +66,7 @@ export interface RedactorPiece extends RedactorMatch {
 /** The pieces to replace in each text that has some, in order, and none of them in another. */
 export type Matches = ReadonlyMap<string, readonly RedactorPiece[]>;
 
-/** Searches texts. Throws a TypeError for a host's function that returns what is no match. */
+/** Searches texts. Throws a TypeError for a host's function that returns anything but matches. */
 export async function matchesIn(texts: readonly string[], find: RedactorFind): Promise<Matches> {
   const matches = new Map<string, readonly RedactorPiece[]>();
   for (let from = 0; from < texts.length; from += AT_ONCE) {
@@ -171,7 +171,7 @@ export interface Replacements {
   readonly replacementOf: (value: string) => string;
 }
 
-/** How a redactor replaces and restores. */
+/** The rules by which a redactor replaces and restores. */
 export interface Rules {
   readonly replace: (found: RedactorValue) => string;
   /** Undefined where nothing is restored. */

@@ -37,8 +37,8 @@ export interface RedactorOptions {
    */
   readonly replace?: (found: RedactorValue) => string;
   /**
-   * Whether replacements in the answer are restored, or a function that returns the text for the caller, such as a masked number. Default:
-   * true, with the value itself.
+   * True to restore values in the answer, or a function that returns the text for the caller, such as a masked number. Default: true, with the
+   * value itself.
    */
   readonly restore?: boolean | ((value: string, found: RedactorValue & { readonly replacement: string }) => string);
   /**
@@ -80,7 +80,7 @@ export function redactor(options: RedactorOptions): Hook {
   const answers = new WeakMap<HookCall, RestoredAnswer>();
   return withDuring({
     ...(timeoutMs !== undefined && { timeoutMs }),
-    // A failure must not show the provider what it must not see.
+    // A failure must not show the provider any unreplaced text.
     down: "closed",
     needsDuring: (call) => answers.has(call),
     async before(request, call) {

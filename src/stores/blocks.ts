@@ -85,11 +85,11 @@ export class BusyKey {
   lending: Block | undefined;
   waiting: Waiting[] = [];
   isBorrowing = false;
-  /** Until then, the store serves the calls. */
+  /** The store serves the calls until then. */
   directUntil: number = Number.NEGATIVE_INFINITY;
   /** The time of the last recall by this process. */
   recalledAt: number = Number.NEGATIVE_INFINITY;
-  /** Until then, calls wait for units of other processes. */
+  /** Calls wait for units of other processes until then. */
   recallUntil: number = Number.NEGATIVE_INFINITY;
   /** The units of live calls. */
   held = 0;

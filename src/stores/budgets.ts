@@ -87,7 +87,7 @@ export interface BudgetEvent {
 export type OnBudget = (event: BudgetEvent) => unknown;
 
 /** The most budgets of a chain. */
-export const MOST_LEVELS = 4;
+const MOST_LEVELS = 4;
 
 /** The end of a budget without a period, in milliseconds. */
 export const NEVER: number = MOST_UNITS;
@@ -258,7 +258,7 @@ export class Budget {
 }
 
 /** Makes the events of the thresholds above `told`, up to `reached`. */
-export const thresholdsOf = (
+const thresholdsOf = (
   { id, name }: Pick<BudgetEvent, "id" | "name">,
   { told, reached, ...period }: Omit<BudgetEvent, "id" | "name" | "percent"> & { told: number; reached: number },
 ): readonly BudgetEvent[] =>

@@ -4,7 +4,7 @@ import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
 import { assertOptions, integer, MAX_TIMER_MS, quoted, type Shapes } from "../options.ts";
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
-/** The columns by which a report of usage can keep its sums apart. */
+/** The columns that a report of usage can group by. */
 export const USAGE_COLUMNS = ["day", "key", "budget", "group", "model", "upstream"] as const;
 
 /**

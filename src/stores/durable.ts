@@ -255,7 +255,7 @@ export function pageOf(page: KeyPage = {}): Required<KeyPage> {
   return { after, limit };
 }
 
-/** One transaction or script charges or deletes at most this many holds. */
+/** A transaction or script charges or deletes at most this many holds. */
 export const HOLDS_AT_ONCE = 100;
 
 /** A process remembers the keys of at least this many holds. For other holds it asks the database. */

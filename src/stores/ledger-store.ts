@@ -153,7 +153,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     if (!isStorableId(keyId)) return UNKNOWN_KEY;
     const reserve = () => this.#inGroup(keyId, id, (ledger) => ledger.reserve(request));
     let reservation = (await this.#fast(keyId, (verbs) => verbs.reserve(request))) ?? (await reserve());
-    // What a budget lacks may be held by expired holds of other keys, which no verb of this key charges.
+    // Expired holds of other keys, which no verb of this key charges, may hold the missing units of a budget.
     if (
       reservation.refused &&
       reservation.held > 0 &&
@@ -196,7 +196,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
       const account = ledger.accounts.get(keyId);
       if (!account) return undefined;
       const balance = ledger.tightestOf(account).balance;
-      // What a budget holds may belong to expired holds of other keys.
+      // The held units of a budget may belong to expired holds of other keys.
       if (account.budgets.length === 0 || balance.held === 0 || !(await this.#chargeExpired())) return balance;
     }
   }

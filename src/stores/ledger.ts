@@ -5,7 +5,7 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
-/** What draws on a budget: a key, a child budget, or running calls. */
+/** A user of a budget: a key, a child budget, or running calls. */
 export type BudgetUser = { readonly kind: "key" | "budget"; readonly id: string } | "calls";
 
 /** The books of a key: its running totals, in units. */
@@ -147,7 +147,7 @@ export const booksIn = ({ granted, charged, held, overdraft, estimated }: Books)
   estimated,
 });
 
-/** One budget that a hold draws on, with the books of the period in which the hold was reserved. */
+/** A budget that a hold draws on, with the books of the period in which the hold was reserved. */
 export interface Share {
   readonly books: Books;
   /** The part of the hold's `used` that the budget could not cover. */
@@ -272,9 +272,9 @@ const outOfRange = (name: string, least: number, value: number): RangeError =>
   new RangeError(`${name} must be an integer from ${least} up, not ${quoted(value)}`);
 
 /** The error for a change after which a book would pass `MOST_UNITS`. */
-export const beyondMost = (owner: string, book: string): RangeError =>
+const beyondMost = (owner: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
-export const tooFewUnits = (owner: string, available: number): RangeError =>
+const tooFewUnits = (owner: string, available: number): RangeError =>
   new RangeError(`The ${owner} has too few available units: ${available}.`);
 export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
 

@@ -40,7 +40,7 @@ const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 /** The retry time that a caller gets when the store is full, in milliseconds. */
 const COME_BACK_MS = 1_000;
 
-interface Entry {
+interface Replay {
   readonly keyId: string;
   readonly callId: string;
   readonly fingerprint: string;
@@ -77,9 +77,9 @@ class MemoryReplays implements MemoryReplayStore {
   /** The shared room of the store, counted in bytes. */
   readonly #room: SharedRoom;
   readonly #clock: Clock;
-  readonly #running = new Map<string, Entry>();
+  readonly #running = new Map<string, Replay>();
   /** The entries in the order in which they were recorded. */
-  readonly #answered = new Map<string, Entry>();
+  readonly #answered = new Map<string, Replay>();
 
   constructor(options: MemoryReplayStoreOptions) {
     const { maxEntries = DEFAULT_MAX_ENTRIES, maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
@@ -130,7 +130,7 @@ class MemoryReplays implements MemoryReplayStore {
   }
 
   /** Returns an entry. Deletes an expired entry instead. */
-  #find(id: string): Entry | undefined {
+  #find(id: string): Replay | undefined {
     const entry = this.#running.get(id) ?? this.#answered.get(id);
     if (!entry || entry.endsAt > this.#clock.now()) return entry;
     this.#remove(id, entry);
@@ -168,13 +168,13 @@ class MemoryReplays implements MemoryReplayStore {
     );
   }
 
-  #add(entries: Map<string, Entry>, id: string, entry: Entry): void {
+  #add(entries: Map<string, Replay>, id: string, entry: Replay): void {
     entries.set(id, entry);
     this.#slots.add(entry.keyId, 1);
     this.#room.add(entry.keyId, entry.bytes);
   }
 
-  #remove(id: string, { keyId, bytes }: Entry): void {
+  #remove(id: string, { keyId, bytes }: Replay): void {
     if (!this.#running.delete(id)) this.#answered.delete(id);
     this.#slots.remove(keyId, 1);
     this.#room.remove(keyId, bytes);

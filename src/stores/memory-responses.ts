@@ -390,7 +390,7 @@ export function assertContent(content: string): void {
 }
 
 /** A binary heap whose items can be moved and deleted. Each operation takes logarithmic time. */
-export class Heap<T> {
+class Heap<T> {
   readonly #isBefore: (one: T, other: T) => boolean;
   readonly #items: T[] = [];
   readonly #positions = new Map<T, number>();

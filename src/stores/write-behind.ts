@@ -11,7 +11,7 @@ interface Waiting<Item> {
 }
 
 /** The places of a queue. */
-export interface WriteBehindOptions<Item> {
+interface WriteBehindOptions<Item> {
   /** Writes a batch, all of it or nothing. */
   readonly write: (items: readonly Item[]) => Promise<void>;
   /** Is told of the first failure of an outage, and of lost items. */
@@ -21,7 +21,7 @@ export interface WriteBehindOptions<Item> {
   readonly clock?: Clock | undefined;
 }
 
-/** One transaction writes at most this many items. */
+/** A transaction writes at most this many items. */
 const MOST_AT_ONCE = 100;
 /** An item that is refused so often is lost. */
 const MOST_REFUSALS = 3;
@@ -115,7 +115,7 @@ export class WriteBehind<Item> {
     this.#lost = 0;
   }
 
-  /** Writes all that waits, with some patience. Tells what is lost, and never rejects. */
+  /** Writes all waiting items, with some patience. Reports the lost ones, and never rejects. */
   async close(): Promise<void> {
     let failure: unknown;
     // The timers of the clock do not keep the process alive.

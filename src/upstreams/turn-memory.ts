@@ -18,7 +18,7 @@ import type { Clock } from "../ports/clock.ts";
 
 /** The limits of a memory of turns. */
 export interface TurnMemoryLimits {
-  /** Most characters that are remembered for all keys together. 0 turns the memory off. */
+  /** The most characters that are remembered for all keys together. 0 turns the memory off. */
   readonly maxRememberedChars: number;
   /** The time after which a call is forgotten, counted from its last use, in milliseconds. 0 turns the memory off. */
   readonly rememberedMs: number;
@@ -38,7 +38,7 @@ interface KeyCalls {
   chars: number;
 }
 
-/** One call takes at most this share of the memory. */
+/** A call takes at most this share of the memory. */
 const MAX_SHARE = 1 / 8;
 
 /**

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec } from "../../src/formats/chat-completions/upstream.ts";
 import { generateContentCodec } from "../../src/formats/generate-content/upstream.ts";
-import { decodeError } from "../../src/formats/images/answer.decode.ts";
+import { decodeError } from "../../src/formats/images/relay.ts";
 import { messagesCodec } from "../../src/formats/messages/upstream.ts";
 
 const CHAT_CODECS = {

@@ -6,7 +6,6 @@ import type { Conversion } from "../../model/conversion.ts";
 import {
   type AnswerConversionTable,
   approximated,
-  COMMON_ANSWERS,
   type ConversionTable,
   type ConvertedFields,
   conversionTable,
@@ -17,6 +16,7 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
+import { OPENAI_ANSWERS } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const REASONING = dropped("Providers of this format take back only the reasoning that they have shown.");
@@ -96,12 +96,8 @@ export function fieldsOf(request: ChatRequest): ConvertedFields {
   return fields;
 }
 
-const STOPPED = approximated("The answer ends as if it were complete.");
-const FILTERED = approximated("The answer ends as a filtered one.");
-const NO_NOTES = dropped("The format has no notes of this kind.");
-
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
-  ...COMMON_ANSWERS,
+  ...OPENAI_ANSWERS,
   "answer.reasoning-signature": emulated("Signatures stand in `reasoning_details`, which callers send back."),
   "answer.redacted-reasoning": emulated("Encrypted reasoning stands in `reasoning_details`, which callers send back."),
   "answer.code": approximated("Code is shown as text."),
@@ -109,31 +105,6 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.signature": emulated(
     "Signatures of tool calls and texts stand in the extension that Google's own endpoint has.",
   ),
-  "answer.thought": dropped("Reasoning in this format is only text."),
-  "answer.annotation.safety": NO_NOTES,
-  "answer.annotation.citations": approximated("A citation is only the address of its source."),
-  "answer.annotation.grounding": approximated("The sources are only addresses on the web."),
-  "answer.annotation.attributions": NO_NOTES,
-  "answer.annotation.logprobs": approximated("The mean and the ids of the tokens are left out."),
-  "answer.annotation.retrieved-urls": NO_NOTES,
-  "answer.annotation.url-context": NO_NOTES,
-  "answer.annotation.token-count": NO_NOTES,
-  "answer.prompt-feedback": dropped("Only the end of the answer shows that the prompt was blocked."),
-  "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
-  "answer.finish.stop-sequence": STOPPED,
-  "answer.finish.pause": STOPPED,
-  "answer.finish.refusal": FILTERED,
-  "answer.finish.recitation": FILTERED,
-  "answer.finish.language": FILTERED,
-  "answer.finish.blocklist": FILTERED,
-  "answer.finish.prohibited-content": FILTERED,
-  "answer.finish.personal-data": FILTERED,
-  "answer.finish.unsafe-image": FILTERED,
-  "answer.finish.malformed-tool-call": STOPPED,
-  "answer.finish.other": STOPPED,
-  "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
-  "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
-  "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
   "answer.usage.details": approximated("Among the kinds of content, only sound is counted."),
 };
 

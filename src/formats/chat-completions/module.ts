@@ -39,11 +39,7 @@ export const chatCompletionsUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   load: () => Promise.all([upstream.get(), embeddings.get()]),
   open: (relay, options) => ({
     ...relay.chat(lazyCodec(upstream, (chatCompletionsCodec) => chatCompletionsCodec(options))),
-    ...embeddingRelay(
-      relay,
-      lazyCodec(embeddings, (openaiEmbeddings) => openaiEmbeddings),
-      options,
-    ),
+    ...embeddingRelay(relay, { whole: () => embeddings.get() }, options),
   }),
 };
 

@@ -75,10 +75,10 @@ export const isGoogles = ({ signature, maker = MAKER }: Signed): boolean => Bool
 
 /** The fields of a message in which providers show reasoning as a text. */
 export const PLAIN_FIELDS = ["reasoning_content", "reasoning", "thinking"] as const;
-export type PlainField = (typeof PLAIN_FIELDS)[number];
+type PlainField = (typeof PLAIN_FIELDS)[number];
 
 /** An item of `reasoning_details`. `chars` stands for its text, which the reasoning itself has. */
-export type StoredDetail = ReasoningDetail & { readonly chars?: number };
+type StoredDetail = ReasoningDetail & { readonly chars?: number };
 
 interface ReasoningRecord {
   /** `content`: parts of the type `thinking`, among the texts. */
@@ -98,7 +98,7 @@ const RECORD_LIMITS = { ...DEFAULT_JSON_LIMITS, maxJsonDepth: 20, maxJsonKeys: 1
 export const recordBudget = (): JsonBudget => new JsonBudget(RECORD_LIMITS);
 
 /** Reads a record; undefined for any other text. */
-export function readRecord(text: string, budget: JsonBudget): ReasoningRecord | undefined {
+function readRecord(text: string, budget: JsonBudget): ReasoningRecord | undefined {
   if (!text.startsWith('{"field":')) return undefined;
   try {
     const record = parseJson(text, budget);
@@ -162,7 +162,7 @@ export function reasoningIn(message: LooseMessage, seals: Set<string>): Reasonin
   return details.length > 0 ? { text: "", details } : undefined;
 }
 
-/** One block of an upstream's reasoning: what its record must hold. */
+/** A block of an upstream's reasoning: what its record must hold. */
 export class ReasoningBlock {
   readonly #details: StoredDetail[] = [];
   #field: ReasoningPiece["field"];

@@ -269,7 +269,7 @@ export class MessagesEncoder {
     for (const part of parts) {
       if (part.type === "tool-call") {
         const call = { name: part.name, arguments: JSON.stringify(part.input) };
-        // Of parallel calls, only the first has a signature.
+        // Only the first of parallel calls has a signature.
         const isUnsigned = tool_calls.length === 0 && demandsSignatures(this.#model) && !isGoogles(part);
         const signature = isUnsigned ? writeExtra({ signature: NO_SIGNATURE }) : this.#extra(part);
         if (isUnsigned) this.#dropSignature(part);

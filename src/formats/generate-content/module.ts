@@ -39,11 +39,7 @@ export const generateContentUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   load: () => Promise.all([upstream.get(), embedding.get()]),
   open: (relay, options) => ({
     ...relay.chat(lazyCodec(upstream, (generateContentCodec) => generateContentCodec(options))),
-    ...embeddingRelay(
-      relay,
-      lazyCodec(embedding, (codec) => codec),
-      options,
-    ),
+    ...embeddingRelay(relay, { whole: () => embedding.get() }, options),
   }),
 };
 

@@ -48,7 +48,7 @@ export interface MethodRoutes {
   readonly generate: LazyRoute;
   readonly stream: LazyRoute;
   readonly count: LazyRoute;
-  /** By the names of the methods. Only the official service's own models embed. */
+  /** The routes by the names of their methods. Only the official service's own models embed. */
   readonly embed: Readonly<Record<string, LazyRoute>>;
   readonly unknown: LazyRoute;
 }
@@ -105,7 +105,7 @@ const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "
 export const METHOD_ROUTES: readonly MethodRoutes[] = COLLECTIONS.map(methodRoutes);
 export const MODEL_ROUTES: readonly ModelRoutes[] = [
   modelRoutes("/v1beta/models", () => true),
-  // Other formats have this path too.
+  // This path belongs to other formats, too.
   modelRoutes("/v1/models", isOurs),
 ];
 

@@ -152,7 +152,7 @@ const SUPPORTED: Readonly<Record<MediaKind, readonly string[]>> = {
   document: ["pdf"],
 };
 
-/** Other names that clients use for the same types. */
+/** The other names that clients use for the same types. */
 const ALIASES: Readonly<Record<MediaKind, readonly string[]>> = {
   image: ["jpg"],
   audio: [

@@ -54,7 +54,7 @@ export const unsupportedField = unsupported(carried);
 export const listOrOne = <const Items extends v.GenericSchema>(items: Items, one: v.GenericSchema) =>
   choice([items, one], () => items) as v.GenericSchema<unknown, v.InferOutput<Items>>;
 
-/** One of several words in upper case. Clients also write them in lower case or capitalized. */
+/** Accepts one of several words in upper case. Clients also write them in lower case or capitalized. */
 export function word(words: readonly string[]) {
   const message = `must be one of ${words.join(", ")}`;
   return v.pipe(

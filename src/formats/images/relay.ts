@@ -1,18 +1,18 @@
-/** Relays image calls: sends the request in the images format, and returns the upstream's pictures as bytes. */
+/** Relays image calls: sends the request in the images format, decodes the answer (spec 2.4, 7.4), and returns the pictures as bytes. */
 
+import type { GatewayError } from "../../errors.ts";
 import { encodeForm } from "../../http/form.ts";
-import { IMAGE, type ImageEvent, type ImageRequest } from "../../model/image.ts";
+import { fromBase64, isBase64 } from "../../media/base64.ts";
+import { probeImage } from "../../media/picture.ts";
+import { IMAGE, type ImageEvent, type ImageRequest, type ImageMediaType, type ImageUsage } from "../../model/image.ts";
+import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
+import type { AnswerDecoder } from "../format.ts";
 import type { AnswerNotes, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
-import { pictureFailed } from "../shared/upstream.ts";
-import {
-  answerDecoder,
-  decodeError,
-  decodePicture,
-  type Picture,
-  type ToldEvent,
-  type ToldPicture,
-} from "./answer.decode.ts";
+import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
+import { pictureFailed, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { type EncodedRequest, encodeRequest, modelNames } from "./request.ts";
+import { FORMAT } from "./routes.ts";
+import { ImageFields } from "./schema.ts";
 
 /**
  * Makes one request to an upstream that draws images.
@@ -109,4 +109,113 @@ function permitted(address: string, origins: ReadonlySet<string>): URL {
   if (!isWeb || !origins.has(url.origin) || url.username !== "" || url.password !== "")
     throw pictureFailed(`The upstream's picture is at ${url.origin}, which is none of the relay's imageOrigins.`);
   return url;
+}
+
+/** A finished picture from an upstream: its bytes, or its address. */
+type ToldPicture = {
+  readonly type: "picture";
+  readonly revisedPrompt?: string;
+} & ({ readonly picture: Picture } | { readonly url: string });
+
+interface Picture {
+  readonly bytes: Uint8Array;
+  /** The type according to the bytes of the picture. */
+  readonly mediaType: ImageMediaType;
+}
+
+type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
+
+/** Decodes one answer, complete or streamed. Never returns more pictures than were requested. */
+export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent> {
+  let finished = 0;
+  return {
+    answer(body) {
+      const answer = parseAnswerObject(body, limits);
+      const { data, usage } = answer;
+      if (isError(answer)) throw withKnownPath(decodeUpstreamError(undefined, answer));
+      if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
+      const pictures = data.slice(0, count).map(decodeImage);
+      return [...decodeUsage(usage), ...pictures];
+    },
+
+    frame(name, data) {
+      if (data === "[DONE]" || finished === count) return [];
+      const event = parseAnswerObject(data, limits);
+      const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
+      if (isError(event, name)) throw withKnownPath(decodeUpstreamError(undefined, event));
+      if (/^image_\w+\.partial_image$/.test(type)) {
+        const step = event["partial_image_index"];
+        if (!Number.isSafeInteger(step))
+          throw upstreamFailed("The model backend drew an unfinished picture of no number.");
+        const picture = decodePicture(decodeData(event["b64_json"]));
+        return [{ type: "partial-image", image: finished, step: Number(step), ...picture }];
+      }
+      if (!/^image_\w+\.completed$/.test(type)) return [];
+      finished++;
+      return [...decodeUsage(event["usage"]), decodeImage(event)];
+    },
+
+    end() {
+      if (finished < count) throw upstreamFailed("The model backend's answer broke off.");
+    },
+  };
+}
+
+/** The largest number of pixels of a picture that is passed on. Common decoders take no more. */
+const MAX_PIXELS = 2 ** 28;
+
+/** Returns bytes as a picture. Throws `backend_failed` if their headers are not those of a whole PNG, JPEG or WEBP. */
+function decodePicture(bytes: Uint8Array): Picture {
+  try {
+    return { bytes, mediaType: probeImage(bytes, { maxPixels: MAX_PIXELS }).mediaType };
+  } catch (cause) {
+    throw noPicture(cause);
+  }
+}
+
+function decodeImage(image: JsonValue): ToldPicture {
+  const { b64_json, url, revised_prompt } = isJsonObject(image) ? image : {};
+  const revised = typeof revised_prompt === "string" ? { revisedPrompt: revised_prompt } : {};
+  if (b64_json != null) return { type: "picture", picture: decodePicture(decodeData(b64_json)), ...revised };
+  if (typeof url !== "string") throw noPicture();
+  const inline = /^data:[\w./+-]{0,64};base64,/.exec(url);
+  if (!inline) return { type: "picture", url, ...revised };
+  return { type: "picture", picture: decodePicture(decodeData(url.slice(inline[0].length))), ...revised };
+}
+
+function decodeData(data: unknown): Uint8Array {
+  if (typeof data === "string" && isBase64(data)) return fromBase64(data);
+  throw noPicture();
+}
+
+const noPicture = (cause?: unknown): GatewayError =>
+  upstreamFailed("The model backend drew something that is no picture.", cause);
+
+/** Returns the token counts that the upstream reported. The meter checks later whether they are plausible. */
+function decodeUsage(usage: unknown): ToldEvent[] {
+  if (!isJsonObject(usage)) return [];
+  const { input_tokens, output_tokens, input_tokens_details } = usage;
+  const details = isJsonObject(input_tokens_details) ? input_tokens_details : {};
+  const counts: [keyof ImageUsage, JsonValue | undefined][] = [
+    ["inputTextTokens", details["text_tokens"] ?? input_tokens],
+    ["inputImageTokens", details["image_tokens"] ?? (input_tokens === undefined ? undefined : 0)],
+    ["outputTokens", output_tokens],
+  ];
+  const known = counts.flatMap(([name, count]) => (count == null ? [] : [[name, Number(count)] as const]));
+  return [{ type: "usage", usage: Object.fromEntries(known), native: { format: FORMAT, fields: usage } }];
+}
+
+/** Decodes an error response from status, headers and body (parsed JSON, or a text). The upstream's own message stays in `cause`. */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // A 404 in another form comes from another kind of server, so it does not mean an unknown model.
+  const isOtherServer = status === 404 && !(isJsonObject(body) && isJsonObject(body["error"]));
+  return withKnownPath(decodeUpstreamError(isOtherServer ? 500 : status, body, retryAfterOf(headers)));
+}
+
+const FIELDS: ReadonlySet<unknown> = new Set([...Object.keys(ImageFields.entries), "image", "mask", "model"]);
+
+/** Removes the path of a field that callers do not have. */
+function withKnownPath(error: GatewayError): GatewayError {
+  if (!error.path || FIELDS.has(error.path[0])) return error;
+  return upstreamError(400, error.cause, undefined);
 }

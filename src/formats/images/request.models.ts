@@ -3,7 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { RuleBreach } from "../../http/validation.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
-import { isLonger } from "../../model/text.ts";
+import { isLonger } from "../../model/json.ts";
 import {
   type ImageProfile,
   type OperationProfile,

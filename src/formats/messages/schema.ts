@@ -227,7 +227,7 @@ const NoThread = unsupported(
 );
 
 /** The rules that a host may relax from those of the spec to those of the official service. */
-export interface MessagesRules {
+interface MessagesRules {
   /** Allows `max_tokens` from 1, `top_p` from 0 to 1 inclusive, `top_k` from 0, and names of tools with up to 128 characters. */
   readonly vendorRanges: boolean;
   /** Allows images by URL and by file id. */

@@ -29,7 +29,7 @@ const UpstreamIteration = object({
   cache_read_input_tokens: mayBeNumber,
   cache_creation: v.nullish(jsonObject),
 });
-export type UpstreamIteration = v.InferOutput<typeof UpstreamIteration>;
+type UpstreamIteration = v.InferOutput<typeof UpstreamIteration>;
 
 /** Returns the steps of a usage. Leaves out those without the shape of one. */
 export const iterationsIn = (iterations: unknown): readonly UpstreamIteration[] =>

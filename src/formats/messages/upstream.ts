@@ -1,15 +1,28 @@
-/** The messages format as upstreams speak it: the codec of a relay. */
+/**
+ * The messages format as upstreams speak it: the codec of a relay. An upstream gets the caller's own body of this format with the gateway's
+ * decisions, and without the seals that the upstream does not accept.
+ */
 
-import { type JsonObject } from "../../model/json.ts";
+import { budgetWithin } from "../../kinds/chat/reasoning.ts";
+import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../model/chat-request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { type JsonObject, isJsonObject, type JsonValue } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { limitHeaders } from "../shared/errors.decode.ts";
+import { unwrapSeal } from "../shared/seal.ts";
 import { MessagesDecoder } from "./answer.decode.ts";
-import { conversionsOf } from "./conversions.ts";
+import { conversionsOf, toldOf } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
-import { encodeMessages } from "./request.messages.ts";
-import { nativeBody } from "./request.native.ts";
-import { encodeRequest, fitted } from "./request.ts";
+import { encodeMessages, isBlank } from "./request.messages.ts";
+import {
+  encodeRequest,
+  fitted,
+  INTERLEAVED_THINKING,
+  lacksThinking,
+  MIN_BUDGET_TOKENS,
+  toolLoopStart,
+} from "./request.ts";
 import { FORMAT } from "./routes.ts";
 
 /** The version header of requests that the gateway encodes for callers of other formats. */
@@ -68,3 +81,162 @@ const ANSWER_FIELDS: ReadonlySet<string> = new Set([
   "top_k",
   "top_p",
 ]);
+
+/**
+ * Returns the caller's own body with the model's name, the output limit and `stream`. All other bytes stay, except for seals of other
+ * makers and thinking that the official service would refuse.
+ */
+function nativeBody(
+  { native, ...request }: ChatRequest & { readonly native: NativeRequest },
+  { foreignReasoning }: CodecOptions,
+): { body: JsonObject; conversions: Conversion[] } {
+  const fields: ConvertedFields = new Set();
+  const { model, maxOutputTokens, stream } = request;
+  // The cast is safe: the body comes from `JSON.parse`.
+  let body: JsonObject = { ...(native.body as JsonObject), model, max_tokens: maxOutputTokens };
+  // Keep the caller's `stream`, or its absence, if it means the same.
+  if (stream !== (native.body["stream"] ?? false)) body = { ...body, stream };
+  const { messages, hasForeign } = withoutForeign(messagesIn(body), foreignReasoning, fields);
+  if (messages) body = { ...body, messages };
+  const { thinking } = body;
+  if (native.remembered && isJsonObject(thinking) && thinking["type"] !== "disabled")
+    body = { ...body, messages: withRemembered(messagesIn(body), native.remembered) };
+  const isEnabled = isJsonObject(thinking) && thinking["type"] === "enabled";
+  if (hasForeign && isEnabled && lacksThinking(messagesIn(body))) body = withoutThinking(body, fields);
+  else if (
+    !native.betas.includes(INTERLEAVED_THINKING) &&
+    (maxOutputTokens !== native.body["max_tokens"] || exceeds(body))
+  )
+    body = withBudgetWithin(body, maxOutputTokens, fields);
+  return { body, conversions: toldOf(fields, new Set(), request) };
+}
+
+/** Tells whether the budget is not below the output limit, which an upstream takes only for interleaved thinking. */
+const exceeds = ({ thinking, max_tokens }: JsonObject): boolean =>
+  isJsonObject(thinking) && Number(thinking["budget_tokens"]) >= Number(max_tokens);
+
+type Message = { readonly role: string; readonly content?: string | JsonObject[] | null };
+
+// The cast is safe: the body is valid.
+const messagesIn = (body: JsonObject): Message[] => body["messages"] as unknown as Message[];
+
+/**
+ * Returns the messages without seals of other makers; undefined if there are none, so that the body stays as it came. `hasForeign` is true if
+ * another provider wrote a turn of the tool loop at the end. Earlier turns may lack thinking.
+ */
+function withoutForeign(
+  messages: readonly Message[],
+  foreignReasoning: CodecOptions["foreignReasoning"],
+  fields: ConvertedFields,
+): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
+  const hasThoughts = ({ content }: Message): boolean => Array.isArray(content) && content.some(isThought);
+  if (!messages.some(hasThoughts)) return { messages: undefined, hasForeign: false };
+  let [isChanged, hasForeign] = [false, false];
+  const cleaned: Message[] = [];
+  const start = toolLoopStart(messages);
+  for (const [index, message] of messages.entries()) {
+    const { content } = message;
+    if (!Array.isArray(content) || !hasThoughts(message)) {
+      cleaned.push(message);
+      continue;
+    }
+    const blocks = content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
+    const isSame = blocks.length === content.length && blocks.every((block, at) => block === content[at]);
+    isChanged ||= !isSame;
+    hasForeign ||= index >= start && thoughtsIn(blocks) !== thoughtsIn(content);
+    if (isSame) cleaned.push(message);
+    else if (blocks.length > 0) cleaned.push({ ...message, content: blocks });
+  }
+  return { messages: isChanged ? cleaned : undefined, hasForeign };
+}
+
+/** Puts the thinking that clients have not sent back before its calls, in turns without thinking. */
+function withRemembered(messages: readonly Message[], remembered: NonNullable<NativeRequest["remembered"]>): Message[] {
+  return messages.map((message) => {
+    const { role, content } = message;
+    if (role !== "assistant" || !Array.isArray(content) || content.some(isThought)) return message;
+    const restored: JsonObject[] = [];
+    /** The blocks since the last call. */
+    let latest: JsonObject[] = [];
+    for (const block of content) {
+      latest.push(block);
+      if (block["type"] !== "tool_use") continue;
+      // The cast is safe: the body is valid.
+      for (const part of remembered.get(block["id"] as string)?.reasoning ?? []) restored.push(...thoughtOf(part));
+      restored.push(...latest);
+      latest = [];
+    }
+    restored.push(...latest);
+    return restored.length === content.length ? message : { ...message, content: restored };
+  });
+}
+
+/** Returns the block of remembered thinking that this format's own upstream has made. */
+function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
+  if ((part.maker ?? FORMAT) !== FORMAT) return [];
+  if (part.type === "redacted-reasoning") return [{ type: "redacted_thinking", data: part.data }];
+  const { text: thinking, signature } = part;
+  return signature ? [{ type: "thinking", thinking, signature }] : [];
+}
+
+const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
+
+/** Returns the number of thinking blocks in a message. */
+const thoughtsIn = (content: readonly JsonObject[]): number => content.filter(isThought).length;
+
+/** Returns a block as the upstream accepts it: itself, with its seal unwrapped, as text, or nothing. */
+function ownBlock(
+  block: JsonObject,
+  foreignReasoning: CodecOptions["foreignReasoning"],
+  fields: ConvertedFields,
+): readonly JsonObject[] {
+  const { type } = block;
+  const field = type === "thinking" ? "signature" : type === "redacted_thinking" ? "data" : undefined;
+  if (field === undefined) return [block];
+  const text = block[field];
+  const seal = typeof text === "string" ? unwrapSeal(text) : undefined;
+  // The upstream's gateway needs the empty seals, too: they mark the turns of other providers.
+  if (text !== "" && (!seal || foreignReasoning === "pass")) return [block];
+  if (seal?.maker === FORMAT && seal.value !== "" && seal.kind !== "call") return [{ ...block, [field]: seal.value }];
+  const { thinking } = block;
+  if (foreignReasoning === "text" && typeof thinking === "string" && !isBlank(thinking)) {
+    fields.add("messages.reasoning");
+    return [{ type: "text", text: thinking }];
+  }
+  if (!seal) fields.add("messages.reasoning.unsealed");
+  // An empty seal only shows that another provider wrote the turn.
+  else if (seal.value !== "" || type === "thinking")
+    fields.add(
+      seal.kind === "call" || (type !== "thinking" && seal.kind === "part")
+        ? "messages.signature.foreign"
+        : "messages.reasoning.foreign",
+    );
+  return [];
+}
+
+/** Lowers the budget to what the output limit has room for. Gives thinking up if this is less than the smallest budget. */
+function withBudgetWithin(body: JsonObject, maxOutputTokens: number, fields: ConvertedFields): JsonObject {
+  const { thinking } = body;
+  if (!isJsonObject(thinking) || typeof thinking["budget_tokens"] !== "number") return body;
+  const budget_tokens = budgetWithin(thinking["budget_tokens"], maxOutputTokens);
+  if (budget_tokens === thinking["budget_tokens"]) return body;
+  if (budget_tokens < MIN_BUDGET_TOKENS) return withoutThinking(body, fields);
+  fields.add("reasoning.budgetTokens");
+  return { ...body, thinking: { ...thinking, budget_tokens } };
+}
+
+function withoutThinking(body: JsonObject, fields: ConvertedFields): JsonObject {
+  fields.add("reasoning");
+  const off = { ...body, thinking: { type: "disabled" } };
+  const { context_management: context } = body;
+  if (!isJsonObject(context) || !Array.isArray(context["edits"])) return off;
+  // The official service refuses to clear thinking from the context where thinking is off.
+  const edits = context["edits"].filter((edit) => !isClearing(edit));
+  return { ...off, context_management: { ...context, edits } };
+}
+
+/** Tells whether an edit of the context clears earlier thinking. */
+function isClearing(edit: JsonValue): boolean {
+  const type = isJsonObject(edit) ? edit["type"] : undefined;
+  return typeof type === "string" && type.startsWith("clear_thinking");
+}

@@ -270,7 +270,7 @@ export async function cancelResponse(
     const { document, head } = present;
     const { id, revision } = document;
     if (!head.background) throw new GatewayError("invalid_request", "Cannot cancel a synchronous response.");
-    // Also for a response that was cancelled before: the deletion may have failed then.
+    // Do so for a response that was cancelled before, too: the deletion may have failed then.
     if (head.status === "cancelled") await kept.delete(leaseOf(id));
     if (present.failed || !isUnfinished(present)) return present;
     const response = await wholeResponse(kept, document, { status: "cancelled" });

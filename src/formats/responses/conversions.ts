@@ -3,12 +3,11 @@
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isLonger } from "../../model/text.ts";
+import { isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
-  COMMON_ANSWERS,
   type ConversionTable,
   type ConvertedFields,
   conversionTable,
@@ -19,6 +18,7 @@ import {
   listSignedAnswerConversions,
   rejected,
 } from "../shared/conversions.ts";
+import { OPENAI_ANSWERS } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
@@ -92,41 +92,12 @@ export function fieldsOf(request: ChatRequest): ConvertedFields {
   return fields;
 }
 
-const COMPLETED = approximated("The answer ends as if it were complete.");
-const FILTERED = approximated("The answer ends as a filtered one.");
-const NO_NOTES = dropped("The format has no notes of this kind.");
-
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
-  ...COMMON_ANSWERS,
+  ...OPENAI_ANSWERS,
   "answer.candidate": dropped("The format has only one answer."),
   "answer.redacted-reasoning": emulated("Encrypted reasoning is sent as reasoning without a text."),
   "answer.code-result": approximated("Only the output of code is told, and not its outcome."),
   "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
-  "answer.thought": dropped("Reasoning in this format is only text."),
-  "answer.annotation.safety": NO_NOTES,
-  "answer.annotation.citations": approximated("A citation is only the address of its source."),
-  "answer.annotation.grounding": approximated("The sources are only addresses on the web."),
-  "answer.annotation.attributions": NO_NOTES,
-  "answer.annotation.logprobs": approximated("The mean and the ids of the tokens are left out."),
-  "answer.annotation.retrieved-urls": NO_NOTES,
-  "answer.annotation.url-context": NO_NOTES,
-  "answer.annotation.token-count": NO_NOTES,
-  "answer.prompt-feedback": dropped("Only the end of the answer shows that the prompt was blocked."),
-  "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
-  "answer.finish.stop-sequence": COMPLETED,
-  "answer.finish.pause": COMPLETED,
-  "answer.finish.refusal": FILTERED,
-  "answer.finish.recitation": FILTERED,
-  "answer.finish.language": FILTERED,
-  "answer.finish.blocklist": FILTERED,
-  "answer.finish.prohibited-content": FILTERED,
-  "answer.finish.personal-data": FILTERED,
-  "answer.finish.unsafe-image": FILTERED,
-  "answer.finish.malformed-tool-call": COMPLETED,
-  "answer.finish.other": COMPLETED,
-  "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
-  "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
-  "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
   "answer.usage.details": dropped("The format does not count tokens by their kind of content."),
 };
 

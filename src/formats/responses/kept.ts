@@ -31,7 +31,7 @@ export interface KeptHead {
 }
 
 /** The content of a kept response. */
-export interface KeptResponse extends KeptHead {
+interface KeptResponse extends KeptHead {
   /** The response as its caller got it. */
   readonly response: JsonObject;
 }
@@ -39,14 +39,14 @@ export interface KeptResponse extends KeptHead {
 const NO_CHAIN: Chain = { depth: 0, ids: [] };
 
 /** The id of the first document of the input of a response: the items of its request, without those of earlier responses. */
-export const inputIdOf = (id: string): string => `${id}/input`;
+const inputIdOf = (id: string): string => `${id}/input`;
 const outputIdOf = (id: string): string => `${id}/output`;
 
 /**
  * The name by which an item is found. Its sign keeps apart the ids of items, which callers and upstreams choose, and those of the gateway's
  * own documents.
  */
-export const aliasOf = (itemId: string): string => `=${itemId}`;
+const aliasOf = (itemId: string): string => `=${itemId}`;
 
 /**
  * Returns the head of a kept response, which is the first line of its content, and the place where the response begins; undefined for a

@@ -17,8 +17,7 @@ import {
   type UnknownObject,
   upTo,
 } from "../../http/validation.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { isLonger } from "../../model/text.ts";
+import { isJsonObject, type JsonObject, isLonger } from "../../model/json.ts";
 import {
   atMost,
   audioFormat,
@@ -211,7 +210,7 @@ const AdditionalTools = object({
   tools: array(Tool),
   ...given,
 });
-export type AdditionalTools = v.InferOutput<typeof AdditionalTools>;
+type AdditionalTools = v.InferOutput<typeof AdditionalTools>;
 
 /** The calls of tools that the provider runs itself, and their results. The neutral request carries them unchanged. */
 const HOSTED_ITEMS = [
@@ -253,7 +252,7 @@ const ITEMS = [
 ] as const;
 const TypedItem = openVariant(ITEMS);
 
-export type MessageItem = v.InferOutput<typeof Message>;
+type MessageItem = v.InferOutput<typeof Message>;
 export type InputItem = MessageItem | v.InferOutput<(typeof ITEMS)[number]> | UnknownObject;
 /** An item without a type is a message. */
 export const InputItem: v.GenericSchema<unknown, InputItem> = choice([Message, TypedItem], (input) =>

@@ -467,7 +467,7 @@ function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format
         fields.push(`answer.finish.${reason}`);
         if (stopSequence !== undefined) fields.push("answer.stopSequence");
       }
-      // To leave out a count of zero loses nothing.
+      // A count of zero can be left out without a loss.
       for (const [field, value] of Object.entries(event.usage))
         if (value) fields.push(`answer.usage.${field as keyof Usage}`);
       return;

@@ -1,4 +1,4 @@
-/** What all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
+/** The parts that all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
 import { GatewayError } from "../../errors.ts";
 import type { Conversion } from "../../model/conversion.ts";

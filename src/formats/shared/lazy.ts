@@ -44,12 +44,11 @@ export function lazyFormat<Code>(
   make: (code: Code) => readonly Endpoint[],
 ): Format {
   let made: readonly Endpoint[] | undefined;
-  const endpoints = (loaded: Code): readonly Endpoint[] => (made ??= make(loaded));
   return {
     ...format,
     endpoints: routes.map((route, index): LazyEndpoint => ({
       ...route,
-      whole: () => code.use((loaded) => endpoints(loaded)[index] as Endpoint),
+      whole: () => made?.[index] ?? code.use((loaded) => (made ??= make(loaded))[index] as Endpoint),
     })),
     load: () => code.get(),
   };
@@ -66,7 +65,8 @@ export const wholeOf = <Whole extends object>(
   given: Whole | { whole(): Whole | Promise<Whole> },
 ): Whole | Promise<Whole> => ("whole" in given ? given.whole() : given);
 
-/** Makes a codec of code that may have to be loaded. A codec holds nothing of a call, and is cheap to make. */
-export const lazyCodec = <Code, Codec>(code: Lazy<Code>, make: (code: Code) => Codec): LazyCodec<Codec> => ({
-  whole: () => code.use(make),
-});
+/** Makes a codec, once, of code that may have to be loaded. A codec holds nothing of a call. */
+export function lazyCodec<Code, Codec extends object>(code: Lazy<Code>, make: (code: Code) => Codec): LazyCodec<Codec> {
+  let made: Codec | undefined;
+  return { whole: () => made ?? code.use((loaded) => (made ??= make(loaded))) };
+}

@@ -4,7 +4,13 @@ import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type { Annotation, Logprob, Logprobs } from "../../model/chat-event.ts";
 import type { ChatRequest, Reasoning, ReasoningControl } from "../../model/chat-request.ts";
 import type { CodecOptions } from "../format.ts";
-import type { ConvertedFields } from "./conversions.ts";
+import {
+  type AnswerConversionTable,
+  approximated,
+  COMMON_ANSWERS,
+  type ConvertedFields,
+  dropped,
+} from "./conversions.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 export const bareName = (model: string): string =>
@@ -37,11 +43,11 @@ export function reasoningModel(model: string): ReasoningModel | undefined {
 }
 
 /** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
-export const reasoningControl = (model: string): ReasoningControl =>
+const reasoningControl = (model: string): ReasoningControl =>
   reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(bareName(model)) ? "effort" : "none";
 
 /** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
-export function nearestLevel(model: string, level: EffortLevel): EffortLevel {
+function nearestLevel(model: string, level: EffortLevel): EffortLevel {
   const { levels = LEVELS } = reasoningModel(model) ?? {};
   const wanted = LEVELS.indexOf(level);
   return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
@@ -142,3 +148,37 @@ export function sourcesIn(annotation: Annotation): { readonly url: string; reado
     url === undefined || title === undefined ? [] : { url, title },
   );
 }
+
+const COMPLETED = approximated("The answer ends as if it were complete.");
+const FILTERED = approximated("The answer ends as a filtered one.");
+const NO_NOTES = dropped("The format has no notes of this kind.");
+
+/** The rules of both formats for answers, with those of all formats. */
+export const OPENAI_ANSWERS: AnswerConversionTable = {
+  ...COMMON_ANSWERS,
+  "answer.thought": dropped("Reasoning in this format is only text."),
+  "answer.annotation.safety": NO_NOTES,
+  "answer.annotation.citations": approximated("A citation is only the address of its source."),
+  "answer.annotation.grounding": approximated("The sources are only addresses on the web."),
+  "answer.annotation.attributions": NO_NOTES,
+  "answer.annotation.logprobs": approximated("The mean and the ids of the tokens are left out."),
+  "answer.annotation.retrieved-urls": NO_NOTES,
+  "answer.annotation.url-context": NO_NOTES,
+  "answer.annotation.token-count": NO_NOTES,
+  "answer.prompt-feedback": dropped("Only the end of the answer shows that the prompt was blocked."),
+  "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
+  "answer.finish.stop-sequence": COMPLETED,
+  "answer.finish.pause": COMPLETED,
+  "answer.finish.refusal": FILTERED,
+  "answer.finish.recitation": FILTERED,
+  "answer.finish.language": FILTERED,
+  "answer.finish.blocklist": FILTERED,
+  "answer.finish.prohibited-content": FILTERED,
+  "answer.finish.personal-data": FILTERED,
+  "answer.finish.unsafe-image": FILTERED,
+  "answer.finish.malformed-tool-call": COMPLETED,
+  "answer.finish.other": COMPLETED,
+  "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
+  "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
+  "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
+};

@@ -118,7 +118,7 @@ export interface SharedModels {
 }
 
 /** JSON Schemas by their names in the document. */
-export type JsonSchemas = Readonly<Record<string, JsonSchema>>;
+type JsonSchemas = Readonly<Record<string, JsonSchema>>;
 
 /**
  * The parts of an operation that cannot be derived. Bodies are the names of schemas. `openApiDocument` adds the parameters of the path, the
@@ -130,7 +130,7 @@ export interface FormatOperation
     Partial<Pick<Operation, "security" | "parameters" | "responses">> {
   /** The gateway's endpoint, with the path as OpenAPI writes it: `/v1/models/{model}` stands for `/v1/models/**`. */
   readonly endpoint: `${string} ${"GET" | "POST" | "DELETE"} ${string}`;
-  /** Other paths of the same operation. Only its description names them, so that generated clients have one function. */
+  /** The other paths of the same operation. Only its description names them, so that generated clients have one function. */
   readonly alsoAt?: readonly string[];
   readonly request?: string;
   /** The rules for the request that JSON Schema cannot express. */

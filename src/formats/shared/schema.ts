@@ -4,8 +4,7 @@ import * as v from "valibot";
 import { type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
-import { type JsonObject, isJsonObject, parseJson } from "../../model/json.ts";
-import { isLonger } from "../../model/text.ts";
+import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
 
 /** The largest number of unsupported fields that are reported for one body. */
 const MAX_UNSUPPORTED = 32;

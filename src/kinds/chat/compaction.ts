@@ -11,10 +11,10 @@ import type { Meter, MeterReport } from "../meter.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, type MeteredCall } from "./meter.ts";
 
-type Asked = ChatEvent | string;
+type BackendEvent = ChatEvent | string;
 
 /** Counts both steps. The charge is the sum of what each costs, and so is the usage that the caller is told. */
-class TwoStepMeter implements Meter<Asked, AnswerEvent> {
+class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
   readonly #call: MeteredCall;
   readonly #first: ChatMeter;
   /** Undefined until the first step has ended. */
@@ -28,7 +28,7 @@ class TwoStepMeter implements Meter<Asked, AnswerEvent> {
   }
 
   /** Counts an event of the first step. Throws `backend_failed` for an answer without end. */
-  observeFirst(event: Asked): void {
+  observeFirst(event: BackendEvent): void {
     this.#first.observe(event);
     if (this.#first.overrun) throw failed("The model's summary does not end.");
   }
@@ -40,11 +40,11 @@ class TwoStepMeter implements Meter<Asked, AnswerEvent> {
     this.#last = new ChatMeter(this.#call, request, inputTokens);
   }
 
-  start(first: Asked | undefined): AnswerEvent {
+  start(first: BackendEvent | undefined): AnswerEvent {
     return this.#whole(this.#current.start(first));
   }
 
-  observe(event: Asked): AnswerEvent | undefined {
+  observe(event: BackendEvent): AnswerEvent | undefined {
     return this.#current.observe(event);
   }
 
@@ -116,7 +116,10 @@ export function inTwoSteps(
   call: MeteredCall,
   request: ChatRequest,
   { first, firstCost }: NonNullable<Cost["steps"]>,
-): { readonly meter: TwoStepMeter; readonly ask: (backend: BackendSteps<Asked>) => AsyncIterable<Asked> } {
+): {
+  readonly meter: TwoStepMeter;
+  readonly ask: (backend: BackendSteps<BackendEvent>) => AsyncIterable<BackendEvent>;
+} {
   // The cast is safe: the cost of a chat request has made it.
   const asked = first as ChatRequest;
   const meter = new TwoStepMeter(call, asked, firstCost.inputTokens);
@@ -130,12 +133,12 @@ export function inTwoSteps(
  * @param first The request for the summary.
  */
 async function* answered(
-  backend: BackendSteps<Asked>,
+  backend: BackendSteps<BackendEvent>,
   request: ChatRequest,
   first: ChatRequest,
   meter: TwoStepMeter,
   countTokens: CountTokens,
-): AsyncGenerator<Asked> {
+): AsyncGenerator<BackendEvent> {
   const compaction = request.native?.compaction;
   if (!compaction) return yield* backend.ask(request);
   let written = "";
@@ -161,17 +164,17 @@ async function* answered(
 }
 
 /** Tells whether an event comes before the content of an answer. */
-const isBeginning = (event: Asked): boolean =>
+const isBeginning = (event: BackendEvent): boolean =>
   typeof event !== "string" && (event.type === "start" || event.type === "usage");
 
-function textOf(event: Asked): string {
+function textOf(event: BackendEvent): string {
   if (typeof event === "string") return event;
   if (event.type === "native") return event.events.map(textOf).join("");
   return event.type === "text-delta" ? event.text : "";
 }
 
 /** Returns the neutral events of a piece in its provider's own format: the frames of an answer have no place for another item. */
-const neutral = (event: Asked): readonly Asked[] =>
+const neutral = (event: BackendEvent): readonly BackendEvent[] =>
   typeof event !== "string" && event.type === "native" ? event.events : [event];
 
 const failed = (message: string): GatewayError =>

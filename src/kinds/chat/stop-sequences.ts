@@ -127,7 +127,7 @@ const MAX_WAITING = 1_000;
 /** The most events of a candidate that are skipped after its stop sequence, while an earlier tool call is still open. */
 const MAX_SKIPPED = 1_000;
 
-/** One candidate of the answer. Holds back the end of the text while it may be the beginning of a stop sequence. */
+/** A candidate of the answer. Holds back the end of the text while it may be the beginning of a stop sequence. */
 class CandidateText {
   readonly #searches: readonly Search[];
   readonly #candidate: { readonly candidate?: number };

@@ -63,7 +63,7 @@ const unitsOf = (
 /** The most numbers of all vectors of an answer: 2,048 vectors of 4,096 numbers. */
 const MAX_NUMBERS = 2 ** 23;
 
-/** To write so many numbers takes milliseconds. */
+/** Writing so many numbers takes milliseconds. */
 const HEAVY_NUMBERS = 16_384;
 
 /**

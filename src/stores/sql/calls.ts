@@ -74,7 +74,7 @@ interface Draft {
 const DAY_MS = 86_400_000;
 /** The age of a resolved hold whose call must have been written, in milliseconds. */
 const GRACE_MS = 60_000;
-/** One transaction corrects, or deletes, at most this many calls. */
+/** A transaction corrects, or deletes, at most this many calls. */
 const MOST_AT_ONCE = 200;
 /** The most transactions of one sweep. */
 const MOST_PAGES = 500;
@@ -349,7 +349,7 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets"> = {
   end_ms: 0,
 };
 
-/** What the ledger has charged for a call. */
+/** The charge of the ledger for a call. */
 interface Charge {
   /** Undefined while the hold lives. */
   readonly units: number | undefined;

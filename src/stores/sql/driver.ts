@@ -347,7 +347,7 @@ function splitOf<Row>(changes: readonly RowChange<Row>[]) {
   };
 }
 
-/** One statement inserts at most this many rows. */
+/** A statement inserts at most this many rows. */
 const MOST_ROWS = 128;
 
 async function insert<Row extends object>(

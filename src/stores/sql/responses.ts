@@ -45,7 +45,7 @@ const BATCH = 100;
 const CREATED_A_SWEEP = 32;
 /** The most values in one statement's list. */
 const MOST_VALUES = 500;
-/** One statement inserts at most this many rows, and about this many characters of their texts. */
+/** A statement inserts at most this many rows, and about this many characters of their texts. */
 const MOST_ROWS = 100;
 const MOST_CHARS = 1024 * 1024;
 

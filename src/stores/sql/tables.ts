@@ -179,7 +179,7 @@ export const USAGE_SUMS = [
   "estimated",
 ] as const;
 
-/** The columns by which `usage_days` keeps sums apart. Empty texts stand for nothing. */
+/** The columns that `usage_days` is grouped by. An empty text stands for a missing value. */
 export const USAGE_BY = ["day", "key_id", "budgets", "group_name", "model", "upstream"] as const;
 
 /** The sums of the calls of one day that have the same key, budgets, group, model and upstream. */
@@ -268,7 +268,7 @@ export interface SqlSchema {
   recalls: { key_id: string; at: StoredInteger };
   calls: CallTable;
   usage_days: UsageTable;
-  /** How far the calls agree with the ledger: the end of the last compared hold, in Unix time in milliseconds. */
+  /** The time up to which the calls agree with the ledger: the end of the last compared hold, in Unix time in milliseconds. */
   usage_mark: { id: StoredInteger; at: StoredInteger };
   audit: AuditTable;
   schema_version: { version: StoredInteger };

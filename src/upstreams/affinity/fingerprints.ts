@@ -4,7 +4,7 @@ import type { CacheHint, ChatRequest } from "../../model/chat-request.ts";
 import type { EventLoopYielder } from "../../ports/clock.ts";
 
 /** A prefix of a request. */
-export interface Prefix {
+interface Prefix {
   /** An integer from 0 to 2⁵³ − 1. Equal prefixes of one tenant have equal fingerprints, in every process. */
   readonly id: number;
   /** The share of the request's input that the prefix has, by characters: from 0 to 1. */

@@ -7,7 +7,6 @@ import { INPUT_COUNT, type UpstreamModel } from "../../ports/model-backend.ts";
 import type { PrefixUse } from "../../ports/prefix-memory.ts";
 import type { OrderedUpstream } from "../route/order.ts";
 import { type Fingerprints, Hash, mixed } from "./fingerprints.ts";
-import { CacheChances, Chance, decay, Mean } from "./odds.ts";
 
 /** The facts about a vendor's prompt cache. */
 export interface PromptCacheFacts {
@@ -87,7 +86,7 @@ interface CachedPrefix {
   readonly age: number;
 }
 
-/** What a call would find and cost at one upstream. */
+/** The cached prefix and the cost of a call at one upstream. */
 export interface Forecast<Upstream> {
   readonly upstream: Upstream;
   readonly learned: LearnedUpstream;
@@ -105,7 +104,7 @@ export interface Forecast<Upstream> {
 /** The counts of an answer's input, as far as its upstream tells them. */
 export type InputCounts = Pick<Usage, "inputTokens"> & Partial<Pick<Usage, "cacheReadTokens" | "cacheWriteTokens">>;
 
-/** What a route has learned, and the forecasts from it. */
+/** The facts that a route has learned, and the forecasts from them. */
 export class Forecaster {
   readonly #costOf: CostOf;
   readonly #secondWorth: number;
@@ -114,7 +113,7 @@ export class Forecaster {
   readonly #outputTokens = new Mean();
   /** The share of calls that begin a conversation. */
   readonly #newShare = new Chance(NEW_SHARE);
-  /** The tokens by which a conversation grows from call to call. */
+  /** The growth of a conversation from call to call, in tokens. */
   readonly #growth = new Mean();
   /** The share of foreign conversations among those that this process sees for the first time. */
   readonly #foreignShare = new Chance(0);
@@ -339,4 +338,67 @@ function drawOf(conversation: number, seed: number, weight: number): number {
   const point = ((high >>> 0) + 0.5) / 2 ** 32;
   // The least weight keeps those of weight 0 behind all others.
   return Math.max(1e-9, weight) / -Math.log(point);
+}
+
+/** The time after which half of what was learned is forgotten, in milliseconds. */
+const HALF_LIFE_MS = 1_800_000;
+/** The number of observations that the first guess counts for. */
+const GUESS_WEIGHT = 4;
+
+/** Returns the weight of something learned so long ago, from 1 to 0. */
+const decay = (ms: number): number => 2 ** (-Math.max(0, ms) / HALF_LIFE_MS);
+
+/** The chance of something that has been seen to come true in a share of cases. Old cases count less. */
+class Chance {
+  readonly #guess: number;
+  #true = 0;
+  #all = 0;
+  #at = 0;
+
+  /** @param guess The chance before anything is known. */
+  constructor(guess: number) {
+    this.#guess = guess;
+  }
+
+  at(now: number): number {
+    const factor = decay(now - this.#at);
+    return (this.#true * factor + this.#guess * GUESS_WEIGHT) / (this.#all * factor + GUESS_WEIGHT);
+  }
+
+  /** @param share How far it came true, from 0 to 1. */
+  add(share: number, now: number): void {
+    const factor = decay(now - this.#at);
+    this.#true = this.#true * factor + share;
+    this.#all = this.#all * factor + 1;
+    this.#at = now;
+  }
+}
+
+/** The weight of the newest observation in a mean. */
+const NEWEST = 0.1;
+
+/** A mean that forgets: undefined until the first observation. */
+class Mean {
+  value: number | undefined = undefined;
+
+  add(observed: number): void {
+    this.value = this.value === undefined ? observed : this.value + NEWEST * (observed - this.value);
+  }
+}
+
+/** Upper ends of the ages of a prefix, in lifetimes. Each has a chance of its own, so that the real lifetimes of vendors are learned. */
+const AGES = [0.2, 0.5, 1, 2, 4, Number.POSITIVE_INFINITY];
+/** The first guess of the chance within a lifetime, and after it. */
+const [WITHIN, AFTER] = [0.9, 0.1];
+
+/** The chances that one upstream still has a prefix, by the age of the prefix. */
+class CacheChances {
+  readonly #byAge = AGES.map((age) => new Chance(age <= 1 ? WITHIN : AFTER));
+
+  /** @param lifetimes The age of the prefix, in lifetimes. */
+  of(lifetimes: number): Chance {
+    const chance = this.#byAge[AGES.findIndex((end) => lifetimes <= end)];
+    if (!chance) throw new RangeError(`${lifetimes} is no age`);
+    return chance;
+  }
 }

@@ -34,7 +34,7 @@ export interface Traits {
   readonly signer: Signer;
   /** True when the provider takes its earlier reasoning back without a signature. */
   readonly takesUnsigned: boolean;
-  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. */
+  /** The treatment of earlier reasoning that another provider has made: it is left out, or sent as text. */
   readonly foreignReasoning: "drop" | "text";
   /** The way in which a request controls the model's reasoning; undefined for an unknown model. */
   readonly control: ReasoningControl | undefined;

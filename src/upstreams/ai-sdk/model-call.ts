@@ -1,4 +1,4 @@
-/** One call of a provider's model: its time limits, its end, and its errors. */
+/** A call of a provider's model: its time limits, its end, and its errors. */
 
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";

@@ -57,7 +57,7 @@ export interface AiSdkOptions {
    * another way is converted. Default: by the names of Claude's models; for other names, the provider decides.
    */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
-  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
+  /** The treatment of earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
   readonly foreignReasoning?: "drop" | "text";
   /** Overrides of `DEFAULT_AI_SDK_TIMEOUTS`. */
   readonly timeouts?: Partial<AiSdkTimeouts>;
@@ -108,7 +108,7 @@ export type ProviderOptions = Readonly<Record<string, JsonObject>>;
 
 /** Time limits of a provider, in milliseconds. A call beyond a limit fails with `deadline_exceeded`. */
 export interface AiSdkTimeouts {
-  /** Until a stream's first part. */
+  /** The time until a stream's first part. */
   readonly firstEventMs: number;
   /** Between two parts of a stream. */
   readonly betweenEventsMs: number;

@@ -37,7 +37,7 @@ export type TurnContext = RelayedContext<ChatEvent> & Pick<CallContext, "key" | 
 type Ask = (request: ChatRequest, call: TurnContext, isFirst: boolean) => AsyncIterable<ChatEvent>;
 
 /** The parts of a loop that do not change. */
-export interface CodeLoop {
+interface CodeLoop {
   readonly ask: Ask;
   readonly runCode: (code: CodeToRun) => Promise<CodeResult>;
   readonly maxTurns: number;
@@ -244,7 +244,7 @@ class Counted {
   }
 }
 
-/** One answer of the model. */
+/** An answer of the model. */
 class Turn {
   /** The assistant's turn, as it goes back to the model. */
   readonly parts: Part[] = [];
@@ -291,7 +291,7 @@ class Turn {
       : { type: "native", format, frames: [], events, ...(unsupported && { unsupported }) };
   }
 
-  /** Counts the events that nobody reads after the call was cut. */
+  /** Counts the unread events of a call that was cut. */
   *unread(events: Iterable<ChatEvent>): Generator<ChatEvent> {
     for (const event of events) {
       const passed = this.pass(event);

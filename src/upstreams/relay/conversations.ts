@@ -45,7 +45,7 @@ export const openConversations: OpenConversations = (origin, headers, rules, aut
   new Conversations(origin, headers, rules, openSocket, authorization);
 
 /** The rules for the connections. */
-export interface ConversationRules {
+interface ConversationRules {
   readonly clock: Clock;
   /** The bounds of the JSON in one message. */
   readonly json: JsonLimits;

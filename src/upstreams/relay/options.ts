@@ -204,7 +204,7 @@ export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
 
 /** The limits of an answer's size, and of the memory of earlier answers. A larger answer fails with `backend_failed`. */
 export interface RelayLimits extends TurnMemoryLimits {
-  /** One event of a stream, in characters. */
+  /** The longest event of a stream, in characters. */
   readonly maxEventChars: number;
   /** The WebSockets that are open at a time. A turn without a place goes over HTTP. */
   readonly maxSockets: number;
@@ -214,13 +214,13 @@ export interface RelayLimits extends TurnMemoryLimits {
   readonly maxPictureBytes: number;
   /** Deepest nesting of objects and arrays in the JSON of an event, of a complete answer, or of a tool call's arguments. */
   readonly maxJsonDepth: number;
-  /** Most JSON values of an event, of a complete answer, or of the arguments of all tool calls of an answer. */
+  /** The most JSON values of an event, of a complete answer, or of the arguments of all tool calls of an answer. */
   readonly maxJsonValues: number;
-  /** Most members of one object in this JSON. */
+  /** The most members of one object in this JSON. */
   readonly maxJsonKeys: number;
-  /** Most elements of all arrays in this JSON. The limit is high, because an answer may have many token likelihoods. */
+  /** The most elements of all arrays in this JSON. The limit is high, because an answer may have many token likelihoods. */
   readonly maxJsonItems: number;
-  /** Most times that a model is asked again with the results of code that the gateway's code runner has run for it. */
+  /** The most times that a model is asked again with the results of code that the gateway's code runner has run for it. */
   readonly maxCodeTurns: number;
 }
 

@@ -323,7 +323,7 @@ const tooLarge = (why: string): GatewayError =>
   new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
 
 /** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
-export class Observation implements AnswerNotes {
+class Observation implements AnswerNotes {
   readonly #upstream: Upstream;
   readonly #observer: UpstreamObserver;
   readonly #beganAt: number;

@@ -24,7 +24,7 @@ export interface SocketListener {
   closed(code: number | undefined): void;
 }
 
-export interface SocketOptions {
+interface SocketOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** The longest message, in bytes. A longer one ends the connection. */
   readonly maxMessageBytes: number;

@@ -58,7 +58,7 @@ const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 const isClosed = (error: unknown): boolean =>
   CLOSED.has(String((error as { code?: unknown } | null | undefined)?.code));
 
-/** One request on its connection. */
+/** A request on its connection. */
 class Handler implements Dispatcher.DispatchHandler, Carrier {
   readonly response: Promise<UpstreamResponse>;
   readonly #exchange: Exchange;

@@ -1,4 +1,4 @@
-/** One upstream: its address, its credential and the names of its models. Sends requests to it. */
+/** An upstream: its address, its credential and the names of its models. Sends requests to it. */
 
 import { GatewayError } from "../../errors.ts";
 import type { RequestBelow, UpstreamFormat } from "../../formats/module.ts";

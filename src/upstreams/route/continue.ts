@@ -15,7 +15,7 @@ type Answer = AsyncIterable<ChatEvent | string>;
 /** Sends a request to one upstream. Returns undefined when the upstream's backend no longer has a method for it. */
 export type Send = (request: ChatRequest, call: CallContext) => Answer | undefined;
 
-/** One upstream's part of an answer, as the route asks for it. */
+/** An upstream's part of an answer, as the route asks for it. */
 export interface Leg {
   /** The part of the answer that its caller has. */
   readonly shown: Shown;

@@ -67,8 +67,8 @@ export interface Spoken<Event> {
   readonly counts: readonly Event[];
 }
 
-/** How a route asks, and hears of failures. */
-export interface HedgedAsk<Event> {
+/** The functions by which a route asks, and hears of failures. */
+interface HedgedAsk<Event> {
   readonly call: CallContext;
   /** True when another upstream may go on after a break of the answer. */
   readonly mayGoOn: boolean;
@@ -142,7 +142,7 @@ export class Hedger {
   }
 }
 
-/** One upstream of a race. */
+/** An upstream of a race. */
 interface Runner<Event> {
   readonly upstream: RoutedBackend;
   readonly racing: RacingCall;

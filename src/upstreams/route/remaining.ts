@@ -1,9 +1,9 @@
 /** The share of its rate limits that an upstream has left, as the headers of its answers tell it. */
 
 /** Returns a header by its name in lower case. */
-export type ReadHeader = (name: string) => string | undefined;
+type ReadHeader = (name: string) => string | undefined;
 
-/** One limit of an upstream. */
+/** A limit of an upstream. */
 interface KnownLimit {
   /** The part that is left, from 0 to 1. */
   readonly left: number;
@@ -35,7 +35,7 @@ const COUNTED: readonly Names[] = [
   { limit: "x-ratelimit-limit", remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" },
 ];
 
-/** The windows of a subscription. Their headers tell what is used. */
+/** The windows of a subscription. Their headers tell the used share. */
 const WINDOWS: readonly string[] = ["5h", "7d"].map((window) => `anthropic-ratelimit-unified-${window}`);
 
 /** The longest time for which a limit is believed, in milliseconds: afterwards, the next answer tells more. */
@@ -47,7 +47,7 @@ const DEFAULT_RESET_MS = 60_000;
 export class RemainingRate {
   readonly #limits = new Map<string, KnownLimit>();
 
-  /** Reads the headers of an answer. Ignores what is no number. */
+  /** Reads the headers of an answer. Ignores values that are no numbers. */
   read(header: ReadHeader, now: number): void {
     for (const { limit, remaining, reset } of COUNTED) {
       const [most, left] = [numberIn(header(limit)), numberIn(header(remaining))];

@@ -161,7 +161,7 @@ const tooSlow = (): GatewayError =>
   new GatewayError("deadline_exceeded", "The shadow took too long.", { port: "model-backend" });
 const closing = (): GatewayError => new GatewayError("busy", "The route is closing.");
 
-/** One copy of a call. */
+/** A copy of a call. */
 class Copy {
   /** Gets the answer, once. */
   onEnd: ((answer: ShadowAnswer) => void) | undefined = undefined;

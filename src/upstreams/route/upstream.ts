@@ -1,4 +1,4 @@
-/** One upstream of a route: its circuit breaker, and a call as the upstream sees it. */
+/** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
 import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
