@@ -56,8 +56,7 @@ export type MakerName =
   | "openrouter"
   | "mistral"
   | "converse"
-  | "converse-nova"
-  | "converse-gpt";
+  | "converse-nova";
 
 const MAX_TOKENS = { outputLimitField: "max_tokens" } as const;
 
@@ -118,12 +117,6 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
   "converse-nova": {
     format: () => strictConverse,
     model: "us.amazon.nova-2-lite-v1:0",
-    inCloud: (endpoint) => converse(endpoint),
-  },
-  // Encrypts its thoughts.
-  "converse-gpt": {
-    format: () => strictConverse,
-    model: "us.openai.gpt-5.6-luna",
     inCloud: (endpoint) => converse(endpoint),
   },
 };

@@ -38,9 +38,11 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.document": dropped("Converse takes documents from users, as PDF, text, HTML, Word and Excel."),
   "messages.document.url": dropped("Converse takes no address of a document."),
   "messages.document.text": approximated("The document is sent as plain text, or as parts of the message."),
-  "messages.document.citations": dropped("Only Claude cites documents."),
-  "messages.document.title": approximated("A name is unique, and has letters, digits, hyphens and brackets alone."),
-  "messages.document.context": dropped("Only Claude reads the context of a document."),
+  "messages.document.citations": dropped("Only Claude cites documents, and only files."),
+  "messages.document.title": approximated(
+    "A document of a file has a unique name of letters, digits, hyphens and brackets; parts have none.",
+  ),
+  "messages.document.context": dropped("Only Claude reads the context of a document, and only of a file."),
   "messages.tool-call.id": emulated(
     "The gateway replaces an id that another call has, or whose form the model does not accept.",
   ),

@@ -105,6 +105,9 @@ const idsFor = (model: string): ToolIds =>
 /** The longest name of a document, without the number behind a name that another document has. */
 const MAX_NAME_CHARS = 190;
 
+/** The characters of a title that are read. */
+const MAX_TITLE_CHARS = 1_000;
+
 const NAMELESS = "document";
 
 /** Encodes one conversation for one model. Adds the fields that lose something to `lost`. */
@@ -116,6 +119,8 @@ export class ConversationEncoder {
   readonly #ids: CallIds;
   /** The names of the documents so far, in lower case. */
   readonly #names: Set<string> = new Set();
+  /** The last number behind a name. */
+  #number = 1;
   /** The names of the tools that the conversation has called. */
   readonly calledTools: Set<string> = new Set();
 
@@ -139,22 +144,22 @@ export class ConversationEncoder {
     for (const turn of turns) {
       const role = turn.role === "assistant" ? "assistant" : "user";
       if (role === "assistant") this.#ids.beginTurn();
-      const isPrefill = role === "assistant" && turn === turns.at(-1);
-      let content = sealed(turn.parts).flatMap((part) => this.#part(part, role));
-      if (role === "assistant") content = isPrefill ? this.#prefill(content) : this.#turn(content);
+      const content = this.#turn(sealed(turn.parts).flatMap((part) => this.#part(part, role)));
       const last = messages.at(-1);
       if (last?.role === role) last.content.push(...content);
       else if (content.length > 0) messages.push({ role, content });
     }
+    const last = messages.at(-1);
+    if (last?.role === "assistant") last.content = this.#prefill(last.content);
     for (const { role, content } of messages) if (role === "user") nameDocument(content);
     return messages;
   }
 
   /** Bedrock takes a turn of reasoning alone for a prefill, and refuses it. */
-  #turn(content: readonly Block[]): Block[] {
-    const isBare = content.length > 0 && content.every((block) => "reasoningContent" in block);
-    if (isBare) this.#lost.add("messages.reasoning");
-    return isBare ? [] : [...content];
+  #turn(content: Block[]): Block[] {
+    if (content.length === 0 || !content.every((block) => "reasoningContent" in block)) return content;
+    this.#lost.add("messages.reasoning");
+    return [];
   }
 
   /** Models accept no reasoning in a turn that the answer continues, and no white space at its end. */
@@ -180,11 +185,11 @@ export class ConversationEncoder {
       case "code-result":
         return [{ text: fenced(part.output ?? "", "") }];
       case "media":
-        if (role === "user") return this.#media(part);
+        if (role === "user") return this.#marked(this.#media(part), cacheIn(part));
         this.#lost.add("messages.media");
         return [];
       case "document":
-        if (role === "user") return this.#document(part);
+        if (role === "user") return this.#marked(this.#document(part), cacheIn(part));
         this.#lost.add("messages.document");
         return [];
       case "tool-call": {
@@ -229,12 +234,16 @@ export class ConversationEncoder {
     return [];
   }
 
+  #marked(blocks: Block[], cache: CacheHint | undefined, isOfTool = false): Block[] {
+    return blocks.length > 0 ? [...blocks, ...this.#mark(cache, isOfTool)] : blocks;
+  }
+
   #media(part: MediaPart): Block[] {
     const { kind, source } = part;
     const { formats, field } = MEDIA[kind];
     if (source.type === "base64") {
       const format = formatIn(formats, source.mediaType);
-      if (format) return [{ [kind]: { format, source: { bytes: source.data } } }, ...this.#mark(part.cache)];
+      if (format) return [{ [kind]: { format, source: { bytes: source.data } } }];
     }
     // A bucket of S3 would be read with the rights of the host, whoever asks: no address is sent.
     this.#lost.add(source.type === "url" && field === "messages.media" ? "messages.media.url" : field);
@@ -245,10 +254,9 @@ export class ConversationEncoder {
     const { source, context, citations } = part;
     if (source.type === "parts") {
       this.#lost.add("messages.document.text");
-      const blocks = source.parts.flatMap((inner) =>
-        inner.type === "text" ? this.#text(inner.text) : this.#media(inner),
-      );
-      return blocks.length > 0 ? [...blocks, ...this.#mark(part.cache)] : [];
+      for (const field of ["title", "context", "citations"] as const)
+        if (part[field]) this.#lost.add(`messages.document.${field}`);
+      return source.parts.flatMap((inner) => (inner.type === "text" ? this.#text(inner.text) : this.#media(inner)));
     }
     const file = source.type === "file" || source.type === "url" ? undefined : fileOf(source);
     if (!file) {
@@ -266,19 +274,21 @@ export class ConversationEncoder {
       ...(isCited && context && { context }),
       ...(isCited && citations && { citations: { enabled: true } }),
     };
-    return [{ document }, ...this.#mark(part.cache)];
+    return [{ document }];
   }
 
   /** Returns a name that Bedrock accepts and that no other document of the request has. */
   #nameOf(title: string | undefined): string {
     const accepted = (title ?? NAMELESS)
+      .slice(0, MAX_TITLE_CHARS)
       .replaceAll(/[^a-z0-9\s()[\]-]+/gi, " ")
       .replaceAll(/\s+/g, " ")
       .slice(0, MAX_NAME_CHARS)
       .trim();
     const base = accepted === "" ? NAMELESS : accepted;
     let name = base;
-    for (let number = 2; this.#names.has(name.toLowerCase()); number++) name = `${base} ${number}`;
+    // Never count from the start again: this would be quadratic.
+    while (this.#names.has(name.toLowerCase())) name = `${base} ${++this.#number}`;
     this.#names.add(name.toLowerCase());
     if (title !== undefined && name !== title) this.#lost.add("messages.document.title");
     return name;
@@ -293,20 +303,18 @@ export class ConversationEncoder {
       ...(part.isError && { status: "error" }),
     };
     // A mark cannot stand inside of a result.
-    const inner = part.parts.findLast((one) => "cache" in one && one.cache);
-    return [{ toolResult }, ...this.#mark(part.cache ?? (inner && "cache" in inner ? inner.cache : undefined), true)];
+    return this.#marked([{ toolResult }], cacheIn(part), true);
   }
 
   #inResult(part: ToolResultPart["parts"][number] | JsonPart): Block[] {
     switch (part.type) {
       case "text":
-        return isBlank(part.text) ? [] : [{ text: part.text }];
+        return this.#text(part.text);
       case "json":
         return [{ json: part.value }];
       case "media":
       case "document": {
-        const { cache: _cache, ...bare } = part;
-        const blocks = bare.type === "media" ? this.#media(bare) : this.#document(bare);
+        const blocks = part.type === "media" ? this.#media(part) : this.#document(part);
         const allowed = blocks.filter((block) => !("audio" in block));
         if (allowed.length < blocks.length) this.#lost.add("messages.media.audio");
         return allowed;
@@ -328,6 +336,15 @@ export class ConversationEncoder {
     return [];
   }
 }
+
+/** Returns the mark of a part, or the last mark inside of it. */
+function cacheIn(part: Part | JsonPart): CacheHint | undefined {
+  if ("cache" in part && part.cache) return part.cache;
+  const inner = part.type === "tool-result" ? part.parts : part.type === "document" ? partsIn(part) : [];
+  return inner.map(cacheIn).findLast((cache) => cache !== undefined);
+}
+
+const partsIn = ({ source }: DocumentPart): readonly Part[] => (source.type === "parts" ? source.parts : []);
 
 /** Returns the block of a mark. Only Claude knows lifetimes; the usual one has no name. */
 export const cachePoint = ({ ttl }: CacheHint, { isClaude }: ModelFamily): Block => ({

@@ -529,6 +529,12 @@ describe("media and documents", () => {
       { role: "user", content: [{ text: "P" }, { image: { format: "png", source: bytes } }] },
     ]);
     expect(told).toEqual(["messages.document.text: approximated"]);
+    const titled = encoded(CLAUDE, { messages: [user({ ...parts, title: "Plan", citations: true } as Part)] });
+    expect(titled.told).toEqual([
+      "messages.document.text: approximated",
+      "messages.document.title: approximated",
+      "messages.document.citations: dropped",
+    ]);
     const alone = encoded(NOVA, { messages: [user(file("application/pdf", { title: "Plan" }))] });
     expect((alone.body["messages"] as { content: JsonObject[] }[])[0]?.content.at(-1)).toEqual({ text: "Plan" });
   });
