@@ -2,7 +2,6 @@
 
 import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
 import type { ConvertedFields } from "../../formats/shared/conversions.ts";
-import { isJsonObject } from "../../model/json.ts";
 import { decodeAwsError } from "../aws-errors.ts";
 import { AWS_STREAM } from "../aws-stream.ts";
 import { ConverseDecoder } from "./answer.decode.ts";
@@ -37,8 +36,7 @@ export function converseCodec(options: CodecOptions, host: HostFields): ChatCode
       },
       decode: ({ inputTokens }) => inputTokens,
     },
-    decodeError: (status, headers, body) =>
-      decodeAwsError(status, headers, isJsonObject(body) ? body : { message: body }),
+    decodeError: decodeAwsError,
   };
 }
 

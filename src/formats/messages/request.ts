@@ -326,12 +326,7 @@ function nearestEffort(effort: ReasoningEffort, control: ReasoningControl): Reas
 }
 
 /** Gives thinking up where the rest of the request excludes it: a forced tool, a prefill, or a tool loop that began without thinking. */
-function giveUpConflict(
-  draft: Draft,
-  messages: readonly Message[],
-  model: ClaudeModel,
-  lost: ConvertedFields,
-): void {
+function giveUpConflict(draft: Draft, messages: readonly Message[], model: ClaudeModel, lost: ConvertedFields): void {
   if (!isThinking(draft)) return;
   // With `adaptive`, a tool loop may begin without thinking.
   const isExcluded =

@@ -529,7 +529,7 @@ describe("media and documents", () => {
       { role: "user", content: [{ text: "P" }, { image: { format: "png", source: bytes } }] },
     ]);
     expect(told).toEqual(["messages.document.text: approximated"]);
-    const titled = encoded(CLAUDE, { messages: [user({ ...parts, title: "Plan", citations: true } as Part)] });
+    const titled = encoded(CLAUDE, { messages: [user({ ...parts, title: "Plan", citations: true })] });
     expect(titled.told).toEqual([
       "messages.document.text: approximated",
       "messages.document.title: approximated",
