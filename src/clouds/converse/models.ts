@@ -105,7 +105,7 @@ export function familyOf(model: string): ModelFamily {
   return FAMILIES.find(([pattern]) => pattern.test(name))?.[1] ?? OTHER;
 }
 
-/** Tells whether the id of a tool call is one of Mistral's, whose models take no other. */
+/** Tells whether a model is Mistral's: its calls have short ids of their own. */
 export const isMistral = (model: string): boolean => model.toLowerCase().includes("mistral.");
 
 const COMPANIES =

@@ -93,7 +93,7 @@ const formatIn = (formats: Readonly<Record<string, string>>, mediaType: string):
 
 const isText = (mediaType: string): boolean => /^(?:text\/|application\/json\b)/i.test(mediaType);
 
-/** Tells whether the id of a tool call is one that Bedrock accepts. */
+/** Tells whether Bedrock accepts the id of a tool call. */
 const isToolId = (id: string): boolean => /^[\w-]{1,64}$/.test(id);
 const isMistralId = (id: string): boolean => /^[a-z0-9]{9}$/i.test(id);
 
