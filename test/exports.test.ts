@@ -67,7 +67,7 @@ it.each([
   ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
   ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "balance", "canary", "hedge", "route", "shadow"]],
-  ["clouds/aws", aws, ["bedrockMessages", "signAws"]],
+  ["clouds/aws", aws, ["bedrockConverse", "bedrockMessages", "signAws"]],
   ["clouds/azure", azure, ["azureChatCompletions", "azureResponses", "azureToken"]],
   ["clouds/google", google, ["googleToken", "vertexGenerateContent", "vertexMessages"]],
   ["bun", bun, ["toBunHandler", "toBunWebSocket"]],

@@ -66,8 +66,10 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "options",
     "node-version",
     "model",
+    "errors",
     "http",
     "media",
+    "kinds",
     "formats/shared",
     "formats/*",
     "upstreams",
@@ -153,7 +155,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // Each runtime's own transport.
   "upstreams/relay": /^(?:undici|ws|eventsource-parser|@noble\/hashes|node:(?:net|stream|zlib))$/,
   // The one part that needs these optional peers.
-  clouds: /^(?:@smithy\/eventstream-codec|aws4fetch|google-auth-library)$/,
+  clouds: /^(?:@smithy\/eventstream-codec|aws4fetch|google-auth-library|valibot)$/,
   admin: /^(?:valibot|node:.*)$/,
   // The page itself is built ahead, with all that it imports.
   "admin/page": /^(?:@preact\/signals|htm|preact|node:fs\/promises)$/,

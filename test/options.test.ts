@@ -78,6 +78,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/backends/route shadow": [{ upstream: { backend }, share: 1, onAnswer() {} }],
   "polygate/backends/route route": [{ routes: { other: backend } }],
   "polygate/bun toBunHandler": [gateway],
+  "polygate/clouds/aws bedrockConverse": [{ region: "us-east-1", credentials: awsKeys }],
   "polygate/clouds/aws bedrockMessages": [{ region: "us-east-1", credentials: awsKeys }],
   "polygate/clouds/aws signAws": [{ region: "us-east-1", service: "bedrock", credentials: awsKeys }],
   "polygate/clouds/azure azureChatCompletions": [{ endpoint: "https://example.com", apiKey: "key" }],

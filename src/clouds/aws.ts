@@ -1,23 +1,24 @@
-/** Upstreams of AWS: signatures of version 4, and Claude on Amazon Bedrock. */
+/** Upstreams of AWS: signatures of version 4, and the models on Amazon Bedrock. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
-import { EventStreamCodec } from "@smithy/eventstream-codec";
 import { AwsV4Signer } from "aws4fetch";
 import type { ChatCodec } from "../formats/format.ts";
 import { messagesUpstream } from "../formats/messages/module.ts";
-import type { ChatVerbs, UpstreamResponse } from "../formats/module.ts";
-import { parseAnswer, upstreamFailed } from "../formats/shared/upstream.ts";
-import { GrowingBytes } from "../http/body.ts";
+import type { ChatVerbs } from "../formats/module.ts";
 import { fromBase64, toBase64 } from "../media/base64.ts";
 import { isJsonObject, type JsonObject } from "../model/json.ts";
-import { assertOptions, type Check, CLOCK, type Shapes } from "../options.ts";
+import { assertOptions, type Check, CLOCK, fieldsOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { API_KEY, type ApiKeySource, type SignRequest } from "../upstreams/relay/options.ts";
 import { type Expiring, Renewing } from "../upstreams/renewing.ts";
-import { assertName, bearer, type CloudUpstream, endpointOf, inCloud, withRequests } from "./shaped.ts";
+import { decodeAwsError } from "./aws-errors.ts";
+import { AWS_STREAM, eventFrame, inOneLine, objectIn, readingEvents, textOf } from "./aws-stream.ts";
+import { modelBehind } from "./converse/models.ts";
+import { converseUpstream } from "./converse/module.ts";
+import { assertName, bearer, type Cloud, type CloudUpstream, endpointOf, inCloud, withRequests } from "./shaped.ts";
 
 export type { CloudUpstream } from "./shaped.ts";
 
@@ -58,6 +59,27 @@ export interface BedrockOptions {
   readonly endpoint?: string | undefined;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
+}
+
+/** The options of `bedrockConverse`. `credentials` or `apiKey` is needed. */
+export interface BedrockConverseOptions extends BedrockOptions {
+  /** The guardrail that checks all requests and answers. Default: none. */
+  readonly guardrail?: BedrockGuardrail | undefined;
+  /**
+   * Returns further fields for a model, given its name on Bedrock. They are added to `additionalModelRequestFields`, and replace those that
+   * the gateway has put there.
+   */
+  readonly modelFields?: ((model: string) => JsonObject | undefined) | undefined;
+}
+
+/** A guardrail of Bedrock. */
+export interface BedrockGuardrail {
+  /** The id of the guardrail, or its ARN. */
+  readonly id: string;
+  /** A number, or `DRAFT`. */
+  readonly version: string;
+  /** How the text of a stream is checked: before it is sent, or at the same time. Default: `sync`. */
+  readonly streaming?: "sync" | "async" | undefined;
 }
 
 const assertCredentials: Check = (path, credentials) => {
@@ -168,8 +190,17 @@ async function asked(
 const isOf = ({ accessKeyId, sessionToken }: AwsCredentials, refused: Readonly<Record<string, string>>): boolean =>
   refused["x-amz-security-token"] === sessionToken && (refused["authorization"] ?? "").includes(`=${accessKeyId}/`);
 
-/** The version of the format on Bedrock. */
-const VERSION = "bedrock-2023-05-31";
+const GUARDRAIL: Shapes<BedrockGuardrail> = {
+  id: "string",
+  version: "string",
+  streaming: { optional: ["sync", "async"] },
+};
+
+const CONVERSE_SHAPES: Shapes<BedrockConverseOptions> = {
+  ...BEDROCK_SHAPES,
+  guardrail: { optional: fieldsOf<BedrockGuardrail>(GUARDRAIL) },
+  modelFields: "function?",
+};
 
 /**
  * Returns the options of a relay to Claude on Amazon Bedrock, by InvokeModel and InvokeModelWithResponseStream. Its models are the ids of models, of
@@ -183,26 +214,52 @@ const VERSION = "bedrock-2023-05-31";
  */
 export function bedrockMessages(options: BedrockOptions): CloudUpstream<ChatVerbs> {
   assertOptions<BedrockOptions>("bedrockMessages", options, BEDROCK_SHAPES);
+  const format = inCloud(messagesUpstream, { ...BEDROCK, codec: bedrockCodec, reframe: readingEvents(writeChunk) });
+  return { format, ...service("bedrockMessages", options) };
+}
+
+/**
+ * Returns the options of a relay to the models of all makers on Amazon Bedrock, by Converse and ConverseStream. Its models are named as those of
+ * `bedrockMessages`. Throws a TypeError for wrong options.
+ *
+ * @example
+ * const backend = relay({
+ *   ...bedrockConverse({ region: "us-east-1", credentials: fromNodeProviderChain() }),
+ *   models: { "nova-lite": "us.amazon.nova-2-lite-v1:0" },
+ * });
+ */
+export function bedrockConverse(options: BedrockConverseOptions): CloudUpstream<ChatVerbs> {
+  assertOptions<BedrockConverseOptions>("bedrockConverse", options, CONVERSE_SHAPES);
+  const { guardrail, modelFields } = options;
+  const converse = converseUpstream({ guardrail: guardrail && guardrailConfig(guardrail), modelFields });
+  const format = inCloud(converse, { ...BEDROCK, reframe: readingEvents(writeEvent) });
+  return { format, ...service("bedrockConverse", options) };
+}
+
+const guardrailConfig = ({ id, version, streaming }: BedrockGuardrail): JsonObject => ({
+  guardrailIdentifier: id,
+  guardrailVersion: version,
+  ...(streaming && { streamProcessingMode: streaming }),
+});
+
+/** Returns the address of Bedrock, and the credentials for it. */
+function service(where: string, options: BedrockOptions): Omit<CloudUpstream<ChatVerbs>, "format"> {
   const { region, credentials, apiKey, endpoint, clock } = options;
-  assertName("bedrockMessages", "region", region);
+  assertName(where, "region", region);
   if ((credentials === undefined) === (apiKey === undefined))
-    throw new TypeError("bedrockMessages: needs credentials or an apiKey, and not both.");
+    throw new TypeError(`${where}: needs credentials or an apiKey, and not both.`);
   const domain = region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
   return {
-    format: inCloud(messagesUpstream, {
-      provider: "aws.bedrock",
-      codec: bedrockCodec,
-      credential: bearer,
-      reframe,
-      cannotCount,
-    }),
-    baseUrl: endpointOf("bedrockMessages", endpoint ?? `https://bedrock-runtime.${region}.${domain}`),
+    baseUrl: endpointOf(where, endpoint ?? `https://bedrock-runtime.${region}.${domain}`),
     ...(credentials === undefined
       ? { apiKey }
       : { sign: signAws({ region, service: "bedrock", credentials, ...(clock && { clock }) }) }),
     ...(clock && { clock }),
   };
 }
+
+/** The version of the messages format on Bedrock. */
+const VERSION = "bedrock-2023-05-31";
 
 const bedrockCodec = (codec: ChatCodec): ChatCodec => {
   const encoded: ChatCodec = withRequests(codec, ({ body, headers }, { model, stream }) => {
@@ -219,13 +276,11 @@ const bedrockCodec = (codec: ChatCodec): ChatCodec => {
   });
   return {
     ...encoded,
-    // 424 means that the model has failed. The request is not at fault.
-    decodeError: (status, headers, body) =>
-      codec.decodeError(status === 424 ? 500 : status, headers, errorIn(body, headers)),
+    decodeError: decodeAwsError,
     count: {
       encode(request) {
         const { body } = encoded.encodeRequest({ ...request, stream: false });
-        const path = `/model/${encodeURIComponent(request.model.replace(PROFILE, ""))}/count-tokens`;
+        const path = `/model/${encodeURIComponent(modelBehind(request.model))}/count-tokens`;
         // Bedrock wants a limit that the model has, although it changes no count. Reasoning must have room in it.
         const { thinking } = body;
         const budget = isJsonObject(thinking) ? Number(thinking["budget_tokens"] ?? 0) : 0;
@@ -237,173 +292,30 @@ const bedrockCodec = (codec: ChatCodec): ChatCodec => {
   };
 };
 
-/** Matches what the name of an inference profile has before the name of its model. Bedrock counts tokens for models alone. */
-const PROFILE = /^(?:arn:[^/]*:inference-profile\/)?[a-z-]+\.(?=anthropic\.)/;
-
 /** Tells whether Bedrock itself has refused the model of a count, or the request. A relay without the model has no port in its error. */
 function cannotCount(error: unknown): boolean {
   const { code, port } = (error ?? {}) as { readonly code?: unknown; readonly port?: unknown };
   return port === "model-backend" && (code === "invalid_request" || code === "model_not_found");
 }
 
-/** The types of errors by the exceptions of Bedrock. */
-const ERROR_TYPES: Readonly<Record<string, string>> = {
-  accessDenied: "permission_error",
-  expiredToken: "authentication_error",
-  internalServer: "api_error",
-  invalidSignature: "authentication_error",
-  modelError: "api_error",
-  modelNotReady: "rate_limit_error",
-  modelStreamError: "api_error",
-  modelTimeout: "timeout_error",
-  resourceNotFound: "not_found_error",
-  serviceQuotaExceeded: "rate_limit_error",
-  serviceUnavailable: "overloaded_error",
-  throttling: "rate_limit_error",
-  unrecognizedClient: "authentication_error",
-  validation: "invalid_request_error",
+const BEDROCK: Pick<Cloud, "provider" | "credential" | "cannotCount"> = {
+  provider: "aws.bedrock",
+  credential: bearer,
+  cannotCount,
 };
 
-const typeOf = (exception: string): string => {
-  const name = exception.replace(/^.*#|:.*$/g, "").replace(/Exception$/, "");
-  const type = name.charAt(0).toLowerCase() + name.slice(1);
-  return Object.hasOwn(ERROR_TYPES, type) ? (ERROR_TYPES[type] ?? "api_error") : "api_error";
-};
-
-/** Returns an error of AWS as the format writes it. */
-function errorIn(body: unknown, headers: Headers): unknown {
-  const exception = headers.get("x-amzn-errortype");
-  if (exception === null || !isJsonObject(body)) return body;
-  return errorOf(exception, body["message"] ?? body["Message"]);
-}
-
-const errorOf = (exception: string, message: unknown): JsonObject => ({
-  type: "error",
-  error: { type: typeOf(exception), message: typeof message === "string" ? message : "The model failed." },
-});
-
-const AWS_STREAM = "application/vnd.amazon.eventstream";
-
-/** Reads the event stream of AWS as an event stream of HTTP. */
-function reframe(response: UpstreamResponse): UpstreamResponse {
-  if (response.header("content-type")?.split(";", 1)[0]?.trim().toLowerCase() !== AWS_STREAM) return response;
-  const frames = new AwsFrames();
-  return {
-    status: response.status,
-    header: (name) => (name === "content-type" ? "text/event-stream" : response.header(name)),
-    headers: () => response.headers(),
-    async read() {
-      // The frames before a broken one are read first.
-      if (frames.error) throw frames.error.thrown;
-      const piece = await response.read();
-      if (piece) return frames.decode(piece);
-      if (frames.hasPart) throw upstreamFailed("The model backend's answer broke off.");
-      return undefined;
-    },
-    arrived: () => frames.decode(response.arrived?.() ?? new Uint8Array()),
-  };
-}
-
-/** The largest message of an event stream that AWS sends, in bytes, and the smallest one. */
-const MAX_MESSAGE_BYTES = 16 * 1024 ** 2 + 128 * 1024;
-const MIN_MESSAGE_BYTES = 16;
-/** The most bytes of a message's headers. */
-const MAX_HEADER_BYTES = 128 * 1024;
-/** A message begins with its length and that of its headers. */
-const LENGTH_BYTES = 8;
-/** A message, and a piece that may hold the beginnings of others. */
-const MAX_WAITING_BYTES = 2 * MAX_MESSAGE_BYTES;
-
-/** Cuts the pieces of a body into messages, and writes each as a frame of the format. */
-class AwsFrames {
-  readonly #codec = new EventStreamCodec(
-    (bytes) => (typeof bytes === "string" ? bytes : textOf(bytes)),
-    (text) => new TextEncoder().encode(text),
-  );
-  #waiting: GrowingBytes = new GrowingBytes(MAX_WAITING_BYTES);
-  /** The length of the message that waits; that of its first bytes until they have come. */
-  #length = LENGTH_BYTES;
-  /** Set once a message cannot be read. */
-  error: { readonly thrown: unknown } | undefined;
-
-  /** True when a message has begun and not ended. */
-  get hasPart(): boolean {
-    return this.#waiting.length > 0;
-  }
-
-  /** Returns the frames of the messages that end in a piece. */
-  decode(piece: Uint8Array): Uint8Array {
-    let text = "";
-    try {
-      this.#waiting.append(piece);
-      // A long message comes in many pieces: read it once.
-      if (this.#waiting.length < this.#length) return new Uint8Array();
-      const bytes = this.#waiting.seal();
-      let at = 0;
-      for (;;) {
-        this.#length = lengthAt(bytes, at);
-        if (at + this.#length > bytes.length) break;
-        const message = bytes.subarray(at, at + this.#length);
-        at += this.#length;
-        text += this.#frame(message);
-      }
-      this.#waiting = new GrowingBytes(MAX_WAITING_BYTES);
-      this.#waiting.append(bytes.subarray(at));
-    } catch (thrown) {
-      this.error = { thrown };
-    }
-    return new TextEncoder().encode(text);
-  }
-
-  #frame(message: Uint8Array): string {
-    const { headers, body } = this.#codec.decode(message);
-    const header = (name: string): string => String(headers[name]?.value ?? "");
-    const type = header(":message-type");
-    const json = textOf(body);
-    if (type === "event") {
-      if (header(":event-type") !== "chunk") return "";
-      const { bytes } = objectIn(json);
-      const data = typeof bytes === "string" ? textOf(fromBase64(bytes)) : "{}";
-      // A line break would end the line of the frame.
-      return frameOf(/[\r\n]/.test(data) ? JSON.stringify(objectIn(data)) : data);
-    }
-    if (type !== "exception") return frameOf(JSON.stringify(errorOf(header(":error-code"), header(":error-message"))));
-    // The type tells enough without the message.
-    const words = json === "" ? undefined : objectIn(json)["message"];
-    return frameOf(JSON.stringify(errorOf(header(":exception-type"), words)));
-  }
-}
-
-/** Returns the length of the message at a place; that of its first bytes when they have not come. */
-function lengthAt(bytes: Uint8Array, at: number): number {
-  if (bytes.length < at + LENGTH_BYTES) return LENGTH_BYTES;
-  const lengths = new DataView(bytes.buffer, bytes.byteOffset + at, LENGTH_BYTES);
-  const length = lengths.getUint32(0);
-  const isPossible = length >= MIN_MESSAGE_BYTES && length <= MAX_MESSAGE_BYTES;
-  if (isPossible && lengths.getUint32(4) <= MAX_HEADER_BYTES) return length;
-  throw upstreamFailed("The model backend's answer is no event stream of AWS.");
-}
-
-const UTF_8 = new TextDecoder();
-const textOf = (bytes: Uint8Array): string => UTF_8.decode(bytes);
-
-const EVENT_LIMITS = {
-  maxJsonBytes: MAX_MESSAGE_BYTES,
-  maxJsonDepth: 200,
-  maxJsonValues: 1_000_000,
-  maxJsonKeys: 10_000,
-  maxJsonItems: 1_000_000,
-};
-
-function objectIn(json: string): JsonObject {
-  const value = parseAnswer(json, EVENT_LIMITS);
-  return isJsonObject(value) ? value : {};
-}
-
-/** Matches the type at the beginning of an event, as Bedrock writes it. */
+/** Matches the type at the beginning of an event of the messages format, as Bedrock writes it. */
 const TYPE_FIRST = /^\{"type":"([a-z_]{1,50})"/;
 
-function frameOf(data: string): string {
+/** Writes the event of the messages format that a chunk of InvokeModel holds. */
+function writeChunk(name: string, json: string): string {
+  if (name !== "chunk") return "";
+  const { bytes } = objectIn(json);
+  const data = typeof bytes === "string" ? inOneLine(textOf(fromBase64(bytes))) : "{}";
   const type = TYPE_FIRST.exec(data)?.[1] ?? objectIn(data)["type"];
-  return typeof type === "string" && /^[a-z_]{1,50}$/.test(type) ? `event: ${type}\ndata: ${data}\n\n` : "";
+  return typeof type === "string" && /^[a-z_]{1,50}$/.test(type) ? eventFrame(type, data) : "";
 }
+
+/** Writes an event of ConverseStream. */
+const writeEvent = (name: string, json: string): string =>
+  /^[a-z]{1,50}$/i.test(name) && name !== "error" ? eventFrame(name, inOneLine(json)) : "";

@@ -383,6 +383,11 @@ export interface ChatCodec {
    * @param model The upstream's name of the model.
    */
   answerDecoder(limits?: JsonLimits, model?: string): AnswerDecoder;
+  /**
+   * Returns the maker of a model's reasoning and signatures, given the upstream's name of the model. Default: the format, for one whose
+   * models accept the signatures of each other.
+   */
+  readonly makerOf?: (model: string) => string;
   /** Counts the tokens of a request; undefined for a format that cannot count. */
   readonly count?: CountCodec;
   /** Asks an upstream to compact a conversation; undefined for a format without compactions. */

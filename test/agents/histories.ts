@@ -126,7 +126,48 @@ const WIRES: Readonly<Record<string, Wire>> = {
     results: (calls) =>
       calls.map((call) => ({ type: "function_call_output", call_id: call.id, output: resultOf(call) })),
   },
+  "bedrock-converse": {
+    path: (model) => `/model/${encodeURIComponent(model)}/converse`,
+    headers: { authorization: `Bearer ${UPSTREAM_KEY}` },
+    settings: (model) => ({
+      inferenceConfig: { maxTokens: 8_192 },
+      toolConfig: {
+        tools: TOOLS.map(({ name, description, schema }) => ({
+          toolSpec: { name, description, inputSchema: { json: schema } },
+        })),
+      },
+      additionalModelRequestFields: model.includes("claude-")
+        ? { thinking: { type: "enabled", budget_tokens: 2_048 } }
+        : { reasoningConfig: { type: "enabled", maxReasoningEffort: "low" } },
+    }),
+    history: "messages",
+    say: (text) => ({ role: "user", content: [{ text }] }),
+    read(answer) {
+      const { message } = answer["output"] as { message: { role: string; content: ConverseBlock[] } };
+      // Reasoning without a signature does not go back.
+      const content = message.content.filter(
+        ({ reasoningContent: { reasoningText } = {} }) => !reasoningText || "signature" in reasoningText,
+      );
+      return {
+        turn: { ...message, content },
+        calls: content.flatMap(({ toolUse }) =>
+          toolUse ? [{ id: toolUse.toolUseId, name: toolUse.name, args: toolUse.input }] : [],
+        ),
+      };
+    },
+    results: (calls) => [
+      {
+        role: "user",
+        content: calls.map((call) => ({ toolResult: { toolUseId: call.id, content: [{ text: resultOf(call) }] } })),
+      },
+    ],
+  },
 };
+
+interface ConverseBlock {
+  readonly toolUse?: { readonly toolUseId: string; readonly name: string; readonly input: JsonObject };
+  readonly reasoningContent?: { readonly reasoningText?: object };
+}
 
 export interface History {
   /** The request for each answer in its order, as it was accepted. */

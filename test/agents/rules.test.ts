@@ -232,7 +232,96 @@ const FAULTS: Readonly<Partial<Record<MakerName, readonly Fault[]>>> = {
     ],
     ["reasoning_content", ({ messages }) => (messages[1].reasoning_content = "x"), "Unknown parameter"],
   ],
+  converse: [
+    ["an unknown field", (body) => (body.foo = 1), "body.foo is unknown"],
+    ["a field of a stream", (body) => (body.guardrailConfig = { streamProcessingMode: "sync" }), "is unknown"],
+    ["an unknown member of a block", ({ messages }) => (messages[1].content[0].type = "text"), "is unknown"],
+    ["a block of two kinds", ({ messages }) => (messages[0].content[0].cachePoint = { type: "default" }), "a union of"],
+    ["a missing member", ({ toolConfig }) => delete toolConfig.tools[0].toolSpec.inputSchema, "is missing"],
+    ["a text in place of a number", ({ inferenceConfig }) => (inferenceConfig.maxTokens = "1"), "is no number"],
+    ["a blank text", ({ messages }) => messages[2].content.push({ text: " \n" }), "is blank"],
+    ["no content", ({ messages }) => (messages[2].content = []), "is empty"],
+    ["an answer first", ({ messages }) => messages.shift(), "must start with a user message"],
+    [
+      "two turns of one role",
+      ({ messages }) => messages.push({ role: "user", content: [{ text: "?" }] }),
+      "must alternate",
+    ],
+    ["a call without a result", ({ messages }) => messages[2].content.pop(), "Expected toolResult blocks"],
+    [
+      "a result too many",
+      ({ messages }) => messages[2].content.push(messages[2].content[0]),
+      "exceeds the toolUse blocks",
+    ],
+    [
+      "an id with a colon",
+      ({ messages }) => (messages[1].content[1].toolUse.toolUseId = "get:0"),
+      "is no id of a tool call",
+    ],
+    ["an empty result", ({ messages }) => (messages[2].content[0].toolResult.content = []), "cannot be empty"],
+    ["no tools", (body) => delete body.toolConfig, "must be defined when using toolUse"],
+    ["no thinking", ({ messages }) => messages[1].content.shift(), "Expected `thinking` or `redacted_thinking`"],
+    [
+      "another thinking",
+      ({ messages }) => (messages[1].content[0].reasoningContent.reasoningText.text += "."),
+      "Invalid `signature`",
+    ],
+    [
+      "no signature",
+      ({ messages }) => delete messages[1].content[0].reasoningContent.reasoningText.signature,
+      "cannot contain reasoning content",
+    ],
+    [
+      "redacted data from elsewhere",
+      ({ messages }) => (messages[1].content[0] = { reasoningContent: { redactedContent: "AAAA" } }),
+      "Invalid `data`",
+    ],
+    ["a turn of reasoning alone", ({ messages }) => (messages[3].content = messages[3].content.slice(0, 1)), "prefill"],
+    [
+      "a temperature beside thinking",
+      ({ inferenceConfig }) => (inferenceConfig.temperature = 0.5),
+      "may only be set to 1",
+    ],
+    ["a high temperature", ({ inferenceConfig }) => (inferenceConfig.temperature = 2), "less than or equal to 1"],
+    ["a budget without room", ({ inferenceConfig }) => (inferenceConfig.maxTokens = 2_048), "must be greater than"],
+    [
+      "a choice in two places",
+      (body) => ((body.toolConfig.toolChoice = { auto: {} }), (body.additionalModelRequestFields.tool_choice = {})),
+      "conflicts",
+    ],
+    [
+      "a field of another model",
+      (body) => (body.additionalModelRequestFields.reasoning_effort = "low"),
+      "Unknown parameter",
+    ],
+    [
+      "a mark of nothing",
+      (body) => (body.system = [{ cachePoint: { type: "default" } }]),
+      "nothing available to cache",
+    ],
+    [
+      "a lost result",
+      ({ messages }) => (messages[2].content[0].toolResult.content = [{ text: "nothing" }]),
+      "The history is",
+    ],
+    [
+      "a document twice",
+      ({ messages }) => {
+        const document = { name: "a", format: "pdf", source: { bytes: "AAAA" } };
+        messages[0].content.push({ document }, { document });
+      },
+      "duplicate document names",
+    ],
+    [
+      "a wrapped seal",
+      (body) => (body.system = [{ text: Buffer.from("polygate:messages:part::x").toString("base64") }]),
+      "A wrapped seal",
+    ],
+  ],
 };
+
+/** The member of an error's body that holds its words, where that is not `error`. */
+const ERROR_MEMBERS: Readonly<Partial<Record<MakerName, string>>> = { mistral: "object", converse: "message" };
 
 const open = async (name: MakerName) => {
   const upstream = strictUpstream(MAKERS[name].format(), name);
@@ -252,7 +341,7 @@ describe.each(Object.entries(FAULTS) as [MakerName, readonly Fault[]][])("%s ref
     make(body);
     const { status, answer } = await history.send(body ?? {});
     expect(status).toBe(400);
-    expect(answer).toHaveProperty(name === "mistral" ? "object" : "error");
+    expect(answer).toHaveProperty(ERROR_MEMBERS[name] ?? "error");
     expect(JSON.stringify(answer)).toContain(JSON.stringify(words).slice(1, -1));
     expect(upstream.violations).toHaveLength(1);
   });

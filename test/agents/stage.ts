@@ -4,9 +4,13 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { bedrockConverse, type CloudUpstream } from "../../src/clouds/aws.ts";
+import type { ChatVerbs } from "../../src/formats/module.ts";
 import { createGateway, memoryQuotaStore, memoryResponseStore, type ModelBackend } from "../../src/index.ts";
-import { relay, type RelayOptions } from "../../src/upstreams/relay/index.ts";
+import type { JsonObject } from "../../src/model/json.ts";
+import { relay, type RelayFormat, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { strictChatCompletions } from "./chat-completions.ts";
+import { strictConverse } from "./converse.ts";
 import { strictGenerateContent } from "./generate-content.ts";
 import { strictMessages } from "./messages.ts";
 import { strictResponses } from "./responses.ts";
@@ -27,6 +31,8 @@ export interface Maker {
   /** The upstream's name of the model. Callers use the name of the maker. */
   readonly model: string;
   readonly options?: Partial<RelayOptions>;
+  /** Returns the options for an upstream in a cloud, given its address. */
+  readonly inCloud?: (endpoint: string) => Pick<RelayOptions, "format" | "baseUrl" | "apiKey">;
   /** How a caller of the same format must ask for thinking. Default: by effort in the formats of OpenAI, or else by a budget. */
   readonly asks?: Asks;
   /** The loops that the client cannot run before the maker itself, without a gateway between them. */
@@ -48,7 +54,9 @@ export type MakerName =
   | "openai-without-thinking"
   | "deepseek"
   | "openrouter"
-  | "mistral";
+  | "mistral"
+  | "converse"
+  | "converse-nova";
 
 const MAX_TOKENS = { outputLimitField: "max_tokens" } as const;
 
@@ -100,7 +108,21 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
       "ai with @ai-sdk/openai, complete",
     ],
   },
+  converse: {
+    format: () => strictConverse,
+    model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    inCloud: (endpoint) => converse(endpoint),
+  },
+  // Shows its thoughts, and takes none back.
+  "converse-nova": {
+    format: () => strictConverse,
+    model: "us.amazon.nova-2-lite-v1:0",
+    inCloud: (endpoint) => converse(endpoint),
+  },
 };
+
+const converse = (endpoint: string): CloudUpstream<ChatVerbs> =>
+  bedrockConverse({ region: "us-east-1", endpoint, apiKey: UPSTREAM_KEY });
 
 export const MAKER_NAMES = Object.keys(MAKERS) as MakerName[];
 
@@ -114,13 +136,13 @@ export async function relayedMaker(
   name: MakerName,
   { script, onSocket = false }: { readonly script?: Script; readonly onSocket?: boolean } = {},
 ): Promise<RelayedMaker> {
-  const { format, model, options } = MAKERS[name];
+  const { format, model, options, inCloud } = MAKERS[name];
   const upstream = strictUpstream(format(), name, script);
   const served = onSocket ? await serveUpstream(upstream) : undefined;
+  const baseUrl = `${served?.url ?? "http://upstream.test"}${upstream.version}`;
   const backend = relay({
-    format: upstream.format,
-    baseUrl: `${served?.url ?? "http://upstream.test"}${upstream.version}`,
-    apiKey: UPSTREAM_KEY,
+    // The cast is safe: a format that no relay knows by name is in a cloud.
+    ...(inCloud?.(baseUrl) ?? { format: upstream.format as RelayFormat, baseUrl, apiKey: UPSTREAM_KEY }),
     models: { [name]: model },
     showUpstreamMessages: true,
     ...(!served && { fetch: (url, init) => upstream.fetch(new Request(url, init)) }),
@@ -174,12 +196,16 @@ export function asksToThink({ body }: Received): boolean {
     generationConfig,
     reasoning_effort: effort,
     reasoning,
+    additionalModelRequestFields: fields = {},
   } = body as {
     readonly thinking?: { readonly type: string };
     readonly generationConfig?: { readonly thinkingConfig?: { readonly includeThoughts?: boolean } };
     readonly reasoning_effort?: string;
     readonly reasoning?: unknown;
+    readonly additionalModelRequestFields?: JsonObject;
   };
+  // Models of Bedrock are not asked for anything else here.
+  if (["thinking", "reasoningConfig", "reasoning"].some((name) => name in fields)) return true;
   if (thinking) return thinking.type !== "disabled";
   if (reasoning !== undefined || (effort !== undefined && effort !== "none")) return true;
   return generationConfig?.thinkingConfig?.includeThoughts === true;

@@ -73,7 +73,7 @@ export interface Received {
 
 /** A format of strict upstreams. */
 export interface StrictFormat {
-  readonly format: RelayFormat;
+  readonly format: RelayFormat | "bedrock-converse";
   /** The version in the address. */
   readonly version: string;
   credential(headers: Headers): string | null;
@@ -83,15 +83,19 @@ export interface StrictFormat {
   validate(received: Received, vault: Vault): Heard;
   /** Returns the body of the complete answer. */
   complete(turn: Turn, received: Received, vault: Vault): object;
-  /** Returns the text of the stream. */
-  stream(turn: Turn, received: Received, vault: Vault): string;
+  /** Returns the text or the bytes of the stream. */
+  stream(turn: Turn, received: Received, vault: Vault): string | Uint8Array;
+  /** The content type of the stream. Default: that of an event stream of HTTP. */
+  readonly streamType?: string;
   /** Returns the body of the answer to a request for a count; undefined for any other path. */
   count?(path: string): object | undefined;
   error(refused: Refused): object;
+  /** Returns further headers of an error. */
+  errorHeaders?(refused: Refused): Readonly<Record<string, string>>;
 }
 
 export interface StrictUpstream {
-  readonly format: RelayFormat;
+  readonly format: StrictFormat["format"];
   readonly version: string;
   readonly vault: Vault;
   /** Each rule that a request has broken. */
@@ -132,7 +136,7 @@ export function strictUpstream(format: StrictFormat, name: string, script: Scrip
     upstream.thoughts.push(turn.thought);
     if (!received.streamed) return Response.json(format.complete(turn, received, upstream.vault));
     const stream = inPieces(format.stream(turn, received, upstream.vault));
-    return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+    return new Response(stream, { headers: { "content-type": format.streamType ?? "text/event-stream" } });
   };
   return {
     ...upstream,
@@ -142,15 +146,16 @@ export function strictUpstream(format: StrictFormat, name: string, script: Scrip
       } catch (error) {
         const refused = error instanceof Refused ? error : new Refused(String(error));
         upstream.violations.push(`${name}, request ${upstream.requests.length}: ${refused.message}`);
-        return Response.json(format.error(refused), { status: refused.status });
+        const headers = format.errorHeaders?.(refused) ?? {};
+        return Response.json(format.error(refused), { status: refused.status, headers });
       }
     },
   };
 }
 
 /** Returns the bytes in pieces that end in the middle of lines and of characters. */
-function inPieces(text: string): ReadableStream<Uint8Array> {
-  const bytes = new TextEncoder().encode(text);
+function inPieces(stream: string | Uint8Array): ReadableStream<Uint8Array> {
+  const bytes = typeof stream === "string" ? new TextEncoder().encode(stream) : stream;
   let from = 0;
   return new ReadableStream({
     pull(controller) {

@@ -1,6 +1,7 @@
 /** Compares the tables of conversions in the docs with the code. */
 
 import { expect, it } from "vitest";
+import * as converse from "../../src/clouds/converse/conversions.ts";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
 import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/embed.ts";
@@ -16,7 +17,7 @@ const FORMATS = [messages, generateContent, chatCompletions, responses];
 
 it.each<[marker: string, tables: readonly Table[]]>([
   ["embedding conversions", [EMBEDDINGS, EMBEDDING_CONVERSIONS]],
-  ["conversions", FORMATS.map(({ CONVERSIONS }) => CONVERSIONS)],
+  ["conversions", [...FORMATS, converse].map(({ CONVERSIONS }) => CONVERSIONS)],
   ["answer conversions", FORMATS.map(({ ANSWER_CONVERSIONS }) => ANSWER_CONVERSIONS)],
 ])("the docs list each field that some format cannot convert exactly: %s", (marker, tables) => {
   const fields = new Set(tables.flatMap((table) => Object.keys(table)));

@@ -111,14 +111,18 @@ function prefillOf(blocks: readonly RequestBlock[], lost: ConvertedFields): Requ
 export const isToolId = (id: string): boolean => /^[\w-]+$/.test(id);
 
 /** Replaces the ids of tool calls that the format does not accept, and ids that an earlier call has: ids must be unique in a request. */
-class CallIds {
-  readonly #ids = new ToolIds(isToolId);
+export class CallIds {
+  readonly #ids: ToolIds;
   readonly #used: Set<string> = new Set();
   /** The last number at the end of a replacement. */
   #number = 1;
   #turn = 0;
   /** The calls of one id in its latest turn: their ids as they were written, and the number of results that have followed. */
   readonly #calls: Map<string, { readonly turn: number; readonly written: string[]; results: number }> = new Map();
+
+  constructor(ids: ToolIds = new ToolIds(isToolId)) {
+    this.#ids = ids;
+  }
 
   beginTurn(): void {
     this.#turn++;

@@ -262,7 +262,7 @@ type Draft = { -readonly [Field in keyof ChatRequest]: ChatRequest[Field] };
  */
 export function fitted(
   request: ChatRequest,
-  messages: readonly RequestMessage[],
+  messages: readonly Message[],
   { reasoning: controlOf }: CodecOptions,
   lost: ConvertedFields,
 ): ChatRequest {
@@ -326,12 +326,7 @@ function nearestEffort(effort: ReasoningEffort, control: ReasoningControl): Reas
 }
 
 /** Gives thinking up where the rest of the request excludes it: a forced tool, a prefill, or a tool loop that began without thinking. */
-function giveUpConflict(
-  draft: Draft,
-  messages: readonly RequestMessage[],
-  model: ClaudeModel,
-  lost: ConvertedFields,
-): void {
+function giveUpConflict(draft: Draft, messages: readonly Message[], model: ClaudeModel, lost: ConvertedFields): void {
   if (!isThinking(draft)) return;
   // With `adaptive`, a tool loop may begin without thinking.
   const isExcluded =
@@ -364,6 +359,7 @@ function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: ClaudeMo
 export const lacksThinking = (messages: readonly Message[]): boolean =>
   turnsOf(messages.slice(toolLoopStart(messages))).some(({ content }) => !beginsWithThinking(content));
 
+/** The part of a message that decides on its thinking: its role, and the types of its blocks. */
 type Message = { readonly role: string; readonly content?: unknown };
 
 /** Returns the index of the first message of the tool loop at the end of the conversation; the length if it ends in no tool loop. */
@@ -407,7 +403,7 @@ function fitSampling(draft: Draft, { sampling }: ClaudeModel, lost: ConvertedFie
 }
 
 /** Encodes the reasoning. */
-function encodeThinking({ model, reasoning }: ChatRequest): Thinking | undefined {
+export function encodeThinking({ model, reasoning }: ChatRequest): Thinking | undefined {
   if (!reasoning || reasoning.type === "disabled") return reasoning && { type: reasoning.type };
   if (reasoning.type === "enabled") return { type: "enabled", budget_tokens: reasoning.budgetTokens };
   // Newer models show no thinking unless a summary is asked for.

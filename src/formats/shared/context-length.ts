@@ -24,6 +24,7 @@ const PHRASES: readonly string[] = [
   "exceed context limit", // Anthropic, for the input and `max_tokens` together
   "input is too long", // Bedrock, Databricks
   "too many total text bytes", // Bedrock
+  "number of input tokens exceeds maximum length", // Nova
   "maximum context length", // OpenAI, vLLM, SGLang, OpenRouter, DeepSeek, Mistral
   "maximum context limit",
   "maximum input length", // vLLM

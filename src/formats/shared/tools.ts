@@ -127,11 +127,16 @@ const failed = (message: string, cause?: unknown): GatewayError =>
 /** Replaces the ids of tool calls that a format does not accept. A call and its result get the same id. */
 export class ToolIds {
   readonly #isAccepted: (id: string) => boolean;
+  readonly #nameOf: (id: string, number: number) => string;
   readonly #replaced: Map<string, string> = new Map();
 
-  /** @param isAccepted Tells whether the format accepts an id. */
-  constructor(isAccepted: (id: string) => boolean) {
+  /**
+   * @param isAccepted Tells whether the format accepts an id.
+   * @param nameOf Makes a replacement. `number` counts the replacements from 1.
+   */
+  constructor(isAccepted: (id: string) => boolean, nameOf: (id: string, number: number) => string = replacementOf) {
     this.#isAccepted = isAccepted;
+    this.#nameOf = nameOf;
   }
 
   /** Returns the id or its replacement. The same conversation gets the same replacements again, so that its prompt can be cached. */
@@ -139,11 +144,13 @@ export class ToolIds {
     if (this.#isAccepted(id)) return id;
     const known = this.#replaced.get(id);
     if (known !== undefined) return known;
-    const replaced = `call_${id.slice(-20).replaceAll(/\W/g, "_")}_${this.#replaced.size + 1}`;
+    const replaced = this.#nameOf(id, this.#replaced.size + 1);
     this.#replaced.set(id, replaced);
     return replaced;
   }
 }
+
+const replacementOf = (id: string, number: number): string => `call_${id.slice(-20).replaceAll(/\W/g, "_")}_${number}`;
 
 /** Writes code or its output as a Markdown code block. The fences are longer than any fence inside the text. */
 export function fenced(text: string, language: string): string {

@@ -119,7 +119,7 @@ async function relayedChat(
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
-  const remember = memory.recorder(call.key.id, codec.format);
+  const remember = memory.recorder(call.key.id, makerIn(codec, model));
   let rest: Iterable<ChatEvent> = [];
   return {
     kind: CHAT,
@@ -176,10 +176,14 @@ const ownBody = (request: ChatRequest, codec: ChatCodec): WireObject | undefined
  * decides what of it the body lacks.
  */
 function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: TurnContext): ChatRequest {
-  if (isConverted(request, codec)) return memory.restored(key.id, withLostResults(request, codec.format), codec.format);
+  if (isConverted(request, codec))
+    return memory.restored(key.id, withLostResults(request, codec.format), makerIn(codec, request.model));
   const remembered = memory.recalled(key.id, request);
   return request.native && remembered.size > 0 ? { ...request, native: { ...request.native, remembered } } : request;
 }
+
+/** Returns the maker of a model's reasoning. */
+const makerIn = ({ makerOf, format }: ChatCodec, model: string): string => makerOf?.(model) ?? format;
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));

@@ -1,0 +1,242 @@
+/** Encodes a chat request for Converse. */
+
+import type { CodecOptions } from "../../formats/format.ts";
+import { encodeThinking, fitted } from "../../formats/messages/request.ts";
+import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
+import { enumSchema } from "../../formats/shared/schema.ts";
+import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
+import type { ChatRequest, FunctionTool, ResponseFormat, ToolChoice } from "../../model/chat-request.ts";
+import type { JsonObject } from "../../model/json.ts";
+import { familyOf, type ModelFamily, nearestEffort, wantsReasoning } from "./models.ts";
+import { type Block, cachePoint, ConversationEncoder, type Message } from "./request.messages.ts";
+
+/** The fields that the host adds to each request. */
+export interface HostFields {
+  readonly guardrail?: JsonObject | undefined;
+  readonly modelFields?: ((model: string) => JsonObject | undefined) | undefined;
+}
+
+/** The highest temperature of Converse. */
+export const MAX_TEMPERATURE = 1;
+
+/** The tiers that a request can ask for by their names. */
+const TIERS: ReadonlySet<string | undefined> = new Set(["default", "flex", "priority"]);
+export const isServiceTier = (tier: string | undefined): boolean => TIERS.has(tier);
+
+/** Tells whether an identifier can stand in the metadata of a request. */
+export const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
+
+/**
+ * Builds the body. Leaves out the fields that Converse or the model does not have.
+ *
+ * @param lost Receives the fields that are changed or left out.
+ */
+export function encodeRequest(
+  request: ChatRequest,
+  options: CodecOptions,
+  { guardrail, modelFields }: HostFields,
+  lost: ConvertedFields,
+): JsonObject {
+  const { model, stream, stopSequences, endUser, serviceTier } = request;
+  const family = familyOf(model);
+  const encoder = new ConversationEncoder(model, options.foreignReasoning === "text", lost);
+  const messages = encoder.messages(request.messages);
+  const draft = family.isClaude ? fitted(request, messages.map(inMessagesWords), options, lost) : request;
+  const reasoning = family.isClaude ? thinkingOf(draft) : reasoningOf(draft, family, options, lost);
+  const tools = toolsOf(draft, family, encoder, lost);
+  const { outputConfig, instruction } = formatOf(draft, family, lost);
+  const system = [...encoder.system(request.system), ...instruction];
+  const stops = stopSequences.filter((stop) => stop !== "").slice(0, family.maxStopSequences);
+  if (stops.length < stopSequences.length) lost.add("stopSequences");
+  const fields = { ...topKOf(draft, family, lost), ...reasoning.fields, ...tools.fields, ...modelFields?.(model) };
+  return {
+    // The cast is safe: blocks are JSON.
+    messages: messages as unknown as JsonObject[],
+    ...(system.length > 0 && { system }),
+    inferenceConfig: {
+      maxTokens: reasoning.maxTokens,
+      ...samplingOf(draft, family, lost),
+      ...(stops.length > 0 && { stopSequences: stops }),
+    },
+    ...(tools.config && { toolConfig: tools.config }),
+    ...(outputConfig && { outputConfig }),
+    ...(Object.keys(fields).length > 0 && { additionalModelRequestFields: fields }),
+    // The stop sequence that has ended an answer. In a stream it stands in another place.
+    ...(family.isClaude &&
+      stops.length > 0 && { additionalModelResponseFieldPaths: [stream ? "/delta/stop_sequence" : "/stop_sequence"] }),
+    ...(endUser !== undefined && isMetadata(endUser) && { requestMetadata: { endUser } }),
+    ...(isServiceTier(serviceTier) && { serviceTier: { type: serviceTier as string } }),
+    ...(guardrail && { guardrailConfig: guardrailFor(guardrail, stream) }),
+  };
+}
+
+/** Only a stream can be held back until it is checked. */
+function guardrailFor({ streamProcessingMode, ...config }: JsonObject, stream: boolean): JsonObject {
+  return { ...config, ...(stream && streamProcessingMode !== undefined && { streamProcessingMode }) };
+}
+
+/** Names the types of a message's blocks as the messages format does. */
+const inMessagesWords = ({ role, content }: Message): { readonly role: string; readonly content: unknown } => ({
+  role,
+  content: content.map((block) => ({
+    type: "reasoningContent" in block ? "thinking" : "toolResult" in block ? "tool_result" : "other",
+  })),
+});
+
+interface EncodedReasoning {
+  readonly fields: JsonObject;
+  readonly maxTokens: number;
+}
+
+function thinkingOf(draft: ChatRequest): EncodedReasoning {
+  const thinking = encodeThinking(draft);
+  return { fields: thinking ? { thinking: thinking as JsonObject } : {}, maxTokens: draft.maxOutputTokens };
+}
+
+function reasoningOf(
+  request: ChatRequest,
+  family: ModelFamily,
+  { reasoning: controlOf }: CodecOptions,
+  lost: ConvertedFields,
+): EncodedReasoning {
+  const { model, reasoning, maxOutputTokens } = request;
+  const control = controlOf?.(model) ?? family.control;
+  const maxTokens = control === "none" ? limitWithoutReasoning(request) : maxOutputTokens;
+  const nothing = { fields: {}, maxTokens };
+  if (!reasoning || (control === "none" && !wantsReasoning(request))) return nothing;
+  if (control === "none" || (reasoning.type === "disabled" && !family.hasNoEffort)) {
+    lost.add("reasoning");
+    return nothing;
+  }
+  if (reasoning.type === "disabled") return { fields: family.effortFields("none"), maxTokens };
+  if (reasoning.type === "enabled") lost.add("reasoning.budgetTokens");
+  const asked = reasoning.type === "enabled" ? effortOf(reasoning.budgetTokens) : reasoning.effort;
+  if (asked === undefined && family.usualEffort === undefined) return nothing;
+  const effort = asked === undefined ? family.usualEffort : nearestEffort(asked, family);
+  if (effort === undefined) return nothing;
+  if (asked === undefined) lost.add("reasoning.adaptive");
+  else if (effort !== asked) lost.add("reasoning.effort");
+  return { fields: family.effortFields(effort), maxTokens };
+}
+
+function samplingOf({ temperature, topP }: ChatRequest, { isSampled }: ModelFamily, lost: ConvertedFields): JsonObject {
+  if (isSampled)
+    return {
+      ...(temperature !== undefined && { temperature: Math.min(temperature, MAX_TEMPERATURE) }),
+      ...(topP !== undefined && { topP }),
+    };
+  // Values that change nothing are left out without loss.
+  if (temperature !== undefined && temperature !== 1) lost.add("temperature");
+  if (topP !== undefined && topP !== 1) lost.add("topP");
+  return {};
+}
+
+function topKOf({ topK = 0 }: ChatRequest, family: ModelFamily, lost: ConvertedFields): JsonObject {
+  // A `topK` of 0 means no limit.
+  if (topK <= 0) return {};
+  if (family.topK) return family.topK(topK);
+  lost.add("topK");
+  return {};
+}
+
+interface EncodedTools {
+  readonly config: JsonObject | undefined;
+  /** Fields of the model. Only Claude's own choice of tools can forbid calls, or more than one. */
+  readonly fields: JsonObject;
+}
+
+/** Bedrock refuses a conversation with calls unless a tool is offered, and has no way to forbid calls. */
+function toolsOf(
+  { tools, toolChoice }: ChatRequest,
+  family: ModelFamily,
+  { calledTools }: Pick<ConversationEncoder, "calledTools">,
+  lost: ConvertedFields,
+): EncodedTools {
+  const named = toolChoice && "names" in toolChoice && toolChoice.names ? new Set(toolChoice.names) : undefined;
+  const offered = tools.filter(
+    (tool): tool is FunctionTool => tool.type === "function" && (!named || named.has(tool.name)),
+  );
+  const names = new Set(offered.map(({ name }) => name));
+  const choice = toolChoice && choiceAmong(toolChoice, names, offered.length > 0, lost);
+  const isForbidden = offered.length === 0 || choice?.type === "none";
+  if (isForbidden && calledTools.size === 0) return { config: undefined, fields: {} };
+  if (offered.length === 0) lost.add("tools");
+  const specs =
+    offered.length > 0
+      ? offered.flatMap((tool) => encodeTool(tool, family, lost))
+      : [...calledTools].map((name): Block => ({ toolSpec: { name, inputSchema: { json: { type: "object" } } } }));
+  if (isForbidden) {
+    if (family.isClaude) return { config: { tools: specs }, fields: { tool_choice: { type: "none" } } };
+    if (offered.length > 0) lost.add("toolChoice");
+    return { config: { tools: specs }, fields: {} };
+  }
+  const isSingle = choice !== undefined && "parallel" in choice && !choice.parallel;
+  if (isSingle && family.isClaude) return { config: { tools: specs }, fields: { tool_choice: claudeChoice(choice) } };
+  if (isSingle) lost.add("toolChoice.parallel");
+  const encoded = choice && encodeChoice(choice);
+  return { config: { tools: specs, ...(encoded && { toolChoice: encoded }) }, fields: {} };
+}
+
+function encodeTool(tool: FunctionTool, family: ModelFamily, lost: ConvertedFields): Block[] {
+  const { name, description, inputSchema, strict, cache } = tool;
+  if (strict && !family.isStructured) lost.add("tools.function.strict");
+  const spec: Block = {
+    toolSpec: {
+      name,
+      ...(description !== undefined && description.trim() !== "" && { description }),
+      inputSchema: { json: inputSchema },
+      ...(strict && family.isStructured && { strict }),
+    },
+  };
+  if (!cache) return [spec];
+  if (family.cacheMarks === "all") return [spec, cachePoint(cache, family)];
+  lost.add("messages.cache");
+  return [spec];
+}
+
+/** Returns undefined for a free choice, which every model has. */
+function encodeChoice(choice: ToolChoice): JsonObject | undefined {
+  if (choice.type === "tool") return { tool: { name: choice.name } };
+  return choice.type === "required" ? { any: {} } : undefined;
+}
+
+/** Returns the choice of one call at most, as the messages format writes it. */
+const claudeChoice = (choice: ToolChoice): JsonObject => ({
+  type: choice.type === "required" ? "any" : choice.type,
+  ...(choice.type === "tool" && { name: choice.name }),
+  disable_parallel_tool_use: true,
+});
+
+interface EncodedFormat {
+  readonly outputConfig: JsonObject | undefined;
+  /** The instruction for a model that is not held to a schema. */
+  readonly instruction: readonly Block[];
+}
+
+function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields): EncodedFormat {
+  const { responseFormat, reasoning } = draft;
+  const effort = family.isClaude && reasoning?.type === "adaptive" ? reasoning.effort : undefined;
+  const schema = responseFormat && schemaOf(responseFormat);
+  const name = responseFormat?.type === "json" ? responseFormat.name : undefined;
+  const isHeld = schema !== undefined && family.isStructured;
+  const jsonSchema = isHeld && { schema: JSON.stringify(schema), ...(name !== undefined && { name }) };
+  const outputConfig = {
+    ...(jsonSchema && { textFormat: { type: "json_schema", structure: { jsonSchema } } }),
+    ...(effort !== undefined && { effort: effort === "minimal" ? "low" : effort }),
+  };
+  const isAsked = responseFormat !== undefined && !isHeld;
+  if (isAsked) lost.add("responseFormat");
+  if (isAsked && name !== undefined) lost.add("responseFormat.name");
+  return {
+    outputConfig: Object.keys(outputConfig).length > 0 ? outputConfig : undefined,
+    instruction: isAsked ? [{ text: instructionFor(schema) }] : [],
+  };
+}
+
+const schemaOf = (format: ResponseFormat): JsonObject | undefined =>
+  format.type === "enum" ? enumSchema(format.values) : format.schema;
+
+const instructionFor = (schema: JsonObject | undefined): string =>
+  schema === undefined
+    ? "Answer with one JSON object, and with nothing else: no Markdown, and no words around it."
+    : `Answer with JSON that matches the following JSON Schema, and with nothing else: no Markdown, and no words around it.\n${JSON.stringify(schema)}`;
