@@ -13,7 +13,7 @@ export interface Page {
 export const pages: readonly Page[] = [
   "README.md",
   "SECURITY.md",
-  ...globSync("docs/*.md", { cwd: ROOT }).toSorted(),
+  ...globSync("docs/**/*.md", { cwd: ROOT }).toSorted(),
 ].map((path) => ({
   path,
   text: readFileSync(`${ROOT}${path}`, "utf8"),
