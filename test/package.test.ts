@@ -193,6 +193,9 @@ const filesOf = (name: string): string[] => [
   ...(name === "edge" ? [] : [`dist/server/${name}.js`]),
 ];
 
+/** The docs for language models. */
+const LLMS = ["dist/llms.txt", "dist/llms-full.txt"];
+
 it("holds only what is published", async () => {
   const paths = Array.from(packed.keys());
   const built = paths.filter((path) => /^dist\/.+\.(?:js|d\.ts)$/.test(path));
@@ -202,7 +205,7 @@ it("holds only what is published", async () => {
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
   const page = ["app.licenses.txt", "index.html", "style.css"].map((name) => `dist/admin/page/${name}`);
   const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...template];
-  expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", "package.json"].toSorted());
+  expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", ...LLMS, "package.json"].toSorted());
 });
 
 it("names no path in its manifest that the package lacks", () => {
