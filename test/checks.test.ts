@@ -25,6 +25,7 @@ const TRACKED: readonly string[] = [
   "playground/template/_{tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
   "docs/{,reference/}*.md",
   "docs/*.png",
+  "docs/examples/*.ts",
   "test/**/*.{ts,json}",
   "test/{docs,playground}/*.mjs",
   "test/external/*.py",

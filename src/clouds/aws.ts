@@ -55,7 +55,10 @@ export interface SignAwsOptions {
 export interface BedrockOptions {
   /** The region whose models are asked, such as `us-east-1`. */
   readonly region: string;
-  /** The credentials, or a function that returns them. */
+  /**
+   * The credentials, or a function that returns them, such as `fromNodeProviderChain()` of `@aws-sdk/credential-providers`. The function is
+   * asked again before they expire, and with `forceRefresh: true` when AWS has refused them.
+   */
   readonly credentials?: AwsCredentials | AwsCredentialProvider | undefined;
   /** An API key of Bedrock, in place of credentials. */
   readonly apiKey?: string | ApiKeySource | undefined;

@@ -198,7 +198,6 @@ it("hooks.ts redacts, asks a moderation service, and keeps answers of those who 
 describe("the servers", () => {
   it.each([
     ["server.ts", "", "You said: Hello"],
-    ["shutdown.ts", "", "You asked any something."],
     ["node.ts", "/ai", "You asked any something."],
     ["express.ts", "/ai", "You asked any something."],
     ["koa.ts", "/ai", "You asked any something."],

@@ -57,6 +57,21 @@ it.each(["docs/README.md", "docs/reference/reference.md"])("finds each page of i
   expect(missing.map((page) => page.path)).toEqual([]);
 });
 
+/** The columns of the longest line of a table: 140 fit a terminal. These pages have longer ones. */
+const WIDER: Readonly<Record<string, number>> = {
+  "SECURITY.md": 224,
+  "docs/credentials.md": 218,
+  "docs/telemetry.md": 229,
+};
+
+it.each(pages.map((page) => [page.path, page] as const))("%s has tables that fit a terminal", (path, page) => {
+  const lines = proseOf(page)
+    .split("\n")
+    .filter((line) => line.startsWith("|"));
+  const widest = Math.max(0, ...lines.map(({ length }) => length));
+  expect(widest).toBeLessThanOrEqual(WIDER[path] ?? 140);
+});
+
 it("installs in the README what its examples import, as ES modules", () => {
   const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
   const [, installed = ""] = /type=module && npm install (.+)/.exec(readme) ?? [];
