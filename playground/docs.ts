@@ -16,10 +16,18 @@ const SUMMARY =
 export function docsPaths(): string[] {
   const index = read("docs/README.md");
   const placeOf = (path: string): number => index.indexOf(`(${path.slice("docs/".length)})`);
-  const pages = globSync("docs/*.md", { cwd: ROOT }).map((path) => path.replaceAll("\\", "/"));
-  const reference = globSync("docs/reference/*.md", { cwd: ROOT }).map((path) => path.replaceAll("\\", "/"));
-  return [...pages.toSorted((one, other) => placeOf(one) - placeOf(other)), ...reference.toSorted(), ...BESIDE];
+  const pages = pathsOf("docs/*.md");
+  return [
+    ...pages.toSorted((one, other) => placeOf(one) - placeOf(other)),
+    ...pathsOf("docs/reference/*.md"),
+    ...BESIDE,
+  ];
 }
+
+const pathsOf = (pattern: string): string[] =>
+  globSync(pattern, { cwd: ROOT })
+    .map((path) => path.replaceAll("\\", "/"))
+    .toSorted();
 
 const read = (path: string): string => readFileSync(ROOT + path, "utf8");
 
@@ -37,9 +45,18 @@ export function llmsTxt(addressOf: (path: string) => string): string {
   return [`# polygate\n\n> ${SUMMARY}\n`, ...lists, optional].join("\n");
 }
 
-/** Returns `llms-full.txt`: each page behind a line with its path, without the changelog. */
-export const llmsFullTxt = (): string =>
-  docsPaths()
-    .filter((path) => path !== "CHANGELOG.md")
-    .map((path) => `<!-- ${path} -->\n\n${read(path)}`)
-    .join("\n");
+/** Returns each example that fills a file as a page, by the file's name. */
+export const examplePages = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    pathsOf("docs/examples/*.ts").map((path) => {
+      const name = path.slice("docs/examples/".length);
+      return [name, `# ${name}\n\n\`\`\`ts\n${read(path)}\`\`\`\n`];
+    }),
+  );
+
+/** Returns `llms-full.txt`: each page behind a line with its path, and then the examples. It lacks the changelog. */
+export function llmsFullTxt(): string {
+  const pages = docsPaths().filter((path) => path !== "CHANGELOG.md");
+  const parts = pages.map((path) => `<!-- ${path} -->\n\n${read(path)}`);
+  return [...parts, ...Object.values(examplePages())].join("\n");
+}

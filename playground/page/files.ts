@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { basename, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { transformSync } from "amaro";
-import { docsPaths, llmsFullTxt, llmsTxt } from "../docs.ts";
+import { docsPaths, examplePages, llmsFullTxt, llmsTxt } from "../docs.ts";
 
 /** A file as it is sent. */
 export interface PageFile {
@@ -53,9 +53,10 @@ const TYPES: Readonly<Record<string, string>> = {
 /** The files that are made of the docs when they are first asked for: all pages by their names, and those for language models. */
 const MADE: Readonly<Record<string, () => string>> = {
   [`${DOCS}pages.json`]: () =>
-    JSON.stringify(
-      Object.fromEntries(docsFiles().map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
-    ),
+    JSON.stringify({
+      ...Object.fromEntries(docsFiles().map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
+      ...examplePages(),
+    }),
   "/llms.txt": () => llmsTxt((path) => `${DOCS}${basename(path)}`),
   "/llms-full.txt": llmsFullTxt,
 };

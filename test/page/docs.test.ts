@@ -27,8 +27,11 @@ function textsIn(block: Block): readonly string[] {
 
 const served = findPageFiles();
 
+const texts = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Readonly<Record<string, string>>;
+
 function isServed(address: string): boolean {
   const [, name = "", heading] = address.split("/");
+  if (name.endsWith(".ts")) return texts[name]?.startsWith(`# ${name}\n\n\`\`\`ts\n// ${name}\n`) ?? false;
   const ids = (pages.get(name) ?? []).flatMap((block) => (block.type === "heading" ? block.id : []));
   const file = served.find(`/page/docs/${name}.md`);
   return file?.type === "text/markdown; charset=utf-8" && (heading === undefined || ids.includes(heading));
@@ -111,6 +114,7 @@ it("leads nowhere but to pages and to the web", () => {
     expect(addressOf(href, "quota")).toBeUndefined();
   expect(addressOf("#sql", "quota")).toBe("#docs/quota/sql");
   expect(addressOf("../SECURITY.md", "quota")).toBe("#docs/SECURITY");
+  expect(addressOf("examples/company.ts", "company-gateway")).toBe("#docs/company.ts");
 });
 
 describe("the contents", () => {
@@ -132,7 +136,7 @@ describe("the contents", () => {
 });
 
 describe("the search", () => {
-  const find = searchIn(JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Record<string, string>);
+  const find = searchIn(texts);
 
   it.each([
     ["maxJsonBytes", "polygate", "limits"],
