@@ -9,6 +9,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Rolldown, type UserConfig } from "tsdown";
 import { env, nodeless } from "unenv";
+import { llmsFullTxt, llmsTxt } from "./playground/docs.ts";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
@@ -105,6 +106,15 @@ const licenses = (fileName: string): Rolldown.Plugin => ({
   },
 });
 
+/** Writes the docs for language models beside the modules, so that they are those of the package. */
+const docs: Rolldown.Plugin = {
+  name: "docs",
+  generateBundle() {
+    this.emitFile({ type: "asset", fileName: "llms.txt", source: llmsTxt((path) => `../${path}`) });
+    this.emitFile({ type: "asset", fileName: "llms-full.txt", source: llmsFullTxt() });
+  },
+};
+
 function licenseIn(folder: string): string {
   const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8")) as Record<string, string>;
   const file = readdirSync(folder).find((found) => /^licen[cs]e/i.test(found));
@@ -191,7 +201,7 @@ const fewFiles: Rolldown.OutputOptions = {
 };
 
 const config: UserConfig[] = defineConfig([
-  { ...shared, entry, alias: fetchOnly, deps, dts: false, plugins: [atOnce] },
+  { ...shared, entry, alias: fetchOnly, deps, dts: false, plugins: [atOnce, docs] },
   { ...shared, entry: nodeEntry, deps, dts: false, plugins: [atOnce] },
   {
     ...shared,

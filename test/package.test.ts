@@ -1,5 +1,6 @@
 /** Builds and packs the package, installs it in an empty project, and uses it there as a host does. */
 
+import { globSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
@@ -191,17 +192,20 @@ const filesOf = (name: string): string[] => [
   ...(name === "edge" ? [] : [`dist/server/${name}.js`]),
 ];
 
+/** The docs for language models. */
+const LLMS = ["dist/llms.txt", "dist/llms-full.txt"];
+
 it("holds only what is published", async () => {
   const paths = Array.from(packed.keys());
   const built = paths.filter((path) => /^dist\/.+\.(?:js|d\.ts)$/.test(path));
   expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap(filesOf)));
   const others = paths.filter((path) => !built.includes(path));
-  const docs = (await readdir(join(root, "docs"))).map((name) => `docs/${name}`);
+  const docs = globSync("docs/**/*.{md,png,ts}", { cwd: root });
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
   const page = ["app.licenses.txt", "index.html", "style.css"].map((name) => `dist/admin/page/${name}`);
   const grafana = ["grafana/alerts.yaml", "grafana/dashboard.json"];
   const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...grafana, ...template];
-  expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", "package.json"].toSorted());
+  expect(others.toSorted()).toEqual([...pages, ...page, "dist/edge.licenses.txt", ...LLMS, "package.json"].toSorted());
 });
 
 it("names no path in its manifest that the package lacks", () => {

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { basename, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { transformSync } from "amaro";
+import { docsPaths, examplePages, llmsFullTxt, llmsTxt } from "../docs.ts";
 
 /** A file as it is sent. */
 export interface PageFile {
@@ -42,10 +43,25 @@ const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
   ".md": "text/markdown; charset=utf-8",
   ".mjs": "text/javascript; charset=utf-8",
+  ".json": "application/json",
   ".svg": "image/svg+xml",
   // A browser runs what is left of a module when its types are blanked out.
   ".ts": "text/javascript; charset=utf-8",
+  ".txt": "text/plain; charset=utf-8",
 };
+
+/** The files that are made of the docs when they are first asked for: all pages by their names, and those for language models. */
+const MADE: Readonly<Record<string, () => string>> = {
+  [`${DOCS}pages.json`]: () =>
+    JSON.stringify({
+      ...Object.fromEntries(docsFiles().map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
+      ...examplePages(),
+    }),
+  "/llms.txt": () => llmsTxt((path) => `${DOCS}${basename(path)}`),
+  "/llms-full.txt": llmsFullTxt,
+};
+
+const nameOf = (path: string): string => basename(path, ".md");
 
 /** The libraries by the names under which the page's modules import them. */
 const IMPORTED = [
@@ -54,6 +70,7 @@ const IMPORTED = [
   "eventsource-parser",
   "htm",
   "htm/preact",
+  "minisearch",
   "preact",
   "preact/hooks",
 ];
@@ -87,9 +104,10 @@ export function findPageFiles(): PageFiles {
   const find = (asked: string): PageFile | undefined => {
     const path = Object.hasOwn(PAGES, asked) ? (PAGES[asked] ?? asked) : asked.replace(lasting, OWN);
     const source = sources.get(path);
-    if (!source) return undefined;
-    const file =
-      kept.get(path) ?? read(source, (html) => html.replaceAll(`"${OWN}`, `"${lasting}`).replace(MODULES, () => head));
+    const made = Object.hasOwn(MADE, path) ? MADE[path] : undefined;
+    if (!source && !made) return undefined;
+    const completed = (html: string): string => html.replaceAll(`"${OWN}`, `"${lasting}`).replace(MODULES, () => head);
+    const file = kept.get(path) ?? (source ? read(source, completed) : fileOf(extname(path), made?.() ?? ""));
     kept.set(path, file);
     return file;
   };
@@ -110,14 +128,10 @@ function referenceFiles(): [path: string, source: URL][] {
   ];
 }
 
-/** The pages of the docs, and those that they lead to. */
+/** The pages of the docs, and those that they lead to. No two pages have the same name. */
 function docsFiles(): [path: string, source: URL][] {
   const root = new URL("../../", import.meta.url);
-  const names = filesIn(new URL("docs/", root)).filter((name) => name.endsWith(".md"));
-  return [...names.map((name) => `docs/${name}`), "SECURITY.md", "CHANGELOG.md"].map((name) => [
-    `${DOCS}${basename(name)}`,
-    new URL(name, root),
-  ]);
+  return docsPaths().map((path) => [`${DOCS}${basename(path)}`, new URL(path, root)]);
 }
 
 const filesIn = (folder: URL): string[] =>
@@ -132,10 +146,14 @@ const MODULES = "<!-- modules -->";
 function read(source: URL, completed: (html: string) => string): PageFile {
   const extension = extname(source.pathname);
   const text = readFileSync(source, "utf8");
-  const sent = extension === ".ts" ? withoutTypes(text) : extension === ".html" ? completed(text) : text;
-  const etag = `"${createHash("sha256").update(sent).digest("base64url")}"`;
-  return { type: TYPES[extension] ?? "text/plain", text: sent, etag };
+  return fileOf(extension, extension === ".ts" ? withoutTypes(text) : extension === ".html" ? completed(text) : text);
 }
+
+const fileOf = (extension: string, text: string): PageFile => ({
+  type: TYPES[extension] ?? "text/plain",
+  text,
+  etag: `"${createHash("sha256").update(text).digest("base64url")}"`,
+});
 
 const require = createRequire(import.meta.url);
 

@@ -24,8 +24,11 @@ export type { CloudUpstream } from "./shaped.ts";
 
 /** Credentials of AWS, as its SDK has them. */
 export interface AwsCredentials {
+  /** The id of the access key. */
   readonly accessKeyId: string;
+  /** The secret of the access key. */
   readonly secretAccessKey: string;
+  /** The token of a session. */
   readonly sessionToken?: string | undefined;
   /** The end of a session. Default: the credentials are valid until AWS refuses them. */
   readonly expiration?: Date | undefined;
@@ -43,6 +46,7 @@ export interface SignAwsOptions {
   readonly region: string;
   /** The name of the service in signatures, such as `bedrock` or `execute-api`. */
   readonly service: string;
+  /** The credentials, or a function that returns them. */
   readonly credentials: AwsCredentials | AwsCredentialProvider;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
@@ -52,6 +56,10 @@ export interface SignAwsOptions {
 export interface BedrockOptions {
   /** The region whose models are asked, such as `us-east-1`. */
   readonly region: string;
+  /**
+   * The credentials, or a function that returns them, such as `fromNodeProviderChain()` of `@aws-sdk/credential-providers`. The function is
+   * asked again before they expire, and with `forceRefresh: true` when AWS has refused them.
+   */
   readonly credentials?: AwsCredentials | AwsCredentialProvider | undefined;
   /** An API key of Bedrock, in place of credentials. */
   readonly apiKey?: string | ApiKeySource | undefined;

@@ -23,6 +23,7 @@ export interface AzureCredential {
 export interface AzureOptions {
   /** The address of the resource, such as `https://my-resource.openai.azure.com`. */
   readonly endpoint: string;
+  /** A credential of `@azure/identity`. Its tokens are kept until they expire. */
   readonly credential?: AzureCredential | undefined;
   /** The key of the resource, in place of a credential. */
   readonly apiKey?: string | ApiKeySource | undefined;

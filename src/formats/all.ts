@@ -48,8 +48,11 @@ type VerbsIn<Format> = Format extends FormatModule<string, infer _Options, infer
 
 /** The options of single formats. */
 export interface FormatOptions {
+  /** Options of the messages format. Default: the ranges of the specification. */
   readonly messages?: MessagesOptions;
+  /** Options of the images format. Default: the built-in models, with pictures in memory. */
   readonly images?: ImagesOptions;
+  /** Options of the Responses format. Default: no compaction. */
   readonly responses?: ResponsesOptions;
 }
 

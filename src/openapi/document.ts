@@ -56,6 +56,7 @@ export interface OpenApiOptions {
   readonly title?: string;
   /** The version of the host's service. Default: `1`. */
   readonly version?: string;
+  /** The description of the host's service. Default: a sentence about the gateway. */
   readonly description?: string;
   /** The addresses of the gateway. Default: the root of the host that serves the document. */
   readonly servers?: readonly Server[];

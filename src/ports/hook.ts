@@ -123,6 +123,7 @@ export interface HookCall<Context = unknown> {
   readonly requestId: string;
   /** The caller's key, without its secret. */
   readonly key: ApiKey;
+  /** The kind of the request: `chat`, `image` or `embedding`. */
   readonly kind: ModelKind;
   /** The caller's wire format, such as `messages`. */
   readonly format: string;
@@ -138,7 +139,9 @@ export interface HookAnswer<Context = unknown> {
   readonly record: CallRecord<Context>;
   /** The text of the first candidate, without reasoning. */
   readonly text: string;
+  /** The text of the reasoning. */
   readonly reasoning: string;
+  /** The tool calls of the answer. */
   readonly toolCalls: readonly HookToolCall[];
   /** The reason of the end; undefined when the answer broke off, and for kinds other than chat. */
   readonly finishReason: FinishReason | undefined;

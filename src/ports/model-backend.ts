@@ -120,6 +120,7 @@ export interface UpstreamModel {
 
 /** A model on offer. */
 export interface ModelInfo {
+  /** The name that callers use. */
   readonly id: string;
   /** The kinds of requests that the model answers. For other kinds, callers are told that the model does not exist. Default: all kinds. */
   readonly kinds?: readonly ModelKind[];

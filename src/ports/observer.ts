@@ -81,8 +81,9 @@ export interface CallRecord<Context = unknown> {
   readonly context: Context | undefined;
   /** The caller's key; undefined when the call ended before the key was known, and for routes without a key. */
   readonly key: RecordedKey | undefined;
-  /** The wire format: `messages`, `generate-content`, `chat-completions`, `images` or `token-usage`. */
+  /** The wire format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images` or `token-usage`. */
   readonly format: string;
+  /** The HTTP method. */
   readonly method: string;
   /** The route's pattern below the gateway's mount, such as `/v1beta/models/**`. Never the request's address, which may contain a key. */
   readonly route: string;
@@ -107,13 +108,14 @@ export interface CallRecord<Context = unknown> {
    * charge.
    */
   readonly units: number;
-  /** The basis of `units`. */
+  /** `exact` when `units` rest on the counts of the backend, otherwise `estimated`. */
   readonly certainty: Certainty;
   /**
    * The `requestId` of the earlier call with the same `Idempotency-Key` whose recorded answer this call received; undefined for a call with
    * its own answer. A repeated answer costs nothing. Its record has no model and no usage: the first record has them.
    */
   readonly replayOf: string | undefined;
+  /** The way in which the call ended. */
   readonly outcome: CallOutcome;
   /** The HTTP status. A stream that broke off has 200. A call has 499 when its client disconnected before the status was sent. */
   readonly status: number;

@@ -139,6 +139,7 @@ export interface ApiKey {
   readonly unlimited: boolean;
   /** The allowed models, by name. Applies when `modelLimitsEnabled` is true. */
   readonly modelLimits: Readonly<Record<string, boolean>>;
+  /** True when the key may use only the models in `modelLimits`. */
   readonly modelLimitsEnabled: boolean;
   /** The expiry, as Unix time in seconds. A key with 0 or -1 never expires. */
   readonly expiresAt: number;

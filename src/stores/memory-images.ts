@@ -22,6 +22,7 @@ export interface MemoryImageStoreOptions {
    * when the images of its key would take more bytes than stay free, so that other keys find room.
    */
   readonly maxBytesPerKey?: number;
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
 

@@ -25,6 +25,7 @@ export interface MemoryReplayStoreOptions {
   readonly maxBytes?: number;
   /** The most bytes of the answers of one api key, as long as other keys have few: a positive integer, half of `maxBytes` by default. */
   readonly maxBytesPerKey?: number;
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
 

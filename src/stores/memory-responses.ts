@@ -25,6 +25,7 @@ export interface MemoryResponseStoreOptions {
   readonly maxBytes?: number;
   /** The most bytes of the documents of one API key: a positive integer, half of `maxBytes` by default. */
   readonly maxBytesPerKey?: number;
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
 

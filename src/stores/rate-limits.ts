@@ -36,6 +36,7 @@ export interface RateCount {
 
 /** The limits of a key, or of a key with a model. When there are several windows, such as a minute and a day, a call needs room in each. */
 export interface RateLimits {
+  /** Limits on requests, one counter for each window. A counter in two places is refused. */
   readonly requests?: readonly RateCounter[];
   /**
    * Limits on input and output tokens together. A call reserves its estimated input and the longest answer that it may get. When the

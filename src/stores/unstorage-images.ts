@@ -37,6 +37,7 @@ export interface UnstorageImageStoreOptions {
    * when the images of its key would take more bytes than stay free, so that other keys find room.
    */
   readonly maxBytesPerKey?: number;
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
 

@@ -27,6 +27,7 @@ export interface ResponseStorage {
 export interface UnstorageResponseStoreOptions {
   /** The prefix of the documents' keys: `polygate:responses` by default. */
   readonly base?: string;
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
 

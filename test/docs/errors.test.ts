@@ -1,27 +1,27 @@
-/** Compares the table of errors by format in the docs with the code. */
+/** Compares the page about errors with the code: the texts of messages. */
 
+import { globSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { GATEWAY_ERROR_CODES, GatewayError, type GatewayErrorCode } from "../../src/errors.ts";
-import * as generateContent from "../../src/formats/generate-content/errors.ts";
-import * as messages from "../../src/formats/messages/errors.ts";
-import * as openai from "../../src/formats/shared/errors.ts";
-import { markedTables } from "./pages.ts";
+import { ROOT } from "./entries.ts";
+import { markedTables, namesIn } from "./pages.ts";
 
-/** Returns the row of a code: its status and its name in each format, and the header that stops clients from trying again. */
-function rowOf(code: GatewayErrorCode): string[] {
-  const error = new GatewayError(code, "Any.");
-  const cells = [
-    [messages.errorStatus(error), messages.encodeError(error, "req_0").error.code],
-    [generateContent.errorStatus(error), generateContent.encodeError(error).error.status],
-    [openai.errorStatus(error), openai.encodeError(error).error.code],
-  ];
-  return [
-    `\`${code}\``,
-    ...cells.map(([status, name]) => `${status} \`${name}\``),
-    openai.NO_RETRY.has(code) ? "no" : "",
-  ];
-}
-
-it("the docs tell the status and the name of each error in each format", () => {
-  expect(markedTables("(errors by format)").get("errors by format")).toEqual(GATEWAY_ERROR_CODES.map(rowOf));
+it("each text in the table of messages is a message of the code", () => {
+  const sources = globSync("{src,adapters}/**/*.ts", { cwd: ROOT }).map((path) =>
+    readFileSync(`${ROOT}${path}`, "utf8"),
+  );
+  const texts = (markedTables("(messages)").get("messages") ?? []).map(([cell]) => namesIn(cell)[0] ?? "");
+  expect(texts.length).toBeGreaterThan(35);
+  expect(new Set(texts).size).toBe(texts.length);
+  const unknown = texts.filter((text) => {
+    // The parts between the dots stand in one message, in this order.
+    const parts = text
+      .split("…")
+      .map((part) => part.trim())
+      .filter(Boolean);
+    const pattern = new RegExp(
+      parts.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join(String.raw`[^\n]{0,200}?`),
+    );
+    return parts.length === 0 || !sources.some((source) => pattern.test(source));
+  });
+  expect(unknown).toEqual([]);
 });

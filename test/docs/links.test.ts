@@ -1,7 +1,7 @@
 /** Every link of the pages leads to a file that users have, and to a heading that exists. */
 
 import { existsSync } from "node:fs";
-import { dirname, normalize } from "node:path/posix";
+import { basename, dirname, normalize } from "node:path/posix";
 import { describe, expect, it } from "vitest";
 import { ROOT } from "./entries.ts";
 import { pages, proseOf } from "./pages.ts";
@@ -50,10 +50,26 @@ describe.each(pages.map((page) => [page.path, page] as const))("%s", (path, page
   });
 });
 
-it("finds each page from the index of the docs", () => {
-  const index = pages.find(({ path }) => path === "docs/README.md")?.text ?? "";
-  const missing = pages.filter(({ path }) => path.startsWith("docs/") && !index.includes(`(${path.slice(5)})`));
-  expect(missing.map(({ path }) => path)).toEqual(["docs/README.md"]);
+it.each(["docs/README.md", "docs/reference/reference.md"])("finds each page of its folder from %s", (path) => {
+  const index = pages.find((page) => page.path === path)?.text ?? "";
+  const beside = pages.filter((page) => dirname(page.path) === dirname(path) && page.path !== path);
+  const missing = beside.filter((page) => !index.includes(`(${basename(page.path)})`));
+  expect(missing.map((page) => page.path)).toEqual([]);
+});
+
+/** The columns of the longest line of a table: 140 fit a terminal. These pages have longer ones. */
+const WIDER: Readonly<Record<string, number>> = {
+  "SECURITY.md": 224,
+  "docs/credentials.md": 218,
+  "docs/telemetry.md": 229,
+};
+
+it.each(pages.map((page) => [page.path, page] as const))("%s has tables that fit a terminal", (path, page) => {
+  const lines = proseOf(page)
+    .split("\n")
+    .filter((line) => line.startsWith("|"));
+  const widest = Math.max(0, ...lines.map(({ length }) => length));
+  expect(widest).toBeLessThanOrEqual(WIDER[path] ?? 140);
 });
 
 it("installs in the README what its examples import, as ES modules", () => {

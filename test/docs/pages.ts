@@ -13,7 +13,7 @@ export interface Page {
 export const pages: readonly Page[] = [
   "README.md",
   "SECURITY.md",
-  ...globSync("docs/*.md", { cwd: ROOT }).toSorted(),
+  ...globSync("docs/**/*.md", { cwd: ROOT }).toSorted(),
 ].map((path) => ({
   path,
   text: readFileSync(`${ROOT}${path}`, "utf8"),
@@ -30,9 +30,23 @@ export interface Block {
 
 const FENCED = /^```(\w*)\n([\s\S]*?)^```\n(?:\n```text\n([\s\S]*?)^```$)?/gm;
 
-export const blocks: readonly Block[] = pages.flatMap(({ path, text }) =>
-  Array.from(text.matchAll(FENCED), ([, language = "", code = "", output]) => ({ page: path, language, code, output })),
-);
+/** The examples that fill a file of their own. */
+const files: readonly Block[] = globSync("docs/examples/*.ts", { cwd: ROOT })
+  .toSorted()
+  .map((page) => ({ page, language: "ts", code: readFileSync(`${ROOT}${page}`, "utf8"), output: undefined }));
+
+/** The blocks of all pages, and the examples in `docs/examples`. */
+export const blocks: readonly Block[] = [
+  ...pages.flatMap(({ path, text }) =>
+    Array.from(text.matchAll(FENCED), ([, language = "", code = "", output]) => ({
+      page: path,
+      language,
+      code,
+      output,
+    })),
+  ),
+  ...files,
+];
 
 /** Returns the file that an example names in its first line. */
 export const fileOf = ({ code }: Block): string | undefined => /^\/\/ (\S+\.(?:ts|[cm]js))\n/.exec(code)?.[1];

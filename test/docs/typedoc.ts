@@ -1,5 +1,9 @@
-/** Makes the reference of the public names from their doc comments: `npm run docs:reference` writes it to `docs-reference`. */
+/**
+ * Makes the reference of the public names from their doc comments. `npm run docs:reference` writes it to `docs-reference`, and
+ * `npm run docs:options` also writes that of options and records to `docs/reference`.
+ */
 
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import process from "node:process";
 import { entries, ROOT } from "./entries.ts";
@@ -12,10 +16,12 @@ registerHooks({
 });
 
 const { Application } = await import("typedoc");
+const { referencePages } = await import("./options.ts");
 
-/** The folder for the reference, and the file for its JSON. */
-const [out, json] = process.argv.slice(2);
-if (out === undefined) throw new Error("Usage: node test/docs/typedoc.ts <folder> [<file for JSON>]");
+/** The folder for the reference, the file for its JSON, and the folder for the pages of options. */
+const [out, json, options] = process.argv.slice(2);
+if (out === undefined)
+  throw new Error("Usage: node test/docs/typedoc.ts <folder> [<file for JSON> [<folder for options>]]");
 
 const app = await Application.bootstrap({
   name: "polygate",
@@ -24,6 +30,7 @@ const app = await Application.bootstrap({
   readme: "none",
   disableSources: true,
   excludePrivate: true,
+  sort: ["source-order"],
   // The project's own compiler checks the types.
   skipErrorChecking: true,
   validation: { notExported: false, invalidLink: true, notDocumented: false },
@@ -38,6 +45,12 @@ for (const entry of project.children ?? []) entry.name = bySource.get(sourceOf(e
 app.validate(project);
 await app.generateDocs(project, out);
 if (json !== undefined) await app.generateJson(project, json);
+if (options !== undefined) {
+  const pages = referencePages(project);
+  rmSync(options, { recursive: true, force: true });
+  mkdirSync(options, { recursive: true });
+  for (const [name, text] of pages) writeFileSync(`${options}/${name}`, text);
+}
 process.exitCode = app.logger.hasErrors() || app.logger.hasWarnings() ? 1 : 0;
 
 /** Returns the source file of a module. TypeDoc names a module by its path without the ending and without `index`. */

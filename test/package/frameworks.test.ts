@@ -1,5 +1,5 @@
 /**
- * Nest, Next and SvelteKit serve the official clients from the packed package, mounted as docs/mounting.md shows. Jest runs the tests of
+ * Nest, Next, SvelteKit and Elysia serve the official clients from the packed package, mounted as docs/mounting.md shows. Jest runs the tests of
  * docs/testing.md.
  */
 
@@ -32,6 +32,7 @@ const APPS: readonly App[] = [
   { name: "Nest", command: ["nest", "dist/main.js"], ...NEST },
   { name: "Nest on Fastify", command: ["nest", "dist/main.fastify.js"], ...NEST },
   { name: "a module of Nest", command: ["nest", "dist/main.modular.js"], ...NEST, maxBytes: 100_000, parses: true },
+  { name: "Elysia", command: ["elysia", "server.ts"], address: "127.0.0.1" },
   { name: "Next", command: ["next", "../node_modules/next/dist/bin/next", "start"], address: "undefined" },
   { name: "SvelteKit", command: ["sveltekit", "build/index.js"], address: "127.0.0.1", maxBytes: BODY_SIZE_LIMIT },
   { name: "a server before SvelteKit", command: ["sveltekit-checked", "server.ts"], address: "127.0.0.1" },

@@ -1,6 +1,6 @@
 /**
- * A project with the packed package, and an app of each framework that needs a build: the code of docs/mounting.md and what surrounds it.
- * Also the tests of docs/testing.md for Jest.
+ * A project with the packed package, and an app of each framework from the registry: the code of docs/mounting.md and what surrounds it. Also the
+ * tests of docs/testing.md for Jest.
  */
 
 import { spawn } from "node:child_process";
@@ -22,6 +22,7 @@ const PACKAGES = {
   "@sveltejs/vite-plugin-svelte": "7.3.1",
   "@types/node": "24.19.2",
   "@types/react": "19.3.0",
+  elysia: "1.4.30",
   expect: "30.5.2",
   jest: "30.5.2",
   "jest-environment-node": "30.5.2",
@@ -136,6 +137,8 @@ const FILES: Readonly<Record<string, string>> = {
 const { testGateway } = require("polygate/testing");
 test("nothing is charged", async () => expect(await testGateway().charged()).toBe(0));
 `,
+  "elysia/package.json": MANIFEST,
+  "elysia/gateway.ts": GATEWAY,
   "nest/package.json": MANIFEST,
   "nest/tsconfig.json": JSON.stringify({ compilerOptions: NEST_OPTIONS, include: ["src"] }),
   "nest/src/gateway.ts": GATEWAY,
@@ -196,10 +199,12 @@ const ENVIRONMENT: NodeJS.ProcessEnv = {
   BODY_SIZE_LIMIT: String(BODY_SIZE_LIMIT),
 };
 
+const BUN = join(ROOT, "node_modules/.bin/bun");
+
 const inModules = ([bin = "", ...args]: readonly string[]): string[] => [join("..", "node_modules", bin), ...args];
 
 export interface FrameworkProject extends AsyncDisposable {
-  /** Starts a built app with Node. Resolves with its address. */
+  /** Starts a built app with Node, or Elysia's with Bun. Resolves with its address. */
   start(app: string, ...args: readonly string[]): Promise<string>;
   /** Runs a command of Node in the folder of an app. Resolves with its exit code and output. */
   run(app: string, ...args: readonly string[]): Promise<Ended>;
@@ -241,7 +246,8 @@ export async function frameworkProject(): Promise<FrameworkProject> {
   const owned = stack.move();
   return {
     async start(app, ...args) {
-      const child = spawn(process.execPath, ["--import", join(ROOT, "test/docs/any-port.mjs"), ...args], {
+      const [runtime, flag] = app === "elysia" ? [BUN, "--preload"] : [process.execPath, "--import"];
+      const child = spawn(runtime, [flag, join(ROOT, "test/docs/any-port.mjs"), ...args], {
         cwd: join(project, app),
         env: ENVIRONMENT,
         stdio: ["ignore", "pipe", "pipe"],

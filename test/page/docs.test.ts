@@ -3,12 +3,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
+import { groupsOf, headingsOf } from "../../playground/page/app/docs/contents.ts";
 import { addressOf, type Block, blocksOf, piecesOf } from "../../playground/page/app/docs/markdown.ts";
+import { searchIn } from "../../playground/page/app/docs/search.ts";
 import { findPageFiles } from "../../playground/page/files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const FILES = [
-  ...readdirSync(new URL("docs/", ROOT)).filter((name) => name.endsWith(".md")),
+  ...readdirSync(new URL("docs/", ROOT), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".md")),
   "../SECURITY.md",
   "../CHANGELOG.md",
 ];
@@ -25,12 +27,19 @@ function textsIn(block: Block): readonly string[] {
 
 const served = findPageFiles();
 
+const texts = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Readonly<Record<string, string>>;
+
 function isServed(address: string): boolean {
   const [, name = "", heading] = address.split("/");
+  if (name.endsWith(".ts")) return texts[name]?.startsWith(`# ${name}\n\n\`\`\`ts\n// ${name}\n`) ?? false;
   const ids = (pages.get(name) ?? []).flatMap((block) => (block.type === "heading" ? block.id : []));
   const file = served.find(`/page/docs/${name}.md`);
   return file?.type === "text/markdown; charset=utf-8" && (heading === undefined || ids.includes(heading));
 }
+
+it("has no two pages of one name, because addresses name them", () => {
+  expect(pages.size).toBe(FILES.length);
+});
 
 describe.each([...pages])("%s", (page, blocks) => {
   it("begins with its heading, and all its rows are as long as their head", () => {
@@ -105,4 +114,59 @@ it("leads nowhere but to pages and to the web", () => {
     expect(addressOf(href, "quota")).toBeUndefined();
   expect(addressOf("#sql", "quota")).toBe("#docs/quota/sql");
   expect(addressOf("../SECURITY.md", "quota")).toBe("#docs/SECURITY");
+  expect(addressOf("examples/company.ts", "company-gateway")).toBe("#docs/company.ts");
+});
+
+describe("the contents", () => {
+  it("have each page in its group, in the order of the index", () => {
+    const groups = groupsOf(pages.get("README") ?? []);
+    expect(groups.length).toBeGreaterThan(4);
+    const listed = groups.flatMap(({ entries }) => entries.map(({ href }) => href));
+    expect(listed.filter((address) => !isServed(address))).toEqual([]);
+    const own = FILES.filter((file) => !file.includes("/")).map((file) => `#docs/${basename(file, ".md")}`);
+    expect(listed).toEqual(expect.arrayContaining(own.filter((address) => address !== "#docs/README")));
+  });
+
+  it("have the headings of a page", () => {
+    expect(headingsOf("quota", blocksOf("# A\n\n## One `b`\n\n### Two\n\n## Three\n"))).toEqual([
+      { name: "One b", href: "#docs/quota/one-b" },
+      { name: "Three", href: "#docs/quota/three" },
+    ]);
+  });
+});
+
+describe("the search", () => {
+  const find = searchIn(texts);
+
+  it.each([
+    ["maxJsonBytes", "polygate", "limits"],
+    ["budget of a team", "budgets", ""],
+    ["x-should-retry", "errors-by-format", ""],
+    ["trust proxy", "mounting", "express"],
+    ["grace period", "production", "the-grace-period"],
+  ])("finds %s", (query, page, heading) => {
+    expect(find(query).slice(0, 4)).toContainEqual(expect.objectContaining({ page, heading }));
+  });
+
+  it("forgives a slip, and leads to headings that are there", () => {
+    expect(find("idempotancy")[0]?.page).toBe("retries");
+    const addresses = ["quota", "route", "error", "stream"].flatMap((query) =>
+      find(query).map(({ page, heading }) => (heading === "" ? `#docs/${page}` : `#docs/${page}/${heading}`)),
+    );
+    expect(addresses.filter((address) => !isServed(address))).toEqual([]);
+  });
+
+  it("finds a dozen sections at most, whatever is asked", () => {
+    for (const odd of ["", " ", "a", "*", "(", "`", "---", "the ".repeat(1_000), "ẞ", "\u0000"])
+      expect(find(odd).length).toBeLessThanOrEqual(12);
+  });
+});
+
+it("serves the docs for language models, with links to the pages that it serves", () => {
+  const llms = served.find("/llms.txt");
+  expect(llms).toMatchObject({ type: "text/plain; charset=utf-8", text: expect.stringMatching(/^# polygate\n\n> /) });
+  const links = Array.from(llms?.text.matchAll(/\]\(([^)]+)\)/g) ?? [], ([, link = ""]) => link);
+  expect(links.length).toBeGreaterThan(30);
+  expect(links.filter((link) => !served.find(link))).toEqual([]);
+  expect(served.find("/llms-full.txt")?.text).toContain("# Quota stores");
 });

@@ -1,6 +1,7 @@
 /** The docs and the reference, one click away. */
 
 import { expect, it } from "vitest";
+import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { untilText } from "./hands.ts";
 import type { Stage } from "./stage.ts";
 
@@ -14,7 +15,7 @@ export function readingSuite({ visit }: Stage): void {
     await docs.getByRole("link", { name: "Quota stores" }).click();
     await untilText(docs.getByRole("heading", { level: 2 }).first(), /^Quota/);
     expect(await docs.locator("pre .is-string").count()).toBeGreaterThan(10);
-    await docs.getByRole("link", { name: "All pages" }).click();
+    await page.getByRole("link", { name: "All pages" }).click();
     await untilText(docs.getByRole("heading", { level: 2 }), /^Documentation$/);
     await page.getByRole("link", { name: "Chat", exact: true }).click();
     expect(await page.getByLabel("Prompt", { exact: true }).inputValue()).toBe("Not sent yet");
@@ -29,6 +30,58 @@ export function readingSuite({ visit }: Stage): void {
     await expect.poll(isAtTop).toBe(true);
     await page.goto(`${page.url().split("#")[0]}#docs/none`);
     await page.getByRole("alert").getByText('The docs have no page "none".').waitFor();
+  });
+
+  it("has a side bar with all pages by group, and the headings of the present one", async () => {
+    const page = await visit("/#docs");
+    const pages = page.getByRole("navigation", { name: "Pages of the docs" });
+    await pages.getByRole("link", { name: "Budgets", exact: true }).click();
+    const docs = page.getByRole("article", { name: "Docs" });
+    await untilText(docs.getByRole("heading", { level: 2 }), /^Budgets$/);
+    const present = pages.locator('[aria-current="page"]');
+    await untilText(present, /^Budgets$/);
+    await pages.getByRole("link", { name: "Be told" }).click();
+    await untilText(pages.locator('[aria-current="location"]'), /^Be told$/);
+    // The reader goes on where the link leads.
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-be-told");
+    await page.goBack();
+    await expect.poll(() => page.evaluate(() => location.hash)).toBe("#docs/budgets");
+  });
+
+  it("searches headings and texts by keyboard alone", async () => {
+    const page = await visit("/#docs");
+    await page.getByRole("link", { name: "All pages" }).waitFor();
+    await page.keyboard.press("/");
+    const field = page.getByRole("searchbox", { name: "Search the docs" });
+    await page.keyboard.type("second charge idempotancy");
+    await untilText(page.getByRole("search").getByRole("status"), /^\d+ sections?$/);
+    await page.keyboard.press("ArrowDown");
+    expect(await page.evaluate(() => document.activeElement?.getAttribute("href"))).toMatch(/^#docs\/retries/);
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("ArrowUp");
+    expect(await field.evaluate((element) => element === document.activeElement)).toBe(true);
+    await page.keyboard.press("Enter");
+    const docs = page.getByRole("article", { name: "Docs" });
+    await untilText(docs.getByRole("heading", { level: 2 }), /^Retries without a second charge$/);
+    expect(await field.inputValue()).toBe("");
+    await field.fill("zzzz qqqq");
+    await untilText(page.getByRole("search").getByRole("status"), /^No section has these words\.$/);
+    await field.press("Escape");
+    expect(await field.inputValue()).toBe("");
+  });
+
+  it.each(["light", "dark"] as const)("folds the pages away on a narrow screen, %s", async (colorScheme) => {
+    const page = await visit("/#docs/errors", { viewport: { width: 390, height: 844 }, colorScheme });
+    const pages = page.getByRole("navigation", { name: "Pages of the docs" });
+    await page.locator("#docs-codes").waitFor();
+    expect(await pages.isVisible()).toBe(false);
+    await page.getByRole("button", { name: "Pages", expanded: false }).click();
+    expect(await barriers(page)).toEqual([]);
+    expect(await isWiderThanScreen(page)).toBe(false);
+    await pages.getByRole("link", { name: "Prices", exact: true }).click();
+    await untilText(page.getByRole("article", { name: "Docs" }).getByRole("heading", { level: 2 }), /^Prices$/);
+    expect(await pages.isVisible()).toBe(false);
+    expect(await isWiderThanScreen(page)).toBe(false);
   });
 
   it("leads to the reference", async () => {

@@ -10,7 +10,7 @@ export interface ImageProfile {
   readonly operations: Readonly<Partial<Record<ImageOperation, OperationProfile>>>;
   /** The delivery of pictures for a request without `response_format`. */
   readonly delivery: ImageDelivery;
-  /** Reports token counts in answers. */
+  /** True when answers have token counts. */
   readonly tellsUsage: boolean;
 }
 
@@ -20,24 +20,30 @@ export interface OperationProfile {
   readonly maxPromptLength: number;
   /** The largest number of pictures for one request. */
   readonly maxCount: number;
-  /** The first size is the default. */
+  /** The allowed sizes. The first one is the default. */
   readonly sizes: readonly [string, ...string[]];
-  /** The first quality is the default. */
+  /** The allowed qualities. The first one is the default. */
   readonly qualities?: readonly [string, ...string[]];
-  /** The first style is the default. */
+  /** The allowed styles. The first one is the default. */
   readonly styles?: readonly [string, ...string[]];
-  /** Supports background, moderation, output_format, output_compression and partial_images. */
+  /** True for support of `background`, `moderation`, `output_format`, `output_compression` and `partial_images`. */
   readonly finishing?: boolean;
-  /** Supports input_fidelity. */
+  /** True for support of `input_fidelity`. */
   readonly fidelity?: boolean;
-  /** The rules for the pictures that are sent to be edited or varied. */
+  /**
+   * The rules for the pictures that are sent to be edited or varied, and the most files. With `transparentUnlessMasked`, the first picture
+   * of a request without a mask needs transparent areas.
+   */
   readonly originals?: FileProfile & { readonly maxFiles: number; readonly transparentUnlessMasked: boolean };
+  /** The rules for the mask. */
   readonly mask?: FileProfile;
 }
 
 /** The image models that a host adds, and its aliases for image models. */
 export interface ImageCatalog {
+  /** More models by name, beside those that are built in. */
   readonly models?: Readonly<Record<string, ImageProfile>>;
+  /** More names for models: an alias and the name of its model. */
   readonly aliases?: Readonly<Record<string, string>>;
 }
 
@@ -54,9 +60,11 @@ export interface ImagesOptions extends ImageCatalog {
 
 /** The rules for a file in a request. */
 export interface FileProfile {
+  /** The allowed formats. */
   readonly formats: readonly ImageMediaType[];
   /** A file must be smaller than this, in bytes. */
   readonly belowBytes: number;
+  /** True when the picture must be square. */
   readonly square: boolean;
 }
 

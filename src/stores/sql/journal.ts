@@ -36,6 +36,7 @@ export interface LedgerDifference {
 }
 
 export interface VerifyOptions extends TableOptions {
+  /** The kind of database. */
   readonly dialect: SqlDialect;
 }
 

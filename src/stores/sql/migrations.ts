@@ -19,6 +19,7 @@ import {
 
 /** The kind of database, and the names of its tables. */
 export interface MigrationOptions extends TableOptions {
+  /** The kind of database. */
   readonly dialect: SqlDialect;
 }
 

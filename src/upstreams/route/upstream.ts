@@ -14,6 +14,7 @@ import type {
 
 /** A backend of a route, and its share of the calls. */
 export interface RouteUpstream {
+  /** The backend that answers. */
   readonly backend: ModelBackend;
   /**
    * The name for records, metrics and failures. Default: the backend's own `name`, with the index in the route's list where several have the

@@ -88,8 +88,9 @@ export function piecesOf(text: string): Piece[] {
 /** The address in this page of a link in a page of the docs; undefined for what is not served. */
 export function addressOf(href: string, page: string): string | undefined {
   if (/^https?:/.test(href)) return href;
-  const found = /^(?:(?:[\w.-]+\/)*([\w-]+)\.md)?(?:#(.+))?$/.exec(href);
+  const found = /^(?:(?:[\w.-]+\/)*([\w-]+)\.md|(?:docs\/)?examples\/([\w-]+\.ts))?(?:#(.+))?$/.exec(href);
   if (!found || href === "") return undefined;
-  const [, name = page, heading] = found;
+  const [, doc, example, heading] = found;
+  const name = doc ?? example ?? page;
   return heading === undefined ? `#docs/${name}` : `#docs/${name}/${heading}`;
 }

@@ -1,27 +1,50 @@
-/** The page of the docs that is shown. */
+/** The pages of the docs, and the search in them. */
 
-import { effect, type Signal, signal } from "@preact/signals";
+import { computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { groupsOf, type Group } from "../docs/contents.ts";
 import { type Block, blocksOf } from "../docs/markdown.ts";
+import { type Hit, searchIn } from "../docs/search.ts";
 import { docPage, place } from "./place.ts";
 
-/** Undefined until it has come; a text says why it has not. */
-export const doc: Signal<readonly Block[] | string | undefined> = signal(undefined);
+/** The texts of all pages by name. Undefined until they have come; a text says why they have not. */
+const pages: Signal<Readonly<Record<string, string>> | string | undefined> = signal(undefined);
 
-/** Asks for each page that the address names. */
+const textOf = (page: string): string | undefined =>
+  typeof pages.value === "object" && Object.hasOwn(pages.value, page) ? pages.value[page] : undefined;
+
+/** The page that is shown. Undefined until it has come; a text says why it has not. */
+export const doc: ReadonlySignal<readonly Block[] | string | undefined> = computed(() => {
+  if (typeof pages.value !== "object") return pages.value;
+  const text = textOf(docPage.value);
+  return text === undefined ? `The docs have no page "${docPage.value}".` : blocksOf(text);
+});
+
+export const groups: ReadonlySignal<readonly Group[]> = computed(() => groupsOf(blocksOf(textOf("README") ?? "")));
+
+export const query: Signal<string> = signal("");
+
+/** Made with the first query, because it reads all pages. */
+const find: ReadonlySignal<(query: string) => readonly Hit[]> = computed(() =>
+  typeof pages.value === "object" ? searchIn(pages.value) : () => [],
+);
+
+export const hits: ReadonlySignal<readonly Hit[]> = computed(() =>
+  query.value.trim() === "" ? [] : find.value(query.value),
+);
+
+/** Asks for the pages when the docs are first opened. */
 export const followDocs = (): (() => void) =>
   effect(() => {
-    if (place.value !== "docs") return;
-    const page = docPage.value;
-    doc.value = undefined;
-    void ask(page).then((found) => {
-      if (docPage.peek() === page) doc.value = found;
-    });
+    if (place.value !== "docs" || typeof pages.peek() === "object") return;
+    void ask().then((found) => (pages.value = found));
   });
 
-async function ask(page: string): Promise<readonly Block[] | string> {
+async function ask(): Promise<Readonly<Record<string, string>> | string> {
   try {
-    const response = await fetch(`/page/docs/${encodeURIComponent(page)}.md`);
-    return response.ok ? blocksOf(await response.text()) : `The docs have no page "${page}".`;
+    const response = await fetch("/page/docs/pages.json");
+    return response.ok
+      ? ((await response.json()) as Readonly<Record<string, string>>)
+      : "The docs are not served here.";
   } catch {
     return "The playground does not answer.";
   }

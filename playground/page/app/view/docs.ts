@@ -5,19 +5,28 @@ import { addressOf, type Block, piecesOf } from "../docs/markdown.ts";
 import { doc } from "../state/docs.ts";
 import { docHeading, docPage } from "../state/place.ts";
 import { Coloured } from "./coloured.ts";
+import { DocsSide } from "./docs-side.ts";
 import { html, type View } from "./html.ts";
 
-export function Docs(): View {
+export const Docs = (): View => html`
+  <div class="docs-layout">
+    <${DocsSide} />
+    <${Page} />
+  </div>
+`;
+
+function Page(): View {
   const [found, heading] = [doc.value, docHeading.value];
   useEffect(() => {
     if (typeof found !== "object") return;
-    const target = document.getElementById(idOf(heading));
-    if (heading !== "" && target) target.scrollIntoView({ block: "start" });
+    const target = document.getElementById(idOf(heading)) ?? document.querySelector<HTMLElement>(".docs h2");
+    if (heading !== "" && target?.id === idOf(heading)) target.scrollIntoView({ block: "start" });
     else scrollTo(0, 0);
+    // Whoever came by a link of the side bar reads on here.
+    if (document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
   }, [found, heading]);
   return html`
     <article class="docs card" aria-label="Docs">
-      ${docPage.value !== "README" && html`<p><a href="#docs">All pages</a></p>`}
       ${found === undefined && html`<p class="hint">Asking …</p>`}
       ${typeof found === "string" && html`<p class="wrong" role="alert">${found}</p>`}
       ${typeof found === "object" && found.map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
@@ -31,7 +40,7 @@ function BlockView({ block }: { readonly block: Block }): View {
   switch (block.type) {
     case "heading":
       // The page's own name is its first heading.
-      return html`<${`h${Math.min(6, block.level + 1)}`} id=${idOf(block.id)}><${Line} text=${block.text} /></${`h${Math.min(6, block.level + 1)}`}>`;
+      return html`<${`h${Math.min(6, block.level + 1)}`} id=${idOf(block.id)} tabindex="-1"><${Line} text=${block.text} /></${`h${Math.min(6, block.level + 1)}`}>`;
     case "paragraph":
       return html`<p><${Line} text=${block.text} /></p>`;
     case "code":

@@ -1,0 +1,49 @@
+// company.ts
+import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
+import { MeterProvider } from "@opentelemetry/sdk-metrics";
+import express from "express";
+import { createGateway, flexibleRateLimiter, type RateLimits } from "polygate";
+import { relay } from "polygate/backends/relay";
+import { route } from "polygate/backends/route";
+import { toExpressHandler } from "polygate/express";
+import { priceTable } from "polygate/prices";
+import { openStores } from "polygate/stores";
+import { openTelemetry } from "polygate/telemetry";
+
+const { FIRST_URL = "https://api.openai.com/v1", SECOND_URL = "https://api.anthropic.com/v1", ...env } = process.env;
+const first = relay({ name: "first", format: "chat-completions", baseUrl: FIRST_URL, apiKey: env["FIRST_KEY"] });
+const second = relay({ name: "second", format: "messages", baseUrl: SECOND_URL, apiKey: env["SECOND_KEY"] });
+const fallback = { backend: second, weight: 0, model: "claude-haiku-4-5" };
+const backend = route({ routes: { "gpt-5-mini": { upstreams: [first, fallback] }, "claude-haiku-4-5": second } });
+const prices = priceTable({ "gpt-5-mini": { input: 0.25, output: 2 }, "claude-haiku-4-5": { input: 1, output: 5 } });
+
+const stores = await openStores(env["POLYGATE_STORE"] ?? "sqlite:gateway.db", {
+  onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
+});
+const onCall = stores.recorder({ currency: "usd" });
+
+const perMinute = (requests: number, tokens: number): RateLimits => ({
+  requests: [stores.counter(requests, 60)],
+  tokens: [stores.counter(tokens, 60)],
+});
+const gold = { perKey: perMinute(200, 400_000) };
+const rateLimiter = flexibleRateLimiter({ perKey: perMinute(20, 40_000), tiers: { gold } });
+const exporter = new PrometheusExporter({ preventServerStart: true });
+const observer = openTelemetry({ meterProvider: new MeterProvider({ readers: [exporter] }) });
+const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, observer, onCall });
+
+const app = express();
+app.use("/ai", toExpressHandler(gateway));
+app.get("/metrics", (request, response) => exporter.getMetricsRequestHandler(request, response));
+app.get("/healthz", (_request, response) => response.json({ ok: true }));
+app.get("/readyz", async (_request, response) => {
+  const health = await gateway.health();
+  response.status(health.ready ? 200 : 503).json(health);
+});
+const server = app.listen(Number(env["PORT"] ?? 3000));
+process.once("SIGTERM", async () => {
+  await gateway.close({ deadlineMs: 10_000 });
+  await new Promise((resolve) => server.close(resolve));
+  await backend.close();
+  await stores.close();
+});

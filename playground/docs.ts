@@ -1,0 +1,62 @@
+/** The docs for language models (https://llmstxt.org): `llms.txt` leads to the pages, and `llms-full.txt` has all of them. */
+
+import { globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** The pages outside `docs`. */
+const BESIDE = ["SECURITY.md", "CHANGELOG.md"];
+
+const SUMMARY =
+  "polygate is a TypeScript library: a model gateway that you mount into your own server. It speaks the wire formats of Anthropic, " +
+  "Google and OpenAI, keeps quota by API key, meters every call, and translates between the formats.";
+
+/** The paths of all pages: the index of the docs, the pages in the order of the index, the reference, and those beside the docs. */
+export function docsPaths(): string[] {
+  const index = read("docs/README.md");
+  const placeOf = (path: string): number => index.indexOf(`(${path.slice("docs/".length)})`);
+  const pages = pathsOf("docs/*.md");
+  return [
+    ...pages.toSorted((one, other) => placeOf(one) - placeOf(other)),
+    ...pathsOf("docs/reference/*.md"),
+    ...BESIDE,
+  ];
+}
+
+const pathsOf = (pattern: string): string[] =>
+  globSync(pattern, { cwd: ROOT })
+    .map((path) => path.replaceAll("\\", "/"))
+    .toSorted();
+
+const read = (path: string): string => readFileSync(ROOT + path, "utf8");
+
+/** Returns `llms.txt`. `addressOf` returns the address of a page by its path from the root of the package. */
+export function llmsTxt(addressOf: (path: string) => string): string {
+  // The sections of the index with their lists. The paragraph behind the last list is for people.
+  const sections = read("docs/README.md").matchAll(/^## .+\n\n(?:- .+\n)+/gm);
+  const lists = Array.from(sections, ([section]) =>
+    section.replaceAll(/\]\(([^)]+)\)/g, (_link, href: string) => {
+      const { pathname } = new URL(href, "file:///docs/");
+      return `](${addressOf(pathname.slice(1))})`;
+    }),
+  );
+  const optional = `## Optional\n\n- [Changelog](${addressOf("CHANGELOG.md")}): every change\n`;
+  return [`# polygate\n\n> ${SUMMARY}\n`, ...lists, optional].join("\n");
+}
+
+/** Returns each example that fills a file as a page, by the file's name. */
+export const examplePages = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    pathsOf("docs/examples/*.ts").map((path) => {
+      const name = path.slice("docs/examples/".length);
+      return [name, `# ${name}\n\n\`\`\`ts\n${read(path)}\`\`\`\n`];
+    }),
+  );
+
+/** Returns `llms-full.txt`: each page behind a line with its path, and then the examples. It lacks the changelog. */
+export function llmsFullTxt(): string {
+  const pages = docsPaths().filter((path) => path !== "CHANGELOG.md");
+  const parts = pages.map((path) => `<!-- ${path} -->\n\n${read(path)}`);
+  return [...parts, ...Object.values(examplePages())].join("\n");
+}

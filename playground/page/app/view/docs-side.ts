@@ -1,0 +1,131 @@
+/** The side bar of the docs: the search, the pages by group, and the headings of the page that is shown. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { headingsOf } from "../docs/contents.ts";
+import type { Hit } from "../docs/search.ts";
+import { doc, groups, hits, query } from "../state/docs.ts";
+import { docHeading, docPage } from "../state/place.ts";
+import { html, type View } from "./html.ts";
+
+export function DocsSide(): View {
+  const [isOpen, setOpen] = useState(false);
+  const [page, heading] = [docPage.value, docHeading.value];
+  // A narrow screen shows the page that was chosen, and not the list any more.
+  useEffect(() => setOpen(false), [page, heading]);
+  return html`
+    <aside class="docs-side" aria-label="Contents">
+      <${Search} />
+      <button
+        type="button"
+        class="docs-menu"
+        aria-expanded=${isOpen}
+        aria-controls="docs-pages"
+        onClick=${() => setOpen(!isOpen)}
+      >
+        Pages
+      </button>
+      <nav id="docs-pages" class=${isOpen ? "is-open" : ""} aria-label="Pages of the docs">
+        <a href="#docs" aria-current=${page === "README" ? "page" : undefined}>All pages</a>
+        ${groups.value.map(
+          ({ name, entries }) => html`
+            <h2>${name}</h2>
+            <ul>
+              ${entries.map((entry) => {
+                const isShown = entry.href === `#docs/${page}`;
+                return html`
+                  <li>
+                    <a href=${entry.href} aria-current=${isShown ? "page" : undefined}>${entry.name}</a>
+                    ${isShown && html`<${Headings} />`}
+                  </li>
+                `;
+              })}
+            </ul>
+          `,
+        )}
+      </nav>
+    </aside>
+  `;
+}
+
+function Headings(): View {
+  if (typeof doc.value !== "object") return null;
+  const headings = headingsOf(docPage.value, doc.value);
+  const shown = `#docs/${docPage.value}/${docHeading.value}`;
+  return html`
+    <ul>
+      ${headings.map(
+        ({ name, href }) =>
+          html`<li><a href=${href} aria-current=${href === shown ? "location" : undefined}>${name}</a></li>`,
+      )}
+    </ul>
+  `;
+}
+
+/** The search, with its results below. The key `/` leads to it, the arrows lead through the results, and Escape ends it. */
+function Search(): View {
+  const field = useRef<HTMLInputElement>(null);
+  const results = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const { target } = event;
+      const isTyping = target instanceof HTMLElement && target.matches("input, select, textarea");
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  const links = (): HTMLElement[] => Array.from(results.current?.querySelectorAll("a") ?? []);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Escape") {
+      query.value = "";
+      field.current?.focus();
+    } else if (event.key === "Enter" && event.target === field.current) links()[0]?.click();
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const all: (HTMLElement | null)[] = [field.current, ...links()];
+      const at = all.indexOf(event.target as HTMLElement) + (event.key === "ArrowDown" ? 1 : -1);
+      all[at]?.focus();
+    } else return;
+    event.preventDefault();
+  };
+  const found = hits.value;
+  const isAsked = query.value.trim() !== "";
+  return html`
+    <search class="docs-search" onKeyDown=${onKeyDown}>
+      <label for="docs-query">Search the docs</label>
+      <input
+        ref=${field}
+        id="docs-query"
+        type="search"
+        autocomplete="off"
+        spellcheck=${false}
+        aria-keyshortcuts="/"
+        value=${query.value}
+        onInput=${({ currentTarget }: { readonly currentTarget: HTMLInputElement }) =>
+          (query.value = currentTarget.value)}
+      />
+      <p role="status" class=${isAsked ? "hint" : "unseen"}>${isAsked && countOf(found)}</p>
+      ${
+        found.length > 0 &&
+        html`
+          <ul ref=${results} aria-label="Results">
+            ${found.map((hit) => html`<${Result} key=${`${hit.page}/${hit.heading}`} hit=${hit} />`)}
+          </ul>
+        `
+      }
+    </search>
+  `;
+}
+
+const countOf = ({ length }: readonly Hit[]): string =>
+  length === 0 ? "No section has these words." : length === 1 ? "1 section" : `${length} sections`;
+
+const Result = ({ hit: { page, heading, title, excerpt } }: { readonly hit: Hit }): View => html`
+  <li>
+    <a href=${heading === "" ? `#docs/${page}` : `#docs/${page}/${heading}`} onClick=${() => (query.value = "")}>
+      <strong>${title}</strong>
+      <span>${excerpt}</span>
+    </a>
+  </li>
+`;

@@ -1,0 +1,152 @@
+/** Writes the pages in `docs/reference`: options and records from the doc comments of their types, and the tables of `tables.ts`. */
+
+import { type Comment, type DeclarationReflection, type ProjectReflection, ReflectionKind } from "typedoc";
+import { DEFAULT_LIMITS } from "../../src/limits.ts";
+import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
+import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
+import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
+import { tablePages } from "./tables.ts";
+
+/** The types whose every field has a default, with these defaults. */
+const DEFAULTS: Readonly<Record<string, object>> = {
+  Limits: DEFAULT_LIMITS,
+  AiSdkLimits: DEFAULT_AI_SDK_LIMITS,
+  AiSdkTimeouts: DEFAULT_AI_SDK_TIMEOUTS,
+  RelayLimits: DEFAULT_RELAY_LIMITS,
+  RelayTimeouts: DEFAULT_RELAY_TIMEOUTS,
+  RetryOptions: DEFAULT_RETRY,
+  BreakerOptions: DEFAULT_BREAKER,
+};
+
+/** The types that hosts read or write, beside those whose names end with Options, Limits or Timeouts. */
+const RECORDS: readonly string[] = [
+  "ApiKey",
+  "AwsCredentials",
+  "CallContext",
+  "CallRecord",
+  "Catalogue",
+  "EmbeddingBatches",
+  "Failure",
+  "FileProfile",
+  "GatewayHealth",
+  "Hook",
+  "HookAnswer",
+  "HookCall",
+  "HookStep",
+  "ImageProfile",
+  "KeyUsage",
+  "ModelInfo",
+  "Mounted",
+  "OperationProfile",
+  "RefusedBy",
+  "RelayCheck",
+  "Route",
+  "RouteUpstream",
+  "ShadowAnswer",
+  "UpstreamAttempt",
+  "UpstreamStatus",
+];
+
+/**
+ * Returns the pages by their names: one for each entry that has such types, such as `polygate-backends-relay.md`, the tables, and
+ * `reference.md`, which leads to all of them.
+ */
+export function referencePages({ children = [] }: ProjectReflection): ReadonlyMap<string, string> {
+  const entries = children
+    .map((entry) => ({ name: entry.name, types: (entry.children ?? []).filter(isDescribed).toSorted(byName) }))
+    .filter(({ types }) => types.length > 0)
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const pages = entries.map(({ name, types }): [string, string] => [fileOf(name), pageOf(name, types)]);
+  if (undocumented.length > 0) throw new Error(`These fields have no doc comment: ${undocumented.join(", ")}.`);
+  return new Map([...pages, ...tablePages(), ["reference.md", indexOf(entries)]]);
+}
+
+const undocumented: string[] = [];
+
+const fileOf = (entry: string): string => `${entry.replaceAll("/", "-")}.md`;
+
+interface Entry {
+  readonly name: string;
+  readonly types: readonly DeclarationReflection[];
+}
+
+function indexOf(entries: readonly Entry[]): string {
+  const lines = entries.map(({ name, types }) => {
+    const links = types.map((type) => `[${type.name}](${fileOf(name)}#${type.name.toLowerCase()})`);
+    return wrapped(`- [\`${name}\`](${fileOf(name)}): ${links.join(", ")}`, "  ");
+  });
+  const tables = "The [conversions of fields](conversion-tables.md) and the [errors by format](errors-by-format.md).";
+  return `# Reference\n\n${tables}\n\n## Options and records\n\n${lines.join("\n")}\n`;
+}
+
+const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
+  kind === ReflectionKind.Interface && (/(?:Options|Limits|Timeouts)$/.test(name) || RECORDS.includes(name));
+
+const byName = (one: DeclarationReflection, other: DeclarationReflection): number => (one.name < other.name ? -1 : 1);
+
+function pageOf(entry: string, types: readonly DeclarationReflection[]): string {
+  const note =
+    "Written by `npm run docs:options` from the doc comments of the types. A field with a `?` may be left out.";
+  const sections = types.flatMap((type) => [
+    `## ${type.name}`,
+    wrapped(textOf(type.comment)),
+    (type.children ?? []).map((field) => fieldOf(type.name, field)).join("\n"),
+  ]);
+  return `${[`# Options of \`${entry}\``, wrapped(note), ...sections].join("\n\n")}\n`;
+}
+
+function fieldOf(owner: string, field: DeclarationReflection): string {
+  const { name, type, signatures, flags } = field;
+  const declared = type?.type === "reflection" ? type.declaration.signatures?.[0]?.comment : undefined;
+  const text = textOf(field.comment ?? signatures?.[0]?.comment ?? declared);
+  if (text === "") undocumented.push(`${owner}.${name}`);
+  const amount = (DEFAULTS[owner] as Readonly<Record<string, unknown>> | undefined)?.[name];
+  const ending = typeof amount === "number" && !/\bDefault: /.test(text) ? ` Default: ${amountOf(name, amount)}.` : "";
+  return wrapped(`- \`${name}${flags.isOptional ? "?" : ""}\`: ${text}${ending}`, "  ");
+}
+
+/** Returns the text of a comment in one line, without its examples. */
+const textOf = (comment: Comment | undefined): string =>
+  (comment?.summary ?? [])
+    .map((part) => part.text)
+    .join("")
+    .replaceAll(/\s+/g, " ")
+    .trim();
+
+/** Writes an amount as people read it: `32 MiB`, `10 minutes`, `1,000,000`. */
+function amountOf(name: string, amount: number): string {
+  const units: readonly (readonly [string, number])[] = name.endsWith("Ms")
+    ? [
+        ["hours", 3_600_000],
+        ["minutes", 60_000],
+        ["seconds", 1_000],
+        ["milliseconds", 1],
+      ]
+    : /Bytes/.test(name)
+      ? [
+          ["MiB", 1024 ** 2],
+          ["KiB", 1024],
+        ]
+      : /(?:Chars|Pixels)$/.test(name)
+        ? [["Mi", 1024 ** 2]]
+        : [];
+  const [unit, size] = units.find(([, size]) => amount >= size && amount % size === 0) ?? ["", 1];
+  const count = (amount / size).toLocaleString("en-US");
+  return unit === "" ? count : `${count} ${count === "1" ? unit.replace(/s$/, "") : unit}`;
+}
+
+/** Breaks a text into lines of at most 120 columns; `indent` stands before all lines but the first. */
+function wrapped(text: string, indent = ""): string {
+  const lines: string[] = [];
+  let line = "";
+  // A text in backticks stays in one line.
+  for (const word of text.match(/(?:`[^`]*`|[^\s`])+/g) ?? []) {
+    // A line that begins with such a word would be read as the item of a list.
+    const isMark = /^(?:[-+*#>]|\d+\.)$/.test(word);
+    if (line !== "" && line.length + 1 + word.length > 120 && !isMark) {
+      lines.push(line);
+      line = indent + word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line].join("\n");
+}
