@@ -3,7 +3,7 @@
 import process from "node:process";
 import type { BudgetDirectory, DurableQuotaStore, KeyDirectory } from "../src/admin/index.ts";
 import { memoryQuotaStore, type QuotaStore } from "../src/index.ts";
-import { fail } from "./address.ts";
+import { LATE, systemClock, within } from "../src/ports/clock.ts";
 import { demoKeys } from "./keys.ts";
 
 export interface PlaygroundQuotas {
@@ -22,10 +22,11 @@ const CONNECTIONS = 10;
 /** How long a store may take to be ready, in milliseconds. */
 const START_MS = 10_000;
 
-/** Opens the store that the environment names. Ends the process, with one line that shows no password, where that cannot be. */
-export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Promise<PlaygroundQuotas> {
+/** Opens the store at an address, by default that of POLYGATE_STORE. Rejects, with one line that shows no password, where that cannot be. */
+export async function playgroundQuotas(
   // What is set to nothing is not set.
-  const address = env["POLYGATE_STORE"] || undefined;
+  address: string | undefined = process.env["POLYGATE_STORE"] || undefined,
+): Promise<PlaygroundQuotas> {
   if (address === undefined) {
     const quotas = memoryQuotaStore(demoKeys);
     return { quotas, directory: quotas.keys, hasDemoKeys: true, close: async () => {} };
@@ -33,22 +34,22 @@ export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Pr
   // The databases' clients are loaded where they are needed alone.
   const { openStore } = await import("../src/admin/open-store.ts");
   const { describeProblem } = await import("../src/stores/open/connection.ts");
-  const overdue = setTimeout(() => refuse("it does not answer."), START_MS);
-  try {
+  const open = async (): Promise<PlaygroundQuotas> => {
     const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });
     await opened.migrate?.();
     const hasDemoKeys = await addDemoKeys(opened.store);
     return { quotas: opened.store, directory: opened.store, hasDemoKeys, close: () => opened.close() };
-  } catch (error) {
-    return refuse(describeProblem(error));
-  } finally {
-    clearTimeout(overdue);
-  }
+  };
+  const opening = open();
+  const late = await within(opening, START_MS, systemClock).catch((error: unknown) => {
+    throw unusable(describeProblem(error), error);
+  });
+  if (late === LATE) throw unusable("it does not answer.");
+  return opening;
 }
 
-function refuse(reason: string): never {
-  return fail(`The playground cannot use POLYGATE_STORE: ${reason}`);
-}
+const unusable = (reason: string, cause?: unknown): Error =>
+  new Error(`The demo cannot use its store (--store or POLYGATE_STORE): ${reason}`, { cause });
 
 /**
  * Adds the demo's keys that are not there yet: what was used stays used. Where a store has keys of others, it is left as it is:

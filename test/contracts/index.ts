@@ -4,6 +4,7 @@ import { assertNodeVersion } from "../../src/node-version.ts";
 
 assertNodeVersion();
 
+export { demoModel } from "../../src/demo/backend.ts";
 export {
   type BudgetLaw,
   budgetLaws,

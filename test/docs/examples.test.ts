@@ -431,7 +431,7 @@ describe("the commands", () => {
   /** Runs the block of commands that contains a text, and returns what it prints. */
   async function printed(text: string): Promise<string> {
     const block = shells.find(({ code }) => code.includes(text));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`);
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`);
     return (await run("sh", ["-ec", command ?? "false"], inFolder())).stdout;
   }
 
@@ -477,10 +477,10 @@ describe("the whole gateway", () => {
 
   it("serves keys of the page's commands, falls back, counts money, warns, repeats, and ends without a loss", async () => {
     const block = blocks.find(({ page, code }) => page === "docs/company-gateway.md" && code.includes("keys migrate"));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`) ?? "";
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`) ?? "";
     const { stdout } = await run("sh", ["-ec", command], inFolder());
     expect(stdout).toContain("300.00 USD");
-    const cli = [`${ROOT}src/admin/cli.ts`, "budgets", "amount", "team-a", "0.00004"];
+    const cli = [`${ROOT}src/cli.ts`, "budgets", "amount", "team-a", "0.00004"];
     await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
     const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^apiKey: (\S+)$/gm), ([, key = ""]) => key);
 

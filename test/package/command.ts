@@ -20,7 +20,7 @@ export function commandSuite(stage: () => PackageStage): void {
     });
 
     const polygate = (node: string, ...args: string[]): Promise<Ended> =>
-      run(node, ["node_modules/polygate/dist/cli.js", ...args], bare);
+      run(node, ["node_modules/polygate/dist/server/cli.js", ...args], bare);
 
     it.each([
       ["the Node of this test", process.execPath],

@@ -147,7 +147,7 @@ export function templateSuite(stage: () => PackageStage): void {
   let upstreamEnv: Readonly<Record<string, string>>;
 
   const init = (...args: string[]): Promise<string> => {
-    const cli = join(stage().project, "node_modules/polygate/dist/cli.js");
+    const cli = join(stage().project, "node_modules/polygate/dist/server/cli.js");
     return succeed(process.execPath, [cli, "init", ...args], dirname(stage().project));
   };
   const install = (...args: string[]): Promise<string> =>
@@ -283,7 +283,7 @@ export function templateSuite(stage: () => PackageStage): void {
           const address = kind === "sqlite" ? "sqlite:gateway.db" : (database?.address ?? "");
           const runtime = server === "bun" ? join(BIN, "bun") : process.execPath;
           const keys = (...args: string[]): Promise<string> => {
-            const cli = join(folder, "node_modules/polygate/dist/cli.js");
+            const cli = join(folder, "node_modules/polygate/dist/server/cli.js");
             return succeed(runtime, [cli, "keys", ...args, "--store", address, "--json"], target);
           };
           await keys("migrate");

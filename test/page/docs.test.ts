@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { addressOf, type Block, blocksOf, piecesOf } from "../../playground/page/app/docs/markdown.ts";
-import { findPageFiles } from "../../playground/page/files.ts";
+import { pageFiles } from "../../playground/page/files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const FILES = [
@@ -23,7 +23,7 @@ function textsIn(block: Block): readonly string[] {
   return block.type === "code" ? [] : [block.text];
 }
 
-const served = findPageFiles();
+const served = pageFiles(new URL("playground/page/app/", ROOT), ROOT);
 
 function isServed(address: string): boolean {
   const [, name = "", heading] = address.split("/");

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../../adapters/node.ts";
-import { demoBackend } from "../../../playground/demo/backend.ts";
+import { demoModel } from "../../../src/demo/backend.ts";
 import { withDuring } from "../../../src/hooks/index.ts";
 import { createGateway, type Hook, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayBackend, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 /** The demo's model, under the caller's name and the upstream's. */
-const talking = (): ModelBackend => ({ ...demoBackend(), models: () => [{ id: "model-a" }, { id: "upstream-model" }] });
+const talking = (): ModelBackend => ({ ...demoModel(), models: () => [{ id: "model-a" }, { id: "upstream-model" }] });
 
 function relayTo(format: RelayFormat, version: string): RelayBackend {
   const { port } = server.address() as AddressInfo;
