@@ -1,8 +1,8 @@
 /** Tests of `polygate demo` and `polygate serve` in an installed copy: a host has no clone of the repository. */
 
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
@@ -11,7 +11,8 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Playground, spawnPlayground, startPlayground } from "../clients/playground.ts";
 import { hasBrowser, launchBrowser } from "../page/stage.ts";
-import { bareProject, OLDEST_NODE, type PackageStage, runOrThrow } from "./stage.ts";
+import { startImage } from "./image.ts";
+import { bareProject, freePort, OLDEST_NODE, type PackageStage, ROOT, runOrThrow } from "./stage.ts";
 
 const NODES = [
   ["the Node of this test", process.execPath],
@@ -170,6 +171,39 @@ export function demoSuite(stage: () => PackageStage): void {
         expect(await (await fetch(`${server.url}/admin`)).text()).toContain('src="app.js"');
       } finally {
         await server.stop();
+      }
+    });
+
+    it("serves from an image, as the page about production shows it", async () => {
+      const folder = join(dirname(stage().project), "image");
+      await mkdir(folder);
+      const page = await readFile(join(ROOT, "docs/production.md"), "utf8");
+      const [, example = ""] = /^```ts\n(\/\/ served\.ts\n[^]*?)^```$/m.exec(page) ?? [];
+      const [, dockerfile = ""] = /^```dockerfile\n([^]*?)^```$/m.exec(page) ?? [];
+      // The package is in no registry yet, and the demo's model needs no upstream.
+      const served = example
+        .replace(/import \{ relay \}.*/, 'import { demoModel } from "polygate/testing";')
+        .replace(/relay\(.*\)/, "demoModel()");
+      expect(served).toContain("backend: demoModel(),");
+      await writeFile(join(folder, "served.ts"), served);
+      await cp(stage().tarball, join(folder, "polygate.tgz"));
+      await writeFile(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
+      await runOrThrow("npm", ["install", "--package-lock-only", "./polygate.tgz", "kysely"], folder);
+      const withPackage = dockerfile.replace("package-lock.json ./", "package-lock.json polygate.tgz ./");
+      const store = `sqlite:/tmp/polygate-image-${process.pid}.db`;
+      const listed = withPackage.replace(/^CMD \[(.*)\]$/m, `CMD [$1, "--store", "${store}"]`);
+      const image = await startImage(folder, listed, {}, await freePort());
+      try {
+        await expect.poll(() => image.check()).toBe(0);
+        const keys = ["node_modules/.bin/polygate", "keys", "create", "--store", store, "--json"];
+        const { apiKey } = JSON.parse(await image.run(keys)) as { apiKey: string };
+        const openai = new OpenAI({ apiKey, baseURL: `${image.url}/v1` });
+        const messages = [{ role: "user" as const, content: "Hello" }];
+        const { choices } = await openai.chat.completions.create({ model: "demo-chat", messages });
+        expect(choices[0]?.message.content).toBe("You said: Hello");
+      } finally {
+        expect(await image.stop()).toBe(0);
+        for (const end of ["", "-shm", "-wal"]) await rm(`${store.slice("sqlite:".length)}${end}`, { force: true });
       }
     });
   });

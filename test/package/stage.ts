@@ -1,7 +1,9 @@
 /** The installed package, for the suites that use it as a host does. */
 
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { chmod, cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -120,4 +122,14 @@ export async function bareProject({ project }: PackageStage, name: string): Prom
   await symlink(join("..", "polygate", bin.polygate), join(bare, "node_modules", ".bin", "polygate"));
   await chmod(join(installed, bin.polygate), 0o755);
   return bare;
+}
+
+/** Returns a port that was free a moment ago. */
+export async function freePort(): Promise<string> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return String(port);
 }

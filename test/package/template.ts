@@ -15,7 +15,7 @@ import { openStore } from "../../src/admin/open-store.ts";
 import { type Playground, startPlayground, usageOf } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
 import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
-import { type PackageStage, ROOT, run } from "./stage.ts";
+import { freePort, type PackageStage, ROOT, run } from "./stage.ts";
 
 const hasPostgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
 
@@ -93,16 +93,6 @@ class Upstream {
     send({}, "stop", USAGE);
     res.end("data: [DONE]\n\n");
   }
-}
-
-/** Returns a port that was free a moment ago. */
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return String(port);
 }
 
 /** Runs a program, expects its success, and returns its output. */
@@ -295,7 +285,13 @@ export function templateSuite(stage: () => PackageStage): void {
             expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("Welcome.")]);
             expect((await fetch(new URL("/healthz", host.url))).status).toBe(200);
             expect(await (await fetch(new URL("/readyz", host.url))).json()).toMatchObject({ ready: true });
-            expect((await fetch(new URL("/nothing", host.url))).status).toBe(404);
+            for (const path of ["/nothing", "/ai/v1/v1/chat/completions", "/v1/chat/completions"]) {
+              const wrong = await fetch(new URL(path, host.url), { method: "POST", body: "{}" });
+              const { error } = (await wrong.json()) as { error: { message: string } };
+              expect([path, wrong.status]).toEqual([path, 404]);
+              expect(error.message).toContain("with /ai/v1 for those of OpenAI");
+              expect(error.message.includes("Did you mean POST /ai/v1/chat/completions?")).toBe(path !== "/nothing");
+            }
             expect(JSON.parse(await keys("usage", server))).toMatchObject({ used: COST });
             expect(await stopInStream(host, apiKey, upstream)).toBe("Welcome.");
             expect(host.process.errors()).toBe("");
