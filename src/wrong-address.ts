@@ -43,9 +43,11 @@ function meantRoute({ endpoints }: Pick<Mountable, "endpoints">, method: string,
   const model = /\/(models\/[\w.-]{1,64}:\w{1,32})$/.exec(path)?.[1];
   if (model !== undefined && endpoints.some((endpoint) => endpoint.path === "/v1beta/models/**"))
     return `/v1beta/${model}`;
+  const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
   return endpoints
     .filter((endpoint) => endpoint.method === method && !endpoint.path.endsWith("/**"))
-    .filter((endpoint) => path.endsWith(endpoint.path.replace(/^\/[^/]+/, "")))
-    .toSorted((one, other) => other.path.length - one.path.length)
-    .at(0)?.path;
+    .map((endpoint) => endpoint.path)
+    .filter((route) => path.endsWith(ending(route)))
+    .toSorted((one, other) => ending(other).length - ending(one).length || one.length - other.length)
+    .at(0);
 }
