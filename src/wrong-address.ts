@@ -37,13 +37,15 @@ export function wrongAddress(
   return { type: "error", error: { type: "not_found_error", message: sentences.join(" ") } };
 }
 
+/** Returns a route without its version. */
+const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
+
 /** Finds the route whose end, behind its version, is the longest end of a path. */
 function meantRoute({ endpoints }: Pick<Mountable, "endpoints">, method: string, path: string): string | undefined {
-  // The longest path of a model's method that is named again: others are not worth a suggestion.
+  // The routes of a model's methods have a wildcard, so the suggestion repeats the model.
   const model = /\/(models\/[\w.-]{1,64}:\w{1,32})$/.exec(path)?.[1];
   if (model !== undefined && endpoints.some((endpoint) => endpoint.path === "/v1beta/models/**"))
     return `/v1beta/${model}`;
-  const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
   return endpoints
     .filter((endpoint) => endpoint.method === method && !endpoint.path.endsWith("/**"))
     .map((endpoint) => endpoint.path)

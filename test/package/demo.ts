@@ -32,6 +32,8 @@ export function demoSuite(stage: () => PackageStage): void {
     });
     afterAll(() => demo?.process.child.kill("SIGKILL"));
 
+    const textOf = async (path: string): Promise<string> => (await fetch(demo.url + path)).text();
+
     it("prints its address, its keys, and a command that works", async () => {
       const [first = "", ...others] = demo.process.output().split("\n");
       expect(first).toMatch(/^polygate demo, its admin at \/admin: http:\/\/127\.0\.0\.1:\d+$/);
@@ -79,7 +81,6 @@ export function demoSuite(stage: () => PackageStage): void {
     });
 
     it("has its docs and admin, and says what its document needs", async () => {
-      const textOf = async (path: string): Promise<string> => (await fetch(demo.url + path)).text();
       expect(await textOf("/page/docs/getting-started.md")).toMatch(/^# Getting started\n/);
       expect(await textOf("/admin")).toContain("<title>polygate demo</title>");
       expect(await textOf("/openapi.json")).toContain("npm install @valibot/to-json-schema");

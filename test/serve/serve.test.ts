@@ -50,6 +50,11 @@ const STORES = [
   { name: "PostgreSQL", available: hasPostgres, place: newPostgres },
 ];
 
+const ask = (content: string): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
+  model: "demo-chat",
+  messages: [{ role: "user", content }],
+});
+
 describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }) => {
   describe.skipIf(!available)("when it answers", () => {
     let place: NewDatabase;
@@ -75,10 +80,6 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
     });
 
     const client = (): OpenAI => new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
-    const ask = (content: string): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
-      model: "demo-chat",
-      messages: [{ role: "user", content }],
-    });
     const admin = (path: string, user = "ann"): Promise<Response> =>
       fetch(`${origin}/admin${path}`, { headers: { ...(user && { "x-user": user }) }, redirect: "manual" });
 
