@@ -6,12 +6,14 @@
  */
 
 import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Rolldown, type UserConfig } from "tsdown";
 import { env, nodeless } from "unenv";
 import { llmsFullTxt, llmsTxt } from "./playground/docs.ts";
 
-const root = fileURLToPath(new URL(".", import.meta.url));
+const folder = new URL(".", import.meta.url);
+const root = fileURLToPath(folder);
 
 const shared: UserConfig = {
   platform: "neutral",
@@ -56,9 +58,9 @@ const entry = {
   admin: "src/admin/index.ts",
   "admin/http": "src/admin/http/index.ts",
   "admin/page": "src/admin/page/index.ts",
-  cli: "src/admin/cli.ts",
   prices: "src/prices/index.ts",
   redactor: "src/redactor/index.ts",
+  serve: "src/serve/index.ts",
   stores: "src/stores/open/index.ts",
   "stores-redis": "src/stores/redis/index.ts",
   "stores-sql": "src/stores/sql/index.ts",
@@ -86,9 +88,76 @@ export const adminPageBundle = (outDir: string): UserConfig => ({
   plugins: [licenses("app.licenses.txt")],
 });
 
+/** Builds the demo's page for browsers: one module with its styles, and the script of its reference. */
+export const demoPageBundle = (outDir: string): UserConfig => ({
+  ...shared,
+  entry: { app: "playground/page/app/main.ts", "reference/main": "playground/page/reference/main.ts" },
+  outDir,
+  platform: "browser",
+  dts: false,
+  minify: true,
+  publint: false,
+  deps: { alwaysBundle: [/./], onlyBundle: false },
+  copy: [
+    ...["index.html", "logo.svg", "styles"].map((name) => ({ from: `playground/page/app/${name}`, to: outDir })),
+    { from: "playground/page/reference/index.html", to: `${outDir}/reference` },
+  ],
+  plugins: [licenses("app.licenses.txt")],
+});
+
 // Every imported package must be a declared dependency: no code of it is copied into the package.
 // `node:` modules are allowed in entries for Node and for tests. test/package.test.ts holds that the index imports none.
-const deps = { onlyBundle: [], neverBundle: [/^node:/] };
+// The demo does without the packages that it loads when they are installed.
+const deps = { onlyBundle: [], neverBundle: [/^node:/, /^@opentelemetry\//, "sharp"] };
+
+/** The files that code of the package opens by their addresses: in the sources, and in `dist`. */
+const OPENED: Readonly<Record<string, string>> = {
+  "./page/": "admin/page/",
+  "./satisfy-worker.ts": "demo/satisfy-worker.js",
+  "./worker.ts": "demo/python/worker.js",
+  "./gate.ts": "demo/python/gate.js",
+  "./harness.py": "demo/python/harness.py",
+};
+
+/** Leads the addresses of opened files to these files, wherever in `dist` the code is. */
+const opened = (folder: string): Rolldown.Plugin => ({
+  name: "opened",
+  renderChunk: (code, { fileName }) =>
+    code.replaceAll(/(?<=new URL\(")([^"]+)(?=", import\.meta\.url\))/g, (address) => {
+      const file = OPENED[address];
+      if (file === undefined) return address;
+      const path = posix.relative(posix.dirname(posix.join(folder, fileName)), file);
+      return `${path.startsWith(".") ? "" : "./"}${path}${file.endsWith("/") ? "/" : ""}`;
+    }),
+});
+
+/** Builds the thread of the demo that satisfies schemas, with all that it uses: the package does not depend on these libraries. */
+const schemaThread = (outDir: string): UserConfig => ({
+  ...shared,
+  entry: { "satisfy-worker": "src/demo/satisfy-worker.ts" },
+  outDir,
+  platform: "node",
+  fixedExtension: false,
+  dts: false,
+  minify: true,
+  publint: false,
+  deps: { alwaysBundle: [/./], neverBundle: [/^node:/], onlyBundle: false },
+  plugins: [licenses("demo.licenses.txt")],
+});
+
+/** Builds the program of the demo that runs Python, in one file for each of its own: its process may read no other. */
+const pythonProgram = (outDir: string): UserConfig => ({
+  ...shared,
+  entry: { worker: "playground/python/worker.ts", gate: "playground/python/gate.ts" },
+  outDir,
+  platform: "node",
+  fixedExtension: false,
+  unbundle: true,
+  dts: false,
+  publint: false,
+  deps,
+  copy: [{ from: "playground/python/harness.py", to: outDir }],
+});
 
 const polyfills = `${root}adapters/edge-polyfills.ts`;
 
@@ -110,8 +179,8 @@ const licenses = (fileName: string): Rolldown.Plugin => ({
 const docs: Rolldown.Plugin = {
   name: "docs",
   generateBundle() {
-    this.emitFile({ type: "asset", fileName: "llms.txt", source: llmsTxt((path) => `../${path}`) });
-    this.emitFile({ type: "asset", fileName: "llms-full.txt", source: llmsFullTxt() });
+    this.emitFile({ type: "asset", fileName: "llms.txt", source: llmsTxt(folder, (path) => `../${path}`) });
+    this.emitFile({ type: "asset", fileName: "llms-full.txt", source: llmsFullTxt(folder) });
   },
 };
 
@@ -175,7 +244,7 @@ const atOnce: Rolldown.Plugin = {
 const index = `${root}src/index.ts`;
 
 /** The page reads the files beside it, which stand there once. */
-const { "admin/page": _page, ...serverEntry } = entry;
+const { "admin/page": _page, ...serverEntry } = { ...entry, cli: "src/cli.ts" };
 
 /** Returns the modules that a module needs at its start: those that it imports, and those that they import. */
 function importedBy(id: string, context: Rolldown.ChunkingContext): ReadonlySet<string> {
@@ -201,7 +270,7 @@ const fewFiles: Rolldown.OutputOptions = {
 };
 
 const config: UserConfig[] = defineConfig([
-  { ...shared, entry, alias: fetchOnly, deps, dts: false, plugins: [atOnce, docs] },
+  { ...shared, entry, alias: fetchOnly, deps, dts: false, plugins: [atOnce, opened(""), docs] },
   { ...shared, entry: nodeEntry, deps, dts: false, plugins: [atOnce] },
   {
     ...shared,
@@ -212,10 +281,14 @@ const config: UserConfig[] = defineConfig([
     // Rolldown sets this for groups without their dependencies, and warns where it is not written.
     inputOptions: { preserveEntrySignatures: "allow-extension" },
     outputOptions: fewFiles,
+    plugins: [opened("server")],
   },
   { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),
   adminPageBundle(`${root}dist/admin/page`),
+  demoPageBundle(`${root}dist/demo/page`),
+  schemaThread(`${root}dist/demo`),
+  pythonProgram(`${root}dist/demo/python`),
 ]);
 
 export default config;

@@ -28,4 +28,5 @@ export {
   tokenPrice,
   unstorageImageStore,
   unstorageResponseStore,
+  wrongAddress,
 } from "../src/index.ts";

@@ -3,8 +3,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-
 /** The pages outside `docs`. */
 const BESIDE = ["SECURITY.md", "CHANGELOG.md"];
 
@@ -12,29 +10,33 @@ const SUMMARY =
   "polygate is a TypeScript library: a model gateway that you mount into your own server. It speaks the wire formats of Anthropic, " +
   "Google and OpenAI, keeps quota by API key, meters every call, and translates between the formats.";
 
-/** The paths of all pages: the index of the docs, the pages in the order of the index, the reference, and those beside the docs. */
-export function docsPaths(): string[] {
-  const index = read("docs/README.md");
+/**
+ * The paths of all pages: the index of the docs, the pages in the order of the index, the reference, and those beside the docs.
+ *
+ * @param root The folder of the package.
+ */
+export function docsPaths(root: URL): string[] {
+  const index = read(root, "docs/README.md");
   const placeOf = (path: string): number => index.indexOf(`(${path.slice("docs/".length)})`);
-  const pages = pathsOf("docs/*.md");
+  const pages = pathsOf(root, "docs/*.md");
   return [
     ...pages.toSorted((one, other) => placeOf(one) - placeOf(other)),
-    ...pathsOf("docs/reference/*.md"),
+    ...pathsOf(root, "docs/reference/*.md"),
     ...BESIDE,
   ];
 }
 
-const pathsOf = (pattern: string): string[] =>
-  globSync(pattern, { cwd: ROOT })
+const pathsOf = (root: URL, pattern: string): string[] =>
+  globSync(pattern, { cwd: fileURLToPath(root) })
     .map((path) => path.replaceAll("\\", "/"))
     .toSorted();
 
-const read = (path: string): string => readFileSync(ROOT + path, "utf8");
+const read = (root: URL, path: string): string => readFileSync(new URL(path, root), "utf8");
 
 /** Returns `llms.txt`. `addressOf` returns the address of a page by its path from the root of the package. */
-export function llmsTxt(addressOf: (path: string) => string): string {
+export function llmsTxt(root: URL, addressOf: (path: string) => string): string {
   // The sections of the index with their lists. The paragraph behind the last list is for people.
-  const sections = read("docs/README.md").matchAll(/^## .+\n\n(?:- .+\n)+/gm);
+  const sections = read(root, "docs/README.md").matchAll(/^## .+\n\n(?:- .+\n)+/gm);
   const lists = Array.from(sections, ([section]) =>
     section.replaceAll(/\]\(([^)]+)\)/g, (_link, href: string) => {
       const { pathname } = new URL(href, "file:///docs/");
@@ -46,17 +48,17 @@ export function llmsTxt(addressOf: (path: string) => string): string {
 }
 
 /** Returns each example that fills a file as a page, by the file's name. */
-export const examplePages = (): Readonly<Record<string, string>> =>
+export const examplePages = (root: URL): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    pathsOf("docs/examples/*.ts").map((path) => {
+    pathsOf(root, "docs/examples/*.ts").map((path) => {
       const name = path.slice("docs/examples/".length);
-      return [name, `# ${name}\n\n\`\`\`ts\n${read(path)}\`\`\`\n`];
+      return [name, `# ${name}\n\n\`\`\`ts\n${read(root, path)}\`\`\`\n`];
     }),
   );
 
 /** Returns `llms-full.txt`: each page behind a line with its path, and then the examples. It lacks the changelog. */
-export function llmsFullTxt(): string {
-  const pages = docsPaths().filter((path) => path !== "CHANGELOG.md");
-  const parts = pages.map((path) => `<!-- ${path} -->\n\n${read(path)}`);
-  return [...parts, ...Object.values(examplePages())].join("\n");
+export function llmsFullTxt(root: URL): string {
+  const pages = docsPaths(root).filter((path) => path !== "CHANGELOG.md");
+  const parts = pages.map((path) => `<!-- ${path} -->\n\n${read(root, path)}`);
+  return [...parts, ...Object.values(examplePages(root))].join("\n");
 }

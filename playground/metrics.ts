@@ -1,24 +1,34 @@
-/** The playground's metrics, as Prometheus reads them. */
+/** The demo's metrics, as Prometheus reads them. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import type { Observer } from "../src/index.ts";
-import { openTelemetry } from "../src/telemetry/index.ts";
+import { optional } from "./optional.ts";
 
-// The playground's own server answers in place of the exporter's.
-const exporter = new PrometheusExporter({ preventServerStart: true, withoutTargetInfo: true });
+/** The observer that counts what the gateway does, and the handler of a request for the metrics. */
+export interface DemoMetrics {
+  readonly observer: Observer;
+  answer(req: IncomingMessage, res: ServerResponse): void;
+}
 
-/** Counts what the gateway does. A real model's name counts as `_OTHER`: any caller may make one up. */
-export const observer: Observer = openTelemetry({
-  meterProvider: new MeterProvider({ readers: [exporter] }),
-  models: ["demo-chat"],
-});
-
-/** Answers a request for `/metrics`; false, at once, for any other. */
-export function answerMetrics(req: IncomingMessage, res: ServerResponse): boolean {
-  if (!/^\/metrics(?:\?|$)/.test(req.url ?? "")) return false;
-  if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
-  else res.writeHead(405, { allow: "GET, HEAD" }).end();
-  return true;
+/** Makes the metrics; undefined where OpenTelemetry is not installed. */
+export async function demoMetrics(): Promise<DemoMetrics | undefined> {
+  const packages = await optional(() =>
+    Promise.all([
+      import("@opentelemetry/exporter-prometheus"),
+      import("@opentelemetry/sdk-metrics"),
+      import("../src/telemetry/index.ts"),
+    ]),
+  );
+  if (!packages) return undefined;
+  const [{ PrometheusExporter }, { MeterProvider }, { openTelemetry }] = packages;
+  // The demo's own server answers in place of the exporter's.
+  const exporter = new PrometheusExporter({ preventServerStart: true, withoutTargetInfo: true });
+  return {
+    // A real model's name counts as `_OTHER`: any caller may make one up.
+    observer: openTelemetry({ meterProvider: new MeterProvider({ readers: [exporter] }), models: ["demo-chat"] }),
+    answer(req, res) {
+      if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
+      else res.writeHead(405, { allow: "GET, HEAD" }).end();
+    },
+  };
 }

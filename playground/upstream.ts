@@ -2,11 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import type { ModelBackend } from "../src/index.ts";
+import type { ModelBackend, Observer } from "../src/index.ts";
 import { relay, type RelayFormat } from "../src/upstreams/relay/index.ts";
 import { route, type RouteUpstream } from "../src/upstreams/route/index.ts";
-import { fail } from "./address.ts";
-import { observer } from "./metrics.ts";
 
 /** One upstream in the file: `model` is its own name of the model, `weight` its share beside others of the same pattern. */
 interface Entry {
@@ -22,10 +20,13 @@ const FORMATS: readonly RelayFormat[] = ["messages", "generate-content", "chat-c
 
 /**
  * The backend that the environment names, for chat, pictures, or both: one upstream in POLYGATE_UPSTREAM, POLYGATE_UPSTREAM_URL and POLYGATE_UPSTREAM_KEY, or
- * several in the JSON file POLYGATE_UPSTREAM_FILE, by the model's name or pattern. Undefined where there is none. Ends the process,
- * with one line that shows no key, where what it says is wrong.
+ * several in the JSON file POLYGATE_UPSTREAM_FILE, by the model's name or pattern. Undefined where there is none. Throws an error of one line
+ * that shows no key where what it says is wrong.
  */
-export function upstreamBackend(env: NodeJS.ProcessEnv = process.env): ModelBackend | undefined {
+export function upstreamBackend(
+  observer: Observer | undefined,
+  env: NodeJS.ProcessEnv = process.env,
+): ModelBackend | undefined {
   // What is set to nothing is not set.
   const [format, url, key, file] = ["", "_URL", "_KEY", "_FILE"].map(
     (part) => env[`POLYGATE_UPSTREAM${part}`] || undefined,
@@ -33,14 +34,15 @@ export function upstreamBackend(env: NodeJS.ProcessEnv = process.env): ModelBack
   try {
     if (file !== undefined) {
       if (format ?? url ?? key) throw new TypeError("POLYGATE_UPSTREAM_FILE stands alone.");
-      return route({ routes: routesIn(file), observer });
+      return route({ routes: routesIn(file), ...(observer && { observer }) });
     }
     if (format === undefined && url === undefined && key === undefined) return undefined;
     if (format === undefined || url === undefined)
       throw new TypeError("POLYGATE_UPSTREAM and POLYGATE_UPSTREAM_URL belong together.");
     return relayTo({ format, url, ...(key !== undefined && { key }) }, "POLYGATE_UPSTREAM");
   } catch (error) {
-    return fail(`The playground cannot use its upstream: ${error instanceof Error ? error.message : String(error)}`);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`The demo cannot use its upstream: ${reason}`, { cause: error });
   }
 }
 

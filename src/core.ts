@@ -57,6 +57,7 @@ export { memoryQuotaStore } from "./stores/memory.ts";
 export { flexibleRateLimiter } from "./stores/rate-limits.ts";
 export { unstorageImageStore } from "./stores/unstorage-images.ts";
 export { unstorageResponseStore } from "./stores/unstorage-responses.ts";
+export { type WrongAddress, wrongAddress } from "./wrong-address.ts";
 export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "./upstreams/relay/options.ts";
 export {
   type CoreRelayBackend,

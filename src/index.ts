@@ -8,6 +8,7 @@ export { createGateway } from "./every-format.ts";
 export type { FormatOptions, WireFormat } from "./formats/all.ts";
 export type { CoreGateway, Gateway, GatewayEndpoint, GatewayOptions, Mountable, MountOptions } from "./gateway.ts";
 export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
+export { type WrongAddress, wrongAddress } from "./wrong-address.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";

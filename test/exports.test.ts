@@ -26,6 +26,7 @@ import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
 import * as redactor from "../src/redactor/index.ts";
+import * as serve from "../src/serve/index.ts";
 import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
@@ -59,6 +60,7 @@ it("polygate", () => {
     "tokenPrice",
     "unstorageImageStore",
     "unstorageResponseStore",
+    "wrongAddress",
   ]);
 });
 
@@ -70,6 +72,7 @@ it.each([
   ["clouds/aws", aws, ["bedrockConverse", "bedrockMessages", "signAws"]],
   ["clouds/azure", azure, ["azureChatCompletions", "azureResponses", "azureToken"]],
   ["clouds/google", google, ["googleToken", "vertexGenerateContent", "vertexMessages"]],
+  ["serve", serve, ["defineServer"]],
   ["bun", bun, ["toBunHandler", "toBunWebSocket"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
@@ -162,6 +165,7 @@ it("polygate/testing", () => {
     "assertRecorded",
     "budgetLaws",
     "delay",
+    "demoModel",
     "embedding",
     "endless",
     "failure",

@@ -42,7 +42,7 @@ const LAYERS = [
   ["routes"],
   ["features"],
   ["gateway"],
-  ["every-format"],
+  ["every-format", "wrong-address"],
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
@@ -94,6 +94,12 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   ],
   "admin/page": ["admin/http", "options", "node-version", "stores", "ports", "pipeline"],
   admin: ["options", "stores", "stores/open", "stores/sql", "stores/redis", "ports", "model", "node-version"],
+  // The model of the demo, which tests of hosts use too.
+  demo: ["index", "errors"],
+  // A gateway as a server of its own: it mounts what a host mounts.
+  serve: ["index", "adapters", "options", "node-version", "ports", "stores", "stores/open", "admin/http", "admin/page"],
+  // The command puts together what it runs.
+  cli: ["admin", "options", "stores/open", "serve", "playground"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
   core: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores", "adapters"],
@@ -134,7 +140,10 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "admin",
     "admin/http",
     "admin/page",
-    // Builds the admin's page, which the package has ready.
+    "demo",
+    "serve",
+    "ports",
+    // Builds the pages, which the package has ready.
     "build",
   ],
 };
@@ -168,6 +177,10 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   telemetry: /^@opentelemetry\/api$/,
   // Runs in tests alone, in Node, Bun and Deno.
   testing: /^node:(?:assert\/strict|events|http|net|util)$/,
+  // The build copies the libraries of schemas into the package; sharp is there where a host has installed it.
+  demo: /^(?:ajv|fast-check|image-dimensions|json-schema-faker|sharp|node:.*)$/,
+  serve: /^node:/,
+  cli: /^node:/,
   playground: /./,
 };
 
@@ -291,7 +304,7 @@ describe("a file", () => {
     const reasons: Readonly<Record<string, string>> = {
       "src/model/json.ts": "the one place",
       "src/openapi/document.ts": "copies the document that it has made",
-      "playground/demo/satisfy.ts": "copies a schema that the gateway has parsed",
+      "src/demo/satisfy.ts": "copies a schema that the gateway has parsed",
       "playground/page/app/json.ts": "runs in the browser of the person who asked",
       "playground/upstream.ts": "reads a file of the host's own",
     };
@@ -308,7 +321,7 @@ describe("a file", () => {
       "src/telemetry/call.ts": "the words of OpenTelemetry",
     };
     const named = /\bkinds?\b[^;\n"]*"(?:chat|image|embedding)"|"(?:chat|image|embedding)"[^;\n"]*\bkinds?\b/i;
-    const others = /^src\/(?:model|kinds|formats|openapi)\//;
+    const others = /^src\/(?:model|kinds|formats|openapi|demo)\//;
     const found = published.filter((file) => !others.test(file) && named.test(textOf(file)));
     expect(found.filter((file) => !Object.hasOwn(reasons, file))).toEqual([]);
   });

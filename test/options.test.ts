@@ -100,6 +100,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/prices priceCatalogue": [{}, { date: "2026-11-01" }],
   "polygate/prices priceTable": [{ fast: { input: 1, output: 1 } }],
   "polygate/redactor redactor": [{ find: { word: ["one"] } }],
+  "polygate/serve defineServer": [{ gateway: () => ({ backend }) }],
   "polygate/stores ledgerQuotaStore": [ledgerDriver],
   "polygate/stores openStores": ["sqlite::memory:"],
   "polygate/stores/redis redisPrefixMemory": [{ client: { call() {} } }],

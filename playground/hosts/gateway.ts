@@ -1,18 +1,21 @@
 /** The gateway that each of these hosts mounts, which is the playground's, and how the host says that it is there and ends. */
 
 import process from "node:process";
-import { urlOf } from "../address.ts";
-import { gateway } from "../gateway.ts";
+import type { Gateway } from "../../src/index.ts";
+import { demoGateway } from "../gateway.ts";
+import { placeOf } from "../start.ts";
 
-export { hostname, port } from "../address.ts";
-export { gateway };
+const place = placeOf({});
+export const hostname: string = place.host;
+export const port: number = place.port;
+export const gateway: Gateway = (await demoGateway()).gateway;
 
 /** How long live calls may take to end, and then the server to hand on their answers, in milliseconds. */
 const END_MS = 5_000;
 
 /** Says where the host listens. When the process is told to end, live calls end first, and then the server. */
 export function ready(bound: number, close: () => unknown): void {
-  console.log(`The gateway is at ${urlOf(bound)}/ai`);
+  console.log(`The gateway is at http://${hostname}:${bound}/ai`);
   const end = async (): Promise<void> => {
     await gateway.close({ deadlineMs: END_MS });
     // A client that takes nothing of its answer is not waited for.

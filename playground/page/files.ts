@@ -1,11 +1,9 @@
-/** The files of the page by their paths: its own modules and styles, the libraries that they import, and the docs. */
+/** The files of the page by their paths: its own, which the build has bundled, the docs, and the library of the reference. */
 
 import { createHash, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { basename, extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { transformSync } from "amaro";
 import { docsPaths, examplePages, llmsFullTxt, llmsTxt } from "../docs.ts";
 
 /** A file as it is sent. */
@@ -20,18 +18,15 @@ export interface PageFiles {
   readonly find: (path: string) => PageFile | undefined;
   /** Whether what is at this path stays as it is, so that a browser need not ask again. */
   readonly isLasting: (path: string) => boolean;
-  /** The Content-Security-Policy source that lets the page's import map through. */
-  readonly importMapHash: string;
 }
 
-/** Where the page's own files, those of the reference, the libraries and the docs stand. */
+/** Where the page's own files, the library of the reference, and the docs stand. */
 const OWN = "/page/";
-const REFERENCE = "/page/reference/";
 const LIBRARIES = "/page/lib/";
 const DOCS = "/page/docs/";
 
-/** The two pages by their addresses. */
-const PAGES: Readonly<Record<string, string>> = { "/": `${OWN}index.html`, "/reference": `${REFERENCE}index.html` };
+/** The pages by their addresses. */
+const PAGES: Readonly<Record<string, string>> = { "/": `${OWN}index.html`, "/reference": `${OWN}reference/index.html` };
 
 /** What the reference is made of: it comes with its styles. */
 const REFERENCE_LIBRARY = "swagger-ui-dist";
@@ -42,63 +37,40 @@ const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
   ".md": "text/markdown; charset=utf-8",
-  ".mjs": "text/javascript; charset=utf-8",
   ".json": "application/json",
   ".svg": "image/svg+xml",
-  // A browser runs what is left of a module when its types are blanked out.
-  ".ts": "text/javascript; charset=utf-8",
   ".txt": "text/plain; charset=utf-8",
 };
 
 /** The files that are made of the docs when they are first asked for: all pages by their names, and those for language models. */
-const MADE: Readonly<Record<string, () => string>> = {
-  [`${DOCS}pages.json`]: () =>
+const MADE: Readonly<Record<string, (root: URL) => string>> = {
+  [`${DOCS}pages.json`]: (root) =>
     JSON.stringify({
-      ...Object.fromEntries(docsFiles().map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
-      ...examplePages(),
+      ...Object.fromEntries(docsFiles(root).map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
+      ...examplePages(root),
     }),
-  "/llms.txt": () => llmsTxt((path) => `${DOCS}${basename(path)}`),
+  "/llms.txt": (root) => llmsTxt(root, (path) => `${DOCS}${basename(path)}`),
   "/llms-full.txt": llmsFullTxt,
 };
 
 const nameOf = (path: string): string => basename(path, ".md");
 
-/** The libraries by the names under which the page's modules import them. */
-const IMPORTED = [
-  "@preact/signals",
-  "@preact/signals-core",
-  "eventsource-parser",
-  "htm",
-  "htm/preact",
-  "minisearch",
-  "preact",
-  "preact/hooks",
-];
-
-/** Finds the page's files once; each is read when it is first asked for, and kept. */
-export function findPageFiles(): PageFiles {
+/**
+ * Finds the page's files once; each is read when it is first asked for, and kept.
+ *
+ * @param folder The folder with the page as the build has made it.
+ * @param root The folder with the docs.
+ */
+export function pageFiles(folder: URL, root: URL): PageFiles {
   // The pages ask for their files at addresses that are others for each start, after which a file may be another.
   const lasting = `${OWN}${randomUUID()}/`;
-  const sources = new Map<string, URL>();
-  const imports: Record<string, string> = {};
-  const app = new URL("app/", import.meta.url);
-  for (const name of filesIn(app)) sources.set(OWN + name, new URL(name, app));
-  for (const specifier of IMPORTED) {
-    const entry = new URL(import.meta.resolve(specifier));
-    const folder = new URL(".", entry);
-    // A library's entry may import its neighbours.
-    for (const name of filesIn(folder).filter((name) => extname(name) === extname(entry.pathname)))
-      sources.set(`${LIBRARIES}${specifier}/${name}`, new URL(name, folder));
-    const path = `${LIBRARIES}${specifier}/${entry.pathname.slice(folder.pathname.length)}`;
-    imports[specifier] = path.replace(OWN, lasting);
-  }
-
-  const importMap = JSON.stringify({ imports });
-  const own = [...sources.keys()].filter((path) => path.endsWith(".ts")).map((path) => path.replace(OWN, lasting));
-  const modules = [...own, ...Object.values(imports)];
-  for (const [path, source] of [...referenceFiles(), ...docsFiles()]) sources.set(path, source);
-  const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}" />`);
-  const head = `<script type="importmap">${importMap}</script>\n${preloads.join("\n")}`;
+  const reference = referenceFiles();
+  const own = filesIn(folder).map((name): [string, URL] => [OWN + name, new URL(name, folder)]);
+  const sources = new Map([...own, ...reference, ...docsFiles(root)]);
+  // Without its library, there is no reference.
+  if (reference.length === 0) sources.delete(PAGES["/reference"] ?? "");
+  const completed = (html: string): string =>
+    html.replaceAll(`"${OWN}`, `"${lasting}`).replace("{reference}", String(reference.length > 0));
 
   const kept = new Map<string, PageFile>();
   const find = (asked: string): PageFile | undefined => {
@@ -106,33 +78,26 @@ export function findPageFiles(): PageFiles {
     const source = sources.get(path);
     const made = Object.hasOwn(MADE, path) ? MADE[path] : undefined;
     if (!source && !made) return undefined;
-    const completed = (html: string): string => html.replaceAll(`"${OWN}`, `"${lasting}`).replace(MODULES, () => head);
-    const file = kept.get(path) ?? (source ? read(source, completed) : fileOf(extname(path), made?.() ?? ""));
+    const file = kept.get(path) ?? (source ? read(source, completed) : fileOf(extname(path), made?.(root) ?? ""));
     kept.set(path, file);
     return file;
   };
-  const isLasting = (path: string): boolean => path.startsWith(lasting);
-  return { find, isLasting, importMapHash: `'sha256-${createHash("sha256").update(importMap).digest("base64")}'` };
+  return { find, isLasting: (path) => path.startsWith(lasting) };
 }
 
-/** The files of the reference by their paths. */
+/** The library of the reference, where it is installed. */
 function referenceFiles(): [path: string, source: URL][] {
-  const own = new URL("reference/", import.meta.url);
-  const library = new URL(".", import.meta.resolve(`${REFERENCE_LIBRARY}/package.json`));
-  return [
-    ...filesIn(own).map((name): [string, URL] => [REFERENCE + name, new URL(name, own)]),
-    ...REFERENCE_FILES.map((name): [string, URL] => [
-      `${LIBRARIES}${REFERENCE_LIBRARY}/${name}`,
-      new URL(name, library),
-    ]),
-  ];
+  try {
+    const library = new URL(".", import.meta.resolve(`${REFERENCE_LIBRARY}/package.json`));
+    return REFERENCE_FILES.map((name) => [`${LIBRARIES}${REFERENCE_LIBRARY}/${name}`, new URL(name, library)]);
+  } catch {
+    return [];
+  }
 }
 
 /** The pages of the docs, and those that they lead to. No two pages have the same name. */
-function docsFiles(): [path: string, source: URL][] {
-  const root = new URL("../../", import.meta.url);
-  return docsPaths().map((path) => [`${DOCS}${basename(path)}`, new URL(path, root)]);
-}
+const docsFiles = (root: URL): [path: string, source: URL][] =>
+  docsPaths(root).map((path) => [`${DOCS}${basename(path)}`, new URL(path, root)]);
 
 const filesIn = (folder: URL): string[] =>
   readdirSync(fileURLToPath(folder), { recursive: true, withFileTypes: true })
@@ -140,13 +105,10 @@ const filesIn = (folder: URL): string[] =>
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(fileURLToPath(folder).length))
     .map((name) => name.replaceAll("\\", "/").replace(/^\//, ""));
 
-/** Stands in the page for its import map and its modules. */
-const MODULES = "<!-- modules -->";
-
 function read(source: URL, completed: (html: string) => string): PageFile {
   const extension = extname(source.pathname);
   const text = readFileSync(source, "utf8");
-  return fileOf(extension, extension === ".ts" ? withoutTypes(text) : extension === ".html" ? completed(text) : text);
+  return fileOf(extension, extension === ".html" ? completed(text) : text);
 }
 
 const fileOf = (extension: string, text: string): PageFile => ({
@@ -154,11 +116,3 @@ const fileOf = (extension: string, text: string): PageFile => ({
   text,
   etag: `"${createHash("sha256").update(text).digest("base64url")}"`,
 });
-
-const require = createRequire(import.meta.url);
-
-/** Loads the compiler, which is large, when the first module of the page is asked for: most starts never need it. */
-function withoutTypes(code: string): string {
-  const amaro = require("amaro") as { readonly transformSync: typeof transformSync };
-  return amaro.transformSync(code, { mode: "strip-only" }).code;
-}

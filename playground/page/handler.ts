@@ -1,39 +1,43 @@
-/** Answers what the gateway leaves to the playground: its page at `/`, the reference, and the files of both under `/page/`. */
+/** Answers what the gateway leaves to the demo: its page at `/`, the reference, and the files of both under `/page/`. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
 import { drain, dropIdle, PATIENCE_MS } from "../../adapters/node-mount.ts";
-import type { Gateway } from "../../src/index.ts";
-import { openApiDocument } from "../../src/openapi/index.ts";
+import { type Gateway, wrongAddress } from "../../src/index.ts";
+import { optional } from "../optional.ts";
 import { chatFormats } from "./app/formats/list.ts";
-import { findPageFiles } from "./files.ts";
+import type { PageFiles } from "./files.ts";
 
 /**
- * The page as a handler for Node's http server. What is not the page's is a bare 404. A client that takes nothing of its answer, or sends
- * on behind it, is let go after `patienceMs` milliseconds.
+ * The page as a handler for Node's http server. A client that takes nothing of its answer, or sends on behind it, is let go after
+ * `patienceMs` milliseconds.
+ *
+ * @param open Finds the files, with the first request.
  */
 export function pageHandler(
   gateway: Gateway,
+  open: () => Promise<PageFiles>,
   patienceMs: number = PATIENCE_MS,
 ): (req: IncomingMessage, res: ServerResponse) => void {
-  const files = findPageFiles();
-  const headers = headersWith(files.importMapHash, "blob:");
-  // The reference's styles bring their icons along; what it writes into the page itself has none.
-  const referenceHeaders = headersWith("", "data:");
-  const app = new H3({ silent: true, onError: () => new Response(null, { status: 404 }) });
+  let opened: Promise<PageFiles> | undefined;
+  const app = new H3({ silent: true, onError: (_error, { req }) => nowhere(gateway, req) });
   app.get("/page/formats.json", () => ownedFormats(gateway));
   // Written once: a client may ask a thousand times over one connection before it reads.
-  let document: string | undefined;
-  app.get("/openapi.json", ({ res }) => {
-    res.headers.set("content-type", "application/json");
-    return (document ??= JSON.stringify(openApiDocument(gateway, { title: "polygate playground" })));
+  let document: Promise<string | undefined> | undefined;
+  app.get("/openapi.json", async () => {
+    const text = await (document ??= documentOf(gateway));
+    return text === undefined
+      ? Response.json({ error: NO_DOCUMENT }, { status: 404 })
+      : new Response(text, { headers: { "content-type": "application/json" } });
   });
-  app.all("/**", (event) =>
-    serveStatic(event, {
+  app.all("/**", async (event) => {
+    const files = await (opened ??= open());
+    const { pathname } = event.url;
+    return serveStatic(event, {
       headers: {
-        ...(event.url.pathname === "/reference" ? referenceHeaders : headers),
-        "cache-control": files.isLasting(event.url.pathname) ? "max-age=31536000, immutable" : "no-cache",
+        ...(pathname === "/reference" ? REFERENCE_HEADERS : PAGE_HEADERS),
+        "cache-control": files.isLasting(pathname) ? "max-age=31536000, immutable" : "no-cache",
       },
       indexNames: [],
       getMeta: (path) => {
@@ -41,14 +45,25 @@ export function pageHandler(
         return file && { type: file.type, etag: file.etag, size: Buffer.byteLength(file.text) };
       },
       getContents: (path) => files.find(path || "/")?.text,
-    }),
-  );
+    });
+  });
   const handle = toNodeHandler(app);
   return (req, res) => {
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
     void handle(req, res);
   };
+}
+
+const nowhere = (gateway: Gateway, request: Request): Response =>
+  Response.json(wrongAddress(gateway, request.method, request.url), { status: 404 });
+
+const NO_DOCUMENT = "The document needs the package @valibot/to-json-schema: npm install @valibot/to-json-schema";
+
+/** Writes the document; undefined where the package for it is not installed. */
+async function documentOf(gateway: Gateway): Promise<string | undefined> {
+  const openapi = await optional(() => import("../../src/openapi/index.ts"));
+  return openapi && JSON.stringify(openapi.openApiDocument(gateway, { title: "polygate demo" }));
 }
 
 /** The ids of the chat formats that the gateway speaks. */
@@ -58,10 +73,10 @@ function ownedFormats({ endpoints }: Gateway): string[] {
 }
 
 /** What every file of the page is sent with: it may reach nothing but the server that it came from. */
-const headersWith = (importMapHash: string, pictures: string): Record<string, string> => ({
+const headersWith = (pictures: string): Record<string, string> => ({
   "content-security-policy": [
     "default-src 'none'",
-    `script-src 'self' ${importMapHash}`.trim(),
+    "script-src 'self'",
     "style-src 'self'",
     // Pictures are shown from memory, too: those that were sent as base64, and the user's own files.
     `img-src 'self' ${pictures}`,
@@ -74,3 +89,7 @@ const headersWith = (importMapHash: string, pictures: string): Record<string, st
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
 });
+
+const PAGE_HEADERS = headersWith("blob:");
+// The reference's styles bring their icons along; what it writes into the page itself has none.
+const REFERENCE_HEADERS = headersWith("data:");

@@ -42,9 +42,9 @@ interface Alive {
 }
 
 /** The program of a process, and the part of it that keeps Python from JavaScript. */
-export const WORKER: string = fileURLToPath(new URL("worker.ts", import.meta.url));
-export const GATE: string = fileURLToPath(new URL("gate.ts", import.meta.url));
-const HARNESS = fileURLToPath(new URL("harness.py", import.meta.url));
+export const WORKER: string = fileURLToPath(new URL("./worker.ts", import.meta.url));
+export const GATE: string = fileURLToPath(new URL("./gate.ts", import.meta.url));
+const HARNESS = fileURLToPath(new URL("./harness.py", import.meta.url));
 const KIB = 1024;
 
 /** What Node and Pyodide take before any code runs, as the kernel counts it: about 0.8 GB, most of it never touched. */

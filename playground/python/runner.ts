@@ -130,6 +130,15 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
   };
 }
 
+/** Tells whether Python is installed. */
+export function hasPython(): boolean {
+  try {
+    return folderOfPyodide(import.meta.url) !== "";
+  } catch {
+    return false;
+  }
+}
+
 /** What a promise brings, unless the signal fires first: then rejects with its reason. */
 function within<T>(promise: Promise<T>, stop: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -1,20 +1,26 @@
 /** The server: the gateway at /ai in Bun, and its health. Add your own routes here. */
 
+import { wrongAddress } from "polygate";
 import { toBunHandler, toBunWebSocket } from "polygate/bun";
 import { endWith, gateway, host, port } from "./gateway.ts";
+
+/** Tells clients with a wrong base URL which one is right. */
+const nowhere = ({ method, url }: Request): Response =>
+  Response.json(wrongAddress(gateway, method, url, "/ai"), { status: 404 });
 
 const server = Bun.serve({
   hostname: host,
   port,
   websocket: toBunWebSocket(),
   routes: {
-    "/ai/*": toBunHandler(gateway, { prefix: "/ai" }),
+    "/ai/*": toBunHandler(gateway, { prefix: "/ai", fallback: nowhere }),
     "/healthz": () => Response.json({ ok: true }),
     "/readyz": async () => {
       const health = await gateway.health();
       return Response.json(health, { status: health.ready ? 200 : 503 });
     },
   },
+  fetch: nowhere,
 });
 
 console.log(`The gateway is at http://${host}:${server.port}/ai`);

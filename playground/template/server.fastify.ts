@@ -1,6 +1,7 @@
 /** The server: the gateway at /ai in Fastify, and its health. Add your own routes here. */
 
 import fastify from "fastify";
+import { wrongAddress } from "polygate";
 import { toNodeHandler } from "polygate/node";
 import { toUpgradeHandler } from "polygate/websocket";
 import { endWith, gateway, host, port } from "./gateway.ts";
@@ -18,6 +19,11 @@ app.get("/readyz", async (_request, reply) => {
   const health = await gateway.health();
   return reply.code(health.ready ? 200 : 503).send(health);
 });
+
+// Tells clients with a wrong base URL which one is right.
+app.setNotFoundHandler((request, reply) =>
+  reply.code(404).send(wrongAddress(gateway, request.method, request.url, "/ai")),
+);
 
 console.log(`The gateway is at ${await app.listen({ host, port })}/ai`);
 endWith(() => app.close());

@@ -2,6 +2,7 @@
 
 import type { AddressInfo } from "node:net";
 import express from "express";
+import { wrongAddress } from "polygate";
 import { toExpressHandler } from "polygate/express";
 import { toUpgradeHandler } from "polygate/websocket";
 import { endWith, gateway, host, port } from "./gateway.ts";
@@ -13,6 +14,8 @@ app.get("/readyz", async (_req, res) => {
   const health = await gateway.health();
   res.status(health.ready ? 200 : 503).json(health);
 });
+// The last route: tells clients with a wrong base URL which one is right.
+app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.originalUrl, "/ai")));
 
 const server = app.listen(port, host, (error) => {
   if (error) throw error;

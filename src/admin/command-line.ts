@@ -14,6 +14,7 @@ import {
   KEY_COMMANDS,
   OPTION_HELP,
   OPTIONS,
+  type ServerFlags,
   type Syntax,
   type Terminal,
   type Values,
@@ -27,13 +28,46 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   budgets: BUDGET_COMMANDS,
 };
 
-/** The one command that needs no store. */
-const INIT: Syntax = {
-  about: "writes a gateway of your own into a folder, with its server and database",
-  examples: ["--yes", "my-gateway --server fastify --database postgres"],
-  operands: ["[FOLDER]"],
-  options: ["server", "database", "yes", "force"],
+/** A command that opens no store by itself. */
+interface Program extends Syntax {
+  run(operands: readonly string[], values: Values, terminal: Terminal): Promise<void>;
+}
+
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  demo: {
+    about: "runs a gateway with a model that works offline, and a page to try it",
+    examples: ["", "--port 8080 --store sqlite:demo.db"],
+    options: ["host", "port", "store"],
+    run: (_operands, values, { servers }) => servers.demo(flagsOf(values)),
+  },
+  serve: {
+    about: "runs the gateway of a file as a server, with its stores and health",
+    examples: ["gateway.ts", "gateway.ts --host 0.0.0.0 --port 8080"],
+    operands: ["FILE"],
+    options: ["host", "port", "store"],
+    run: ([file = ""], values, { servers }) => servers.serve(file, flagsOf(values)),
+  },
+  init: {
+    about: "writes a gateway of your own into a folder, with its server and database",
+    examples: ["--yes", "my-gateway --server fastify --database postgres"],
+    operands: ["[FOLDER]"],
+    options: ["server", "database", "yes", "force"],
+    async run(operands, values, terminal) {
+      const written = await writeProject(await projectOf(operands, values, terminal), terminal.home);
+      terminal.print(values.json ? jsonOf(written) : nextSteps(written));
+    },
+  },
 };
+
+function flagsOf({ host, port, store }: Values): ServerFlags {
+  if (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535))
+    throw new UsageError(`--port must be an integer from 0 to 65535, not ${port}.`);
+  return {
+    ...(host !== undefined && { host }),
+    ...(port !== undefined && { port: Number(port) }),
+    ...(store !== undefined && { store }),
+  };
+}
 
 const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
 const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "currency", ...EVERYWHERE];
@@ -42,7 +76,7 @@ const columns = (rows: readonly (readonly [string, string])[]): string =>
   rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
 
 const examplesOf = (group: string, examples: readonly string[]): string =>
-  examples.map((example) => `  polygate ${group} ${example}`).join("\n");
+  examples.map((example) => `  polygate ${group} ${example}`.trimEnd()).join("\n");
 
 const usageOf = (name: string, { operands = [] }: Syntax): string => [name, ...operands].join(" ");
 
@@ -76,8 +110,10 @@ const usageOfGroups = (groups: readonly string[]): string =>
 export const USAGE: string = [
   usageOfGroups(Object.keys(GROUPS)),
   `polygate <command> --store <address>\n\n${commandsOf(CALL_COMMANDS)}`,
-  `polygate ${usageOf("init", INIT)}: ${INIT.about}`,
-  examplesOf("init", ["my-gateway"]),
+  `polygate <command>\n\n${commandsOf(PROGRAMS)}`,
+  Object.entries(PROGRAMS)
+    .map(([name, { examples }]) => examplesOf(name, examples.slice(0, 1)))
+    .join("\n"),
 ].join("\n\n");
 
 /** A command as it was found on the command line. */
@@ -88,14 +124,15 @@ interface Found {
   /** All options that it takes. */
   readonly options: readonly (keyof Values)[];
   readonly operands: readonly string[];
-  /** Undefined for `init`. */
-  readonly command: Command | undefined;
+  /** Opens the store, or runs without one. */
+  readonly command: Command | Program;
 }
 
 function find([group = "", ...operands]: readonly string[]): Found | undefined {
-  if (group === "init") {
-    const options = [...(INIT.options ?? []), ...EVERYWHERE];
-    return { name: group, syntax: INIT, options, operands, command: undefined };
+  const program = Object.hasOwn(PROGRAMS, group) ? PROGRAMS[group] : undefined;
+  if (program) {
+    const options = [...(program.options ?? []), ...EVERYWHERE];
+    return { name: group, syntax: program, options, operands, command: program };
   }
   const single = Object.hasOwn(CALL_COMMANDS, group) ? CALL_COMMANDS[group] : undefined;
   if (single) {
@@ -122,7 +159,7 @@ const helpOf = (group: string, { name, syntax, options }: Found): string =>
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
   ...Object.fromEntries(Object.keys(CALL_COMMANDS).map((name) => [name, []])),
-  init: [],
+  ...Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, []])),
 };
 
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
@@ -141,10 +178,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   if (!found) throw unknownCommand(positionals, NAMES);
   assertArguments(found);
   const { command, operands } = found;
-  if (!command) {
-    const written = await writeProject(await projectOf(operands, values, terminal), home);
-    return print(values.json ? jsonOf(written) : nextSteps(written));
-  }
+  if ("run" in command) return command.run(operands, values, { ...terminal, print });
   const address = values.store || env["POLYGATE_STORE"];
   if (!address)
     throw new UsageError(

@@ -32,6 +32,21 @@ export interface Terminal {
   readonly ask?: ((question: string) => Promise<string>) | undefined;
   /** The package of this command. */
   readonly home: TemplatePackage;
+  /** The servers that the command starts. They run until the process is told to end. */
+  readonly servers: Servers;
+}
+
+/** Where a server listens, and the address of its store. What is missing comes from elsewhere, such as the environment. */
+export interface ServerFlags {
+  readonly host?: string;
+  readonly port?: number;
+  readonly store?: string;
+}
+
+/** Functions that start a server. They resolve when it listens, and reject with the reason when it cannot. */
+export interface Servers {
+  demo(flags: ServerFlags): Promise<void>;
+  serve(file: string, flags: ServerFlags): Promise<void>;
 }
 
 /** The error of a command that has failed, with what a program needs to know of it. */
@@ -82,6 +97,8 @@ export const OPTIONS = {
   model: { type: "string" },
   upstream: { type: "string" },
   csv: { type: "boolean" },
+  host: { type: "string" },
+  port: { type: "string" },
 } as const;
 
 export type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS; allowPositionals: true }>>["values"];
@@ -127,6 +144,8 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   model: ["--model NAME", "only calls of this model"],
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
   csv: ["--csv", "prints the rows as CSV"],
+  host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
+  port: ["--port N", "the port, 0 for any free one; PORT, or 3000 by default"],
 };
 
 /** How a command is written. */

@@ -107,7 +107,7 @@ function packageJson(project: NewProject, { version, engines, devDependencies: t
       start: `${runWithEnv} server.ts`,
       dev: `${runWithEnv} --watch server.ts`,
       check: "tsc --noEmit",
-      polygate: `${runWithEnv} node_modules/polygate/dist/cli.js`,
+      polygate: `${runWithEnv} node_modules/polygate/dist/server/cli.js`,
     },
     dependencies,
     devDependencies: rangesOf(DEV_PACKAGES),

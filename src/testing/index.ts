@@ -1,9 +1,10 @@
-/** polygate/testing: a scripted backend, a gateway and matchers for a host's own tests, and laws for a host's own stores. */
+/** polygate/testing: a scripted backend, the demo's model, a gateway and matchers for a host's own tests, and laws for a host's own stores. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
+export { demoModel } from "../demo/backend.ts";
 export {
   assertCharged,
   assertRecorded,

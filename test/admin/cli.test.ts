@@ -19,7 +19,7 @@ import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts"
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
 
-const cli = new URL("../../src/admin/cli.ts", import.meta.url).pathname;
+const cli = new URL("../../src/cli.ts", import.meta.url).pathname;
 
 let folder: string;
 let store: string;
@@ -31,7 +31,9 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const home = { manifest: { version: "1.2.3", engines: { node: "" }, devDependencies: {} }, root: "" };
-const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home };
+const nothing = async (): Promise<void> => {};
+const servers = { demo: nothing, serve: nothing };
+const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home, servers };
 
 /** Runs a command in this process, and returns what it prints. */
 async function keys(...args: string[]): Promise<string> {
@@ -392,7 +394,10 @@ describe("polygate keys", () => {
     [["ini"], /^There is no command "ini". Did you mean "init"\? "polygate --help"/],
     [["int", "my-gateway"], /^There is no command "int my-gateway". Did you mean "init"\?/],
     [["key"], /^There is no command "key". Did you mean "keys"\?/],
-    [["serve"], /^There is no command "serve". "polygate --help" lists them.$/],
+    [["server"], /^There is no command "server". Did you mean "serve"\? "polygate --help" lists them.$/],
+    [["serve"], /^serve needs FILE\. Usage: polygate serve FILE \[options\]$/],
+    [["serve", "gateway.ts", "--port", "70000"], /^--port must be an integer from 0 to 65535, not 70000\.$/],
+    [["demo", "--prot", "1"], /^demo takes no --prot\. It takes --host, --port, --store, /],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
     const work = runCommand([...args], { ...terminal, env: { POLYGATE_STORE: store } });

@@ -16,7 +16,9 @@ import { DATABASES, type PackageManifest, SERVERS, type WrittenProject } from ".
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
-const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home: { manifest, root } };
+const nothing = async (): Promise<void> => {};
+const servers = { demo: nothing, serve: nothing };
+const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home: { manifest, root }, servers };
 
 /** The names of all files that a project has. */
 const FILES = [
@@ -71,7 +73,7 @@ describe("polygate init", () => {
   it("writes into the current folder, as a process of its own", async () => {
     const here = join(folder, "here");
     await mkdir(here);
-    const cli = join(root, "src/admin/cli.ts");
+    const cli = join(root, "src/cli.ts");
     const { stdout } = await promisify(execFile)(process.execPath, [cli, "init", "--yes"], { cwd: here });
     expect((await readdir(here)).toSorted()).toEqual(FILES);
     expect(stdout).not.toMatch(/^ +cd /m);
@@ -97,7 +99,7 @@ describe("polygate init", () => {
   it.skipIf(process.platform !== "linux")(
     "asks at a real terminal, and writes nothing when there is no answer",
     async () => {
-      const command = `${process.execPath} ${join(root, "src/admin/cli.ts")} init at-terminal`;
+      const command = `${process.execPath} ${join(root, "src/cli.ts")} init at-terminal`;
       const child = spawn("script", ["--quiet", "--return", "--command", command, "/dev/null"], { cwd: folder });
       // The second answer is Ctrl-D.
       const answers = [["(express)", "fastify\n"] as const, ["(sqlite)", "\u0004"] as const];

@@ -14,6 +14,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { USAGE } from "../../src/admin/command-line.ts";
 import { type LedgerDriver, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../../src/stores/open/index.ts";
 import { budgetLaws } from "../contracts/budgets.ts";
 import { quotaStoreLaws } from "../contracts/index.ts";
@@ -497,7 +498,7 @@ describe("the commands", () => {
   /** Runs the block of commands that contains a text, and returns what it prints. */
   async function printed(text: string): Promise<string> {
     const block = shells.find(({ code }) => code.includes(text));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`);
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`);
     return (await run("sh", ["-ec", command ?? "false"], inFolder())).stdout;
   }
 
@@ -520,12 +521,15 @@ describe("the commands", () => {
     expect(stdout).toMatch(/^anna +anna +0\.00 USD +5\.50 USD +active +every model +never +team-a$/m);
   });
 
-  it("those of the README are scripts that are there", async () => {
+  it("are commands of polygate and scripts that are there", async () => {
+    const commands = shells.flatMap(({ code }) => Array.from(code.matchAll(/npx polygate (\w+)/g), ([, name]) => name));
+    expect(commands.length).toBeGreaterThan(10);
+    expect(commands.filter((name = "") => !new RegExp(`^(?:polygate| ) ${name}\\b`, "m").test(USAGE))).toEqual([]);
     const { default: manifest } = (await import("../../package.json", { with: { type: "json" } })) as {
       default: { scripts: Record<string, string> };
     };
     const scripts = shells.flatMap(({ code }) => Array.from(code.matchAll(/npm (?:run )?(start|test|(?<=run )\S+)/g)));
-    expect(scripts.length).toBeGreaterThan(2);
+    expect(scripts.length).toBeGreaterThan(1);
     expect(scripts.map(([, name = ""]) => name).filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 });
@@ -543,10 +547,10 @@ describe("the whole gateway", () => {
 
   it("serves keys of the page's commands, falls back, counts money, warns, repeats, and ends without a loss", async () => {
     const block = blocks.find(({ page, code }) => page === "docs/company-gateway.md" && code.includes("keys migrate"));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`) ?? "";
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`) ?? "";
     const { stdout } = await run("sh", ["-ec", command], inFolder());
     expect(stdout).toContain("300.00 USD");
-    const cli = [`${ROOT}src/admin/cli.ts`, "budgets", "amount", "team-a", "0.00004"];
+    const cli = [`${ROOT}src/cli.ts`, "budgets", "amount", "team-a", "0.00004"];
     await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
     const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^apiKey: (\S+)$/gm), ([, key = ""]) => key);
 

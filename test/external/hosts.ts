@@ -1,6 +1,6 @@
 /** A suite against the gateway on each host, and before upstreams of all chat formats. */
 
-import { demoBackend } from "../../playground/demo/backend.ts";
+import { demoModel } from "../../src/demo/backend.ts";
 import { type GatewayOptions, memoryQuotaStore, memoryResponseStore, type ModelBackend } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import type { RunningHost, TestHost } from "../hosts/host.ts";
@@ -15,9 +15,9 @@ const PREFIX = "/ai";
 export async function onEachHost(suite: (url: string) => Promise<boolean>): Promise<boolean> {
   const failed: string[] = [];
   const [node] = hostsOnNode as [TestHost];
-  const upstream = await start(node, demoBackend());
+  const upstream = await start(node, demoModel());
   const runs: [name: string, host: TestHost, backend: ModelBackend][] = [
-    ...[...hostsOnNode, ...runtimes].map((host): [string, TestHost, ModelBackend] => [host.name, host, demoBackend()]),
+    ...[...hostsOnNode, ...runtimes].map((host): [string, TestHost, ModelBackend] => [host.name, host, demoModel()]),
     ...Object.entries(BASES).map(([format, path]): [string, TestHost, ModelBackend] => {
       const baseUrl = `${upstream.url}${PREFIX}${path}`;
       return [`relay to ${format}`, node, relay({ format: format as keyof typeof BASES, baseUrl, apiKey: "sk-demo" })];

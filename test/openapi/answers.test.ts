@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { createParser } from "eventsource-parser";
 import type * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { demoBackend } from "../../playground/demo/backend.ts";
 import { demoKeys } from "../../playground/keys.ts";
+import { demoModel } from "../../src/demo/backend.ts";
 import type { OpenAIErrorBody } from "../../src/formats/shared/errors.ts";
 import type { OpenAIError } from "../../src/formats/shared/schema.ts";
 import { createGateway, type Gateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
@@ -22,7 +22,7 @@ import { schemasOf, wrongBy } from "./vendors.ts";
 
 const failures: string[] = [];
 const gateway = createGateway({
-  backend: demoBackend(),
+  backend: demoModel(),
   quotas: memoryQuotaStore(demoKeys),
   responseStore: memoryResponseStore(),
   onFailure: ({ text }) => void failures.push(text),

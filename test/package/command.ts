@@ -1,26 +1,17 @@
 /** Tests of the command `polygate` in an installed copy without the optional packages. */
 
-import { cp, readdir, readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readdir } from "node:fs/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type Ended, linkPackages, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
+import { bareProject, type Ended, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
 
 export function commandSuite(stage: () => PackageStage): void {
   describe("the command, without the optional packages", () => {
     let bare: string;
 
-    beforeAll(async () => {
-      bare = join(dirname(stage().project), "bare");
-      const installed = join(bare, "node_modules", "polygate");
-      // Copy and do not link: Node would look for packages beside the target of a link.
-      await cp(join(stage().project, "node_modules", "polygate"), installed, { recursive: true });
-      const manifest = await readFile(join(installed, "package.json"), "utf8");
-      const { dependencies } = JSON.parse(manifest) as { dependencies: Readonly<Record<string, string>> };
-      await linkPackages(bare, Object.keys(dependencies));
-    });
+    beforeAll(async () => void (bare = await bareProject(stage(), "bare")));
 
     const polygate = (node: string, ...args: string[]): Promise<Ended> =>
-      run(node, ["node_modules/polygate/dist/cli.js", ...args], bare);
+      run(node, ["node_modules/polygate/dist/server/cli.js", ...args], bare);
 
     it.each([
       ["the Node of this test", process.execPath],

@@ -1,7 +1,9 @@
 /** The installed package, for the suites that use it as a host does. */
 
 import { execFile } from "node:child_process";
-import { cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import { chmod, cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -102,4 +104,32 @@ export async function linkPackages(project: string, names: readonly string[]): P
     await mkdir(dirname(link), { recursive: true });
     await symlink(join(ROOT, "node_modules", name), link);
   }
+}
+
+/** Makes a project beside the stage's that has the package and the packages that it depends on, and no others. Returns its folder. */
+export async function bareProject({ project }: PackageStage, name: string): Promise<string> {
+  const bare = join(dirname(project), name);
+  const installed = join(bare, "node_modules", "polygate");
+  // Copy and do not link: Node would look for packages beside the target of a link.
+  await cp(join(project, "node_modules", "polygate"), installed, { recursive: true });
+  const { bin, dependencies } = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as {
+    bin: { polygate: string };
+    dependencies: Readonly<Record<string, string>>;
+  };
+  await linkPackages(bare, Object.keys(dependencies));
+  // As npm installs a command.
+  await mkdir(join(bare, "node_modules", ".bin"));
+  await symlink(join("..", "polygate", bin.polygate), join(bare, "node_modules", ".bin", "polygate"));
+  await chmod(join(installed, bin.polygate), 0o755);
+  return bare;
+}
+
+/** Returns a port that was free a moment ago. */
+export async function freePort(): Promise<string> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return String(port);
 }

@@ -15,7 +15,7 @@ import { openStore } from "../../src/admin/open-store.ts";
 import { type Playground, startPlayground, usageOf } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
 import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
-import { type PackageStage, ROOT, run } from "./stage.ts";
+import { freePort, type PackageStage, ROOT, run } from "./stage.ts";
 
 const hasPostgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
 
@@ -100,16 +100,6 @@ class Upstream {
   }
 }
 
-/** Returns a port that was free a moment ago. */
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return String(port);
-}
-
 /** Runs a program, expects its success, and returns its output. */
 async function succeed(command: string, args: readonly string[], cwd: string): Promise<string> {
   const { code, output } = await run(command, args, cwd);
@@ -152,7 +142,7 @@ export function templateSuite(stage: () => PackageStage): void {
   let upstreamEnv: Readonly<Record<string, string>>;
 
   const init = (...args: string[]): Promise<string> => {
-    const cli = join(stage().project, "node_modules/polygate/dist/cli.js");
+    const cli = join(stage().project, "node_modules/polygate/dist/server/cli.js");
     return succeed(process.execPath, [cli, "init", ...args], dirname(stage().project));
   };
   const install = (...args: string[]): Promise<string> =>
@@ -291,7 +281,7 @@ export function templateSuite(stage: () => PackageStage): void {
           const address = kind === "sqlite" ? "sqlite:gateway.db" : (database?.address ?? "");
           const runtime = server === "bun" ? join(BIN, "bun") : process.execPath;
           const keys = (...args: string[]): Promise<string> => {
-            const cli = join(folder, "node_modules/polygate/dist/cli.js");
+            const cli = join(folder, "node_modules/polygate/dist/server/cli.js");
             return succeed(runtime, [cli, "keys", ...args, "--store", address, "--json"], target);
           };
           await keys("migrate");
@@ -303,10 +293,18 @@ export function templateSuite(stage: () => PackageStage): void {
             expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("Welcome.")]);
             expect((await fetch(new URL("/healthz", host.url))).status).toBe(200);
             expect(await (await fetch(new URL("/readyz", host.url))).json()).toMatchObject({ ready: true });
-            expect((await fetch(new URL("/nothing", host.url))).status).toBe(404);
+            for (const path of ["/nothing", "/ai/v1/v1/chat/completions", "/v1/chat/completions"]) {
+              const wrong = await fetch(new URL(path, host.url), { method: "POST", body: "{}" });
+              const { error } = (await wrong.json()) as { error: { message: string } };
+              expect([path, wrong.status]).toEqual([path, 404]);
+              expect(error.message).toContain("with /ai/v1 for those of OpenAI");
+              expect(error.message.includes("Did you mean POST /ai/v1/chat/completions?")).toBe(path !== "/nothing");
+            }
             expect(JSON.parse(await keys("usage", server))).toMatchObject({ used: COST });
             expect(await stopInStream(host, apiKey, upstream)).toBe("Welcome.");
-            expect(host.process.errors()).toBe("");
+            // The mount for Express tells the host of a wrong base URL, once.
+            const warning = /^\(node:\d+\) PolygateWarning: A request of a client missed the gateway.*\n.*\n$/;
+            expect(host.process.errors()).toMatch(server === "express" ? warning : /^$/);
           } finally {
             host.process.child.kill("SIGKILL");
           }

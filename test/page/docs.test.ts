@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { groupsOf, headingsOf } from "../../playground/page/app/docs/contents.ts";
 import { addressOf, type Block, blocksOf, piecesOf } from "../../playground/page/app/docs/markdown.ts";
 import { searchIn } from "../../playground/page/app/docs/search.ts";
-import { findPageFiles } from "../../playground/page/files.ts";
+import { pageFiles } from "../../playground/page/files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const FILES = [
@@ -25,7 +25,7 @@ function textsIn(block: Block): readonly string[] {
   return block.type === "code" ? [] : [block.text];
 }
 
-const served = findPageFiles();
+const served = pageFiles(new URL("playground/page/app/", ROOT), ROOT);
 
 const texts = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Readonly<Record<string, string>>;
 

@@ -1,10 +1,10 @@
 /** What the demo model answers through a gateway: how it begins, what it calls, how it sounds, and what it cannot do. */
 
 import { describe, expect, it } from "vitest";
-import { demoBackend } from "../../playground/demo/backend.ts";
+import { demoModel } from "../../src/demo/backend.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 
-const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore([{ apiKey: "sk-demo" }]) });
+const gateway = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: "sk-demo" }]) });
 
 interface Answer<Body> {
   readonly status: number;

@@ -1,8 +1,8 @@
 /** However much the demo model is asked at once, it lets the event loop serve others. */
 
 import { expect, it } from "vitest";
-import { demoBackend } from "../../playground/demo/backend.ts";
-import { satisfyAside } from "../../playground/demo/satisfy-aside.ts";
+import { demoModel } from "../../src/demo/backend.ts";
+import { satisfyAside } from "../../src/demo/satisfy-aside.ts";
 import type { CallContext, ChatEvent, ChatRequest, JsonObject } from "../../src/index.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -43,7 +43,7 @@ function answerTo(text: string, changes: Partial<ChatRequest>): Promise<Beside<s
   };
   return besideOthers(async () => {
     let said = "";
-    for await (const event of demoBackend().chat?.(request, call) ?? []) said += pieceOf(event);
+    for await (const event of demoModel().chat?.(request, call) ?? []) said += pieceOf(event);
     return said;
   });
 }

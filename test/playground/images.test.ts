@@ -2,11 +2,11 @@
 
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
-import { demoBackend } from "../../playground/demo/backend.ts";
+import { demoModel } from "../../src/demo/backend.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { differences, headerOf, patchwork, pixelsOf, type Region } from "../clients/pixels.ts";
 
-const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore([{ apiKey: "sk-demo" }]) });
+const gateway = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: "sk-demo" }]) });
 const headers = { authorization: "Bearer sk-demo" };
 
 const isCorner: Region = (x, y) => x < 20 && y < 20;

@@ -2,7 +2,7 @@
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { satisfy } from "../../playground/demo/satisfy.ts";
+import { satisfy } from "../../src/demo/satisfy.ts";
 import type { JsonObject, JsonValue } from "../../src/index.ts";
 
 const requiring = (x: JsonValue): JsonObject => ({ type: "object", properties: { x }, required: ["x"] });

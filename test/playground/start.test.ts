@@ -29,3 +29,11 @@ it("gives a command for a shell, which is answered", async () => {
   const response = await fetch(url, { method: "POST", headers, body: valuesOf("-d")[0] ?? "" });
   expect(await response.json()).toMatchObject({ content: [{ type: "text", text: "You said: Hello there" }] });
 });
+
+it("ends after npm is told to end", async () => {
+  const { url, process } = await startPlayground({}, ["npm", "start", "--silent"]);
+  process.child.kill("SIGTERM");
+  // The output ends with the last process that writes to it, and so not before the server.
+  await process.ended;
+  await expect(fetch(url)).rejects.toThrow("fetch failed");
+});

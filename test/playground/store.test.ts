@@ -139,7 +139,7 @@ describe("POLYGATE_STORE", () => {
     const { ended, output, errors } = spawnPlayground({ PORT: "0", POLYGATE_STORE });
     expect(await ended).toEqual({ code: 1, signal: null });
     expect(output()).toBe("");
-    expect(errors()).toMatch(/^The playground cannot use POLYGATE_STORE: [^\n]*\n$/);
+    expect(errors()).toMatch(/^The demo cannot use its store \(--store or POLYGATE_STORE\): [^\n]*\n$/);
     expect(errors()).toMatch(reason);
     expect(errors()).not.toContain("hunter2");
   });
@@ -147,6 +147,6 @@ describe("POLYGATE_STORE", () => {
   it("says so where the server never answers", async () => {
     const { ended, errors } = unanswered;
     expect(await ended).toEqual({ code: 1, signal: null });
-    expect(errors()).toBe("The playground cannot use POLYGATE_STORE: it does not answer.\n");
+    expect(errors()).toBe("The demo cannot use its store (--store or POLYGATE_STORE): it does not answer.\n");
   });
 });

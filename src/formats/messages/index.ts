@@ -78,8 +78,8 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
 function readHeaders(headers: Headers): MessagesHeaders {
   const version = headers.get("compat-version") || headers.get("anthropic-version");
   if (!version) {
-    const message = "compat-version: the header is required (anthropic-version is read as well)";
-    throw new GatewayError("invalid_request", message, { path: ["compat-version"] });
+    const message = "anthropic-version: the header is required (compat-version is read as well)";
+    throw new GatewayError("invalid_request", message, { path: ["anthropic-version"] });
   }
   const betas = new Set<string>();
   for (const name of ["compat-beta", "anthropic-beta"])

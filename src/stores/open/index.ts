@@ -2,12 +2,11 @@
 
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
-import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
+import { assertOptions } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
-import type { OnBudget } from "../budgets.ts";
 import { type CallReader, type CallRecorder, RECORDER_SHAPES, type RecorderOptions } from "../calls.ts";
 import type { DurableQuotaStore } from "../durable.ts";
 import type { RateCounter } from "../rate-limits.ts";
@@ -21,6 +20,7 @@ import {
   UsageError,
 } from "./connection.ts";
 import { counterIn } from "./counters.ts";
+import { type OpenStoresOptions, STORES_SHAPES } from "./options.ts";
 
 assertNodeVersion();
 
@@ -74,27 +74,7 @@ export { assertHoldRequest as checkHold } from "../durable.ts";
 export { assertOutcome as checkOutcome, assertRenewal as checkRenewal } from "../ledger.ts";
 export { ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../ledger-store.ts";
 export type { RateCount, RateCounter } from "../rate-limits.ts";
-
-/** Options of `openStores`. */
-export interface OpenStoresOptions {
-  /** The prefix of the names of tables (`polygate_`), or of keys in Redis (`polygate`). The prefix of tables may start with a schema. */
-  readonly prefix?: string;
-  /** The most connections of this process to PostgreSQL or MySQL: an integer from 1 to 1,000, 10 by default. */
-  readonly connections?: number;
-  /** Makes or updates the tables at the start. Default: true. With false, `polygate keys migrate` makes them. */
-  readonly migrate?: boolean;
-  /** The days for which an SQL database keeps finished holds and their journal: an integer from 1 to 36,500, 30 by default. */
-  readonly keepDays?: number;
-  /**
-   * The time between two sweeps, in milliseconds: an integer from 1 to 2³¹ − 1, a minute by default. With 0, nothing is swept, unless
-   * you call `sweep`.
-   */
-  readonly sweepMs?: number;
-  /** Is told when a budget reaches 50, 80 and 100 percent. */
-  readonly onBudget?: OnBudget;
-  /** Is told why a sweep or a write of recorded calls has failed. Default: writes the message without passwords to `console.error`. */
-  readonly onError?: (error: unknown) => void;
-}
+export type { OpenStoresOptions } from "./options.ts";
 
 /** The stores as `createGateway` takes them. */
 export interface StorePorts {
@@ -152,15 +132,7 @@ const CLOSE_MS = 10_000;
  * const gateway = createGateway({ backend, ...stores.ports });
  */
 export async function openStores(address: string, options: OpenStoresOptions = {}): Promise<OpenedStores> {
-  assertOptions<OpenStoresOptions>("openStores", options, {
-    prefix: "string?",
-    connections: { optional: integer(1, 1_000) },
-    migrate: "boolean?",
-    keepDays: { optional: integer(1, 36_500) },
-    sweepMs: { optional: integer(0, MAX_TIMER_MS) },
-    onBudget: "function?",
-    onError: "function?",
-  });
+  assertOptions<OpenStoresOptions>("openStores", options, STORES_SHAPES);
   const { prefix, migrate = true, connections = 10, keepDays = 30, sweepMs = 60_000, onError = logError } = options;
   if (typeof address !== "string")
     throw new TypeError("openStores: the address of the store must be a text, such as sqlite:gateway.db.");

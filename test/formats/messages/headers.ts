@@ -86,7 +86,7 @@ export function headersSuite(mount: Mount): void {
   describe("version", () => {
     it("is required", async () => {
       const response = await stage().send(MINIMAL, { headers: headers({ "compat-version": undefined }) });
-      expect(await refusalOf(response)).toEqual(invalidField("compat-version"));
+      expect(await refusalOf(response)).toEqual(invalidField("anthropic-version"));
     });
 
     it("may come under its official name", async () => {

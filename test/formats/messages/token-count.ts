@@ -64,7 +64,7 @@ export function tokenCountSuite(mount: Mount): void {
     expect(await refusalOf(await count(having({ messages: undefined })))).toEqual(invalidField("messages"));
     expect(await refusalOf(await count(having({ max_tokens: 1 })))).toEqual(invalidField("max_tokens"));
     const versionless = await count(UNCOUNTED, { "compat-version": undefined });
-    expect(await refusalOf(versionless)).toEqual(invalidField("compat-version"));
+    expect(await refusalOf(versionless)).toEqual(invalidField("anthropic-version"));
     const keyless = await count(UNCOUNTED, { "x-api-key": undefined });
     expect(await refusalOf(keyless)).toMatchObject({ status: 401, code: "missing_api_key" });
   });

@@ -3,7 +3,7 @@
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
 import { describe, expect, it } from "vitest";
-import { demoBackend } from "../../../playground/demo/backend.ts";
+import { demoModel } from "../../../src/demo/backend.ts";
 import {
   type Conversion,
   createGateway,
@@ -228,7 +228,7 @@ describe("the list of models", () => {
 });
 
 describe("the official providers", () => {
-  const upstream = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore([{ apiKey: "sk-up" }]) });
+  const upstream = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: "sk-up" }]) });
   const connection = {
     apiKey: "sk-up",
     fetch: ((url, init) => upstream.fetch(new Request(url, init))) satisfies typeof fetch,

@@ -3,14 +3,14 @@
 import type { MessageParam } from "@anthropic-ai/sdk/resources/messages";
 import type { Content } from "@google/genai";
 import { describe, expect, it } from "vitest";
-import { demoBackend } from "../../../playground/demo/backend.ts";
+import { demoModel } from "../../../src/demo/backend.ts";
 import { readSignature } from "../../../src/formats/shared/seal.ts";
 import type { ModelBackend } from "../../../src/index.ts";
 import { clientsOf } from "../../properties/backends-agree/clients.ts";
 import { meaningOf, QUESTIONS, RESULT, WEATHER } from "../questions.ts";
 import { backendOn, clientsBefore, PROVIDERS, upstreamOf } from "./stage.ts";
 
-const direct = (): ModelBackend => ({ ...demoBackend(), models: () => [{ id: "model-a" }] });
+const direct = (): ModelBackend => ({ ...demoModel(), models: () => [{ id: "model-a" }] });
 
 describe.each(PROVIDERS)("a model of the provider %s", (provider) => {
   const through = (): ModelBackend => backendOn(upstreamOf(), provider);

@@ -6,7 +6,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
-import { demoBackend } from "../../../playground/demo/backend.ts";
+import { demoModel } from "../../../src/demo/backend.ts";
 import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 
@@ -29,7 +29,7 @@ const fetchOf =
     gateway.fetch(new Request(url instanceof Request ? url.url : url, init));
 
 /** Makes a gateway with all formats that records its requests. */
-export function upstreamOf(backend: ModelBackend = demoBackend()): Upstream {
+export function upstreamOf(backend: ModelBackend = demoModel()): Upstream {
   const gateway = createGateway({
     backend: {
       ...backend,

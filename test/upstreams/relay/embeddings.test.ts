@@ -3,7 +3,7 @@
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
-import { demoBackend } from "../../../playground/demo/backend.ts";
+import { demoModel } from "../../../src/demo/backend.ts";
 import {
   createGateway,
   type EmbeddingEvent,
@@ -522,7 +522,7 @@ const fetchOf =
     gateway.fetch(new Request(url, init));
 
 describe.each<Format>(["chat-completions", "generate-content"])("official clients through a relay to %s", (format) => {
-  const upstream = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore([{ apiKey: API_KEY }]) });
+  const upstream = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: API_KEY }]) });
   const backend = relay({
     format,
     baseUrl: `http://upstream.test/${format === "generate-content" ? "v1beta" : "v1"}`,

@@ -109,7 +109,7 @@ export const messages: ChatFormat = {
   id: "messages",
   name: "Messages",
   sdk: "@anthropic-ai/sdk",
-  request: (draft, apiKey) => postJson(PATH, { "x-api-key": apiKey, "compat-version": VERSION }, encode(draft)),
+  request: (draft, apiKey) => postJson(PATH, { "x-api-key": apiKey, "anthropic-version": VERSION }, encode(draft)),
   leftOut: ({ codeExecution }) => (codeExecution ? ["code execution"] : []),
   readEvent,
   readBody,

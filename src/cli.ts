@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+/** The command `polygate`: manages api keys from a terminal, starts new gateways, and runs the demo and servers. */
+
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline/promises";
+import { text } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
+import type { Servers } from "./admin/commands.ts";
+import type { PackageManifest } from "./admin/init.ts";
+
+// A store's address may contain a password, and any user can list processes. The title hides the arguments, before anything else is
+// loaded.
+const args = process.argv.slice(2);
+process.title = "polygate";
+
+const { runCommand } = await import("./admin/command-line.ts");
+const { CommandError } = await import("./admin/commands.ts");
+const { manyLines } = await import("./options.ts");
+const { describeProblem, UsageError } = await import("./stores/open/connection.ts");
+const require = createRequire(import.meta.url);
+const MANIFEST = "polygate/package.json";
+const home = { manifest: require(MANIFEST) as PackageManifest, root: dirname(require.resolve(MANIFEST)) };
+
+const read = async (file?: string): Promise<string> => {
+  if (file === undefined) return text(process.stdin);
+  return readFile(file, "utf8").catch((error: unknown) => {
+    throw new UsageError(`The file ${file} cannot be read.`, { cause: error });
+  });
+};
+
+const ask = async (question: string): Promise<string> => {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  // After Ctrl-C or Ctrl-D there is no answer.
+  const closed = new Promise<never>((_resolve, reject) =>
+    lines.once("close", () => reject(new UsageError("There was no answer. Nothing was written."))),
+  );
+  try {
+    return await Promise.race([lines.question(question), closed]);
+  } finally {
+    lines.close();
+  }
+};
+
+/** Resolves with a folder of `dist`. */
+const built = (name: string) => async () => new URL(`../${name}/`, import.meta.url);
+
+const servers: Servers = {
+  async demo(options) {
+    const { startDemo } = await import("../playground/start.ts");
+    await startDemo(
+      { root: pathToFileURL(`${home.root}/`), page: built("demo/page"), adminPage: built("admin/page") },
+      options,
+    );
+  },
+  serve: async (file, options) => (await import("./serve/run.ts")).serve(file, options),
+};
+
+const print = (line: string): void => console.log(line);
+const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
+
+try {
+  await runCommand(args, { env: process.env, print, read, ask: isTerminal ? ask : undefined, home, servers });
+} catch (error) {
+  const message = describeProblem(error);
+  const details = error instanceof CommandError ? error.details : {};
+  console.error(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
+  // A server that could not start may have left something open.
+  setTimeout(() => process.exit(), 500).unref();
+}

@@ -1,0 +1,118 @@
+/** One answer of the demo: thoughts, then calls, code, or words and pictures, then how it ended and what is noted of it. */
+
+import { createHash } from "node:crypto";
+import type { CallContext, ChatRequest, ContentEvent, FinishEvent } from "../index.ts";
+import { answerByCode, planCode } from "./code.ts";
+import type { Commands } from "./commands.ts";
+import { formatted } from "./format.ts";
+import { notesOn } from "./notes.ts";
+import { painter } from "./painter.ts";
+import { prefillOf, replyTo } from "./reply.ts";
+import { playTones, type SoundFormat } from "./sound.ts";
+import { type Ending, Speaker } from "./speaker.ts";
+import { planCalls } from "./tool-calls.ts";
+import type { Spoken } from "./usage.ts";
+import { countWords } from "./words.ts";
+
+/** What every candidate answers. */
+export interface Question {
+  readonly request: ChatRequest;
+  readonly commands: Commands;
+  /** What the last turn says before the text that its commands are in. */
+  readonly before: readonly string[];
+  readonly call: CallContext;
+  /** How what is to be heard is written. */
+  readonly soundFormat: SoundFormat;
+}
+
+/** Answers as one of the candidates that were asked for; each says something else. */
+export async function* answer(
+  question: Question,
+  candidate: number,
+): AsyncGenerator<ContentEvent | FinishEvent, Spoken> {
+  const { request, commands, call } = question;
+  const speaker = new Speaker(request, commands, call.signal);
+  const signature = yield* think(question, speaker);
+  const ending = yield* content(question, candidate, speaker, signature);
+  // An answer too short to break in its middle breaks at its end.
+  if (commands.break) throw commands.break;
+  for await (const annotation of notesOn(request, speaker)) yield { type: "annotation", annotation };
+  yield { type: "finish", ...ending };
+  return speaker;
+}
+
+/** Thinks where that is asked for, and seals what it thought. */
+async function* think(
+  { request: { reasoning }, commands }: Question,
+  speaker: Speaker,
+): AsyncGenerator<ContentEvent, string | undefined> {
+  if (!reasoning || reasoning.type === "disabled") return undefined;
+  const budget = reasoning.type === "enabled" ? reasoning.budgetTokens : Number.POSITIVE_INFINITY;
+  const visible = reasoning.visible ?? true;
+  const thoughts = `The user wrote ${await countWords(commands.text)} words. I will tell them back what arrived.`;
+  yield* speaker.think(thoughts, budget, visible);
+  const signature = createHash("sha256").update(thoughts).digest("base64");
+  if (visible) yield { type: "reasoning-signature", signature };
+  return signature;
+}
+
+async function* content(
+  question: Question,
+  candidate: number,
+  speaker: Speaker,
+  signature: string | undefined,
+): AsyncGenerator<ContentEvent, Ending> {
+  const { request, commands, call } = question;
+  if (commands.repeat === undefined) {
+    const calls = await planCalls(request, commands.text, candidate);
+    if (calls.length > 0) return yield* speaker.call(calls, signature);
+    const code = planCode(request, commands.text);
+    if (code !== undefined) return yield* answerByCode(code, speaker, call);
+  }
+  return yield* tell(await answerText(question, candidate), question, speaker);
+}
+
+/** How much of a text is drawn, in characters: more would not be legible. */
+const MOST_DRAWN = 32_000;
+
+/** Tells a text in each of the ways that were asked for: written, drawn, played. */
+async function* tell(
+  text: string,
+  { request: { modalities }, soundFormat }: Question,
+  speaker: Speaker,
+): AsyncGenerator<ContentEvent, Ending> {
+  const ways = {
+    text: () => speaker.say(text),
+    image: async function* () {
+      const { draw } = await painter();
+      return yield* speaker.show(
+        "images",
+        "image/png",
+        await draw({ prompt: text.slice(0, MOST_DRAWN), index: 0, size: "256x256" }),
+      );
+    },
+    audio: () => {
+      const { mediaType, bytes } = playTones(text, soundFormat);
+      return speaker.show("sounds", mediaType, bytes);
+    },
+  };
+  for (const modality of modalities?.length ? modalities : (["text"] as const)) {
+    const ending = yield* ways[modality]();
+    if (ending.reason !== "stop") return ending;
+  }
+  return { reason: "stop" };
+}
+
+async function answerText(
+  { request, commands: { repeat, text }, before }: Question,
+  candidate: number,
+): Promise<string> {
+  if (repeat !== undefined) return Array.from({ length: repeat }, () => `word${candidate || ""}`).join(" ");
+  const reply = replyTo(request, [...before, text].join("\n").trim());
+  const { responseFormat } = request;
+  const whole = responseFormat ? await formatted(responseFormat, text, reply, candidate) : reply;
+  const prefill = prefillOf(request);
+  // The answer goes on where the prefill ends, and never says it again.
+  const rest = whole.startsWith(prefill) ? whole.slice(prefill.length) : whole;
+  return candidate > 0 && !responseFormat ? `Answer ${candidate + 1}: ${rest}` : rest;
+}

@@ -1,0 +1,88 @@
+/** The demo's model: deterministic, offline, and obedient to all that a chat request can ask for. */
+
+import { setTimeout as pause } from "node:timers/promises";
+import { type CallContext, type ChatEvent, type ChatRequest, GatewayError, type ModelBackend } from "../index.ts";
+import { answer } from "./answer.ts";
+import { inTurns } from "./candidates.ts";
+import { readCommands } from "./commands.ts";
+import { embed } from "./embedding.ts";
+import { drawImages, IMAGE_MODELS } from "./images.ts";
+import { lastTurn } from "./last-words.ts";
+import { soundFormatOf } from "./sound.ts";
+import { countInput, tokensIn, usageOf } from "./usage.ts";
+
+/**
+ * Makes the model of the playground: it works offline and always answers the same, in chat with tools, JSON schemas, thinking, sounds and
+ * images, as an image model, and with embeddings. Messages may start with commands such as `/fail 503` or `/delay 100`, which the page
+ * about the playground lists. Edits and variations of images, and formats other than PNG, need the package `sharp`.
+ *
+ * @example const gateway = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: "sk-test" }]) });
+ */
+export const demoModel = (): ModelBackend => ({
+  models: () => [
+    { id: "demo-chat", kinds: ["chat"] },
+    ...IMAGE_MODELS.map((model) => ({ ...model, kinds: ["image"] as const })),
+    { id: "demo-embedding", kinds: ["embedding"] },
+  ],
+  chat,
+  image: drawImages,
+  embed,
+});
+
+async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> {
+  const { words, before } = lastTurn(request);
+  const commands = readCommands(words);
+  if (commands.silentMs > 0) await pause(commands.silentMs, undefined, { signal: call.signal });
+  if (commands.fail) throw commands.fail;
+  if (request.cachedContent !== undefined)
+    throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
+      path: ["cachedContent"],
+    });
+  request = withoutHostedTools(request, call);
+  const soundFormat = soundFormatOf(request);
+  const input = await countInput(request);
+  const inputTokens = tokensIn(input);
+  yield { type: "start", usage: { inputTokens, details: { input } } };
+
+  if (commands.block) return yield* block(inputTokens);
+  const answers = Array.from({ length: request.candidateCount ?? 1 }, (_, candidate) =>
+    answer({ request, commands, before, call, soundFormat }, candidate),
+  );
+  const spoken = yield* inTurns(answers);
+  yield { type: "usage", usage: usageOf(input, spoken) };
+}
+
+/** The provider's tools that the caller runs, so that the demo can call them. */
+const RUN_BY_CALLER = /^(?:computer|bash|text_editor|memory)_\d{8}$/;
+
+/** Leaves out the tools that a provider runs itself, such as web search: nobody runs them here. Refuses a request that demands one. */
+function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {
+  const { toolChoice: choice } = request;
+  const tools = request.tools.filter(
+    (tool) => tool.type !== "provider" || RUN_BY_CALLER.test(String(tool.definition["type"])),
+  );
+  if (tools.length === request.tools.length) return request;
+  const isLeft = (name: string | undefined): boolean =>
+    tools.some((tool) => tool.type !== "code-execution" && tool.name === name);
+  const isMet =
+    choice?.type === "tool"
+      ? isLeft(choice.name)
+      : choice?.type !== "required" || (choice.names?.some(isLeft) ?? tools.length > 0);
+  if (!isMet)
+    throw new GatewayError(
+      "failed_precondition",
+      "The tool that must be called is of a provider, and nobody runs it here.",
+      { path: ["tool_choice"] },
+    );
+  call.reportConversions([
+    { field: "tools.provider", conversion: "dropped", why: "Nobody runs the provider's tools here." },
+  ]);
+  return { ...request, tools };
+}
+
+/** Finds the prompt unsafe. */
+function* block(inputTokens: number): Generator<ChatEvent> {
+  const ratings = [{ category: "dangerous-content", probability: "high", blocked: true }] as const;
+  yield { type: "prompt-feedback", blockReason: "safety", ratings };
+  yield { type: "finish", reason: "content-filter", usage: { inputTokens, outputTokens: 0 } };
+}

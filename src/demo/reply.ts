@@ -1,0 +1,72 @@
+/** What the demo says: it tells back what it was told and shown, so that a reader sees what arrived. */
+
+import { imageDimensionsFromData } from "image-dimensions";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../index.ts";
+import { lastUserParts } from "./last-words.ts";
+
+/** The demo's answer in words to the last user turn, whose text (commands taken off) is given. */
+export function replyTo(request: ChatRequest, text: string): string {
+  const asked = lastUserParts(request);
+  const sentences = asked.flatMap((part) => sayPart(part, request));
+  if (text !== "") sentences.push(`You said: ${text}`);
+  return sentences.join(" ") || "You said nothing.";
+}
+
+/** How the answer begins already: the texts of an assistant turn at the end, as one text (spec 2.6). */
+export function prefillOf({ messages }: ChatRequest): string {
+  const last = messages.at(-1);
+  if (last?.role !== "assistant") return "";
+  return last.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
+}
+
+const textOf = (parts: readonly (Part | JsonPart)[]): string =>
+  parts
+    .flatMap((part) => (part.type === "text" ? [part.text] : part.type === "json" ? [JSON.stringify(part.value)] : []))
+    .join("\n");
+
+function sayPart(part: Part, request: ChatRequest): string[] {
+  if (part.type === "media") return [`I was shown ${describeMedia(part)}.`];
+  if (part.type === "document") return [`I was given ${describeDocument(part)}.`];
+  return part.type === "tool-result" ? [sayToolResult(part, request)] : [];
+}
+
+function sayToolResult(result: ToolResultPart, request: ChatRequest): string {
+  const { callId, name = nameOfCall(callId, request) ?? callId, parts, isError } = result;
+  const shown = parts.flatMap((part) => (part.type === "media" ? [describeMedia(part)] : []));
+  const said = [textOf(parts), ...shown].filter((text) => text !== "").join(", ") || "nothing";
+  return `The tool ${name} ${isError ? "failed" : "answered"}: ${said}.`;
+}
+
+/** The tool that was called last under an id: not every client's ids are unique in its conversation. */
+export function nameOfCall(id: string, { messages }: ChatRequest): string | undefined {
+  for (const { parts } of messages.toReversed()) {
+    const call = parts.findLast((part) => part.type === "tool-call" && part.id === id);
+    if (call?.type === "tool-call") return call.name;
+  }
+  return undefined;
+}
+
+const A_KIND = { image: "an image", audio: "an audio", video: "a video" } satisfies Record<MediaPart["kind"], string>;
+
+function describeMedia({ kind, source }: MediaPart): string {
+  if (source.type === "url") return `${A_KIND[kind]} at ${source.url}`;
+  if (source.type === "file") return `the ${kind} file ${source.id}`;
+  const bytes = Buffer.from(source.data, "base64");
+  return `${A_KIND[kind]} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
+}
+
+/** The pixels of an image, from its own bytes. */
+function sizeOf(bytes: Uint8Array): string {
+  const size = imageDimensionsFromData(bytes);
+  return size ? `${size.width} × ${size.height} pixels` : `${bytes.length} bytes that are no image I know`;
+}
+
+function describeDocument({ source, title }: DocumentPart): string {
+  const name = title === undefined ? "a document" : `the document "${title}"`;
+  if (source.type === "text") return `${name} (${source.text.length} characters)`;
+  if (source.type === "parts") return `${name} (${source.parts.length} parts)`;
+  if (source.type === "url") return `${name} at ${source.url}`;
+  return source.type === "file"
+    ? `${name} (file ${source.id})`
+    : `${name} (${source.mediaType}, ${Buffer.byteLength(source.data, "base64")} bytes)`;
+}

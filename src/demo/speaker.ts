@@ -1,0 +1,123 @@
+/** How the demo speaks: word by word within the output limit, up to a stop sequence, pausing and breaking as commanded. */
+
+import { setTimeout as pause } from "node:timers/promises";
+import type { ChatRequest, ContentEvent, FinishReason } from "../index.ts";
+import type { Commands } from "./commands.ts";
+import { Loop } from "./loop.ts";
+import type { PlannedCall } from "./tool-calls.ts";
+import type { Spoken } from "./usage.ts";
+import { countTokens, tokensOf } from "./words.ts";
+
+/** How an answer, or a piece of it, ended; `stop` lets the next piece follow. */
+export interface Ending {
+  readonly reason: FinishReason;
+  readonly stopSequence?: string;
+}
+
+/** What a picture or a sound costs. */
+const MEDIUM_TOKENS = 1_290;
+
+/** Speaks one answer, and counts what it spoke. */
+export class Speaker implements Spoken {
+  readonly #limit: number;
+  readonly #stopSequences: readonly string[];
+  readonly #commands: Commands;
+  readonly #signal: AbortSignal;
+  readonly #loop = new Loop();
+  total = 0;
+  thoughts = 0;
+  images = 0;
+  sounds = 0;
+  read = 0;
+  /** The tokens of the text so far. */
+  readonly said: string[] = [];
+
+  constructor({ maxOutputTokens, stopSequences }: ChatRequest, commands: Commands, signal: AbortSignal) {
+    this.#limit = maxOutputTokens;
+    this.#stopSequences = stopSequences;
+    this.#commands = commands;
+    this.#signal = signal;
+  }
+
+  async *say(text: string): AsyncGenerator<ContentEvent, Ending> {
+    const { text: said, stopSequence } = await this.#beforeStop(text);
+    const middle = this.#commands.break ? Math.ceil((await countTokens(said)) / 2) : undefined;
+    let index = 0;
+    for (const word of tokensOf(said)) {
+      if (index === middle) throw this.#commands.break;
+      if (this.total >= this.#limit) return { reason: "length" };
+      if (index++ > 0) await this.#pause();
+      this.total++;
+      this.said.push(word);
+      yield { type: "text-delta", text: word };
+    }
+    return stopSequence === undefined ? { reason: "stop" } : { reason: "stop-sequence", stopSequence };
+  }
+
+  /** Thinks within a budget; what is not to be seen counts all the same. */
+  async *think(text: string, budget: number, visible: boolean): AsyncGenerator<ContentEvent> {
+    for (const word of tokensOf(text)) {
+      if (this.total >= Math.min(this.#limit, budget)) return;
+      this.total++;
+      this.thoughts++;
+      if (visible) yield { type: "reasoning-delta", text: word };
+      await this.#pause();
+    }
+  }
+
+  /** Calls in parallel, their arguments in pieces, the first with a signature; a call that no longer fits is not begun. */
+  async *call(calls: readonly PlannedCall[], signature?: string): AsyncGenerator<ContentEvent, Ending> {
+    for (const [index, { id, name, input }] of calls.entries()) {
+      const json = JSON.stringify(input);
+      if (this.total + (await countTokens(json)) > this.#limit) return { reason: "length" };
+      yield { type: "tool-call-start", id, name, ...(index === 0 && signature !== undefined && { signature }) };
+      for (const piece of tokensOf(json)) {
+        this.total++;
+        yield { type: "tool-call-delta", id, json: piece };
+        await this.#pause();
+      }
+      yield { type: "tool-call-end", id };
+    }
+    return { reason: "tool-calls" };
+  }
+
+  /** Writes code to be run; code that no longer fits, or that a stop sequence would cut, is not begun. */
+  async *write(code: string): AsyncGenerator<ContentEvent, Ending> {
+    const { stopSequence } = await this.#beforeStop(code);
+    if (stopSequence !== undefined) return { reason: "stop-sequence", stopSequence };
+    const tokens = await countTokens(code);
+    if (this.total + tokens > this.#limit) return { reason: "length" };
+    this.total += tokens;
+    yield { type: "code", language: "python", code };
+    await this.#pause();
+    return { reason: "stop" };
+  }
+
+  /** Shows a picture or plays a sound, unless it no longer fits. */
+  async *show(kind: "images" | "sounds", mediaType: string, bytes: Uint8Array): AsyncGenerator<ContentEvent, Ending> {
+    if (this.total + MEDIUM_TOKENS > this.#limit) return { reason: "length" };
+    this.total += MEDIUM_TOKENS;
+    this[kind] += MEDIUM_TOKENS;
+    yield { type: "media", mediaType, data: Buffer.from(bytes).toString("base64") };
+    await this.#pause();
+    return { reason: "stop" };
+  }
+
+  /** A text up to the first of the stop sequences in it. */
+  async #beforeStop(text: string): Promise<{ text: string; stopSequence?: string }> {
+    let first: { at: number; stopSequence: string } | undefined;
+    for (const stopSequence of this.#stopSequences) {
+      // There may be many, and the text long.
+      await this.#loop.yield();
+      this.#signal.throwIfAborted();
+      const at = text.indexOf(stopSequence);
+      if (at >= 0 && (!first || at < first.at)) first = { at, stopSequence };
+    }
+    return first ? { text: text.slice(0, first.at), stopSequence: first.stopSequence } : { text };
+  }
+
+  async #pause(): Promise<void> {
+    if (this.#commands.delayMs > 0) await pause(this.#commands.delayMs, undefined, { signal: this.#signal });
+    else await this.#loop.yield();
+  }
+}

@@ -1,0 +1,72 @@
+/** The configuration of `polygate serve`. */
+
+import type { AdminHandlerOptions } from "../admin/http/index.ts";
+import type { AdminPageOptions } from "../admin/page/index.ts";
+import type { GatewayOptions } from "../index.ts";
+import { assertOptions, fieldsOf, integer } from "../options.ts";
+import { RECORDER_SHAPES } from "../stores/calls.ts";
+import type { OpenedStores, OpenStoresOptions, RecorderOptions } from "../stores/open/index.ts";
+import { STORES_SHAPES } from "../stores/open/options.ts";
+
+/** The options of `createGateway`. Those that the stores fill in may be missing. */
+export type ServedGateway = Omit<GatewayOptions, "quotas"> & Partial<Pick<GatewayOptions, "quotas">>;
+
+/** The admin of a server, with its page. */
+export interface ServerAdminOptions extends AdminPageOptions {
+  /** The host's own login, as in `adminHandler`: returns the user, or undefined for a stranger. */
+  readonly authorize: AdminHandlerOptions["authorize"];
+  /** The path of the admin. Default: `/admin`. */
+  readonly path?: string;
+}
+
+/** A gateway as a server of its own: the default export of the file that `polygate serve` runs. */
+export interface ServerOptions {
+  /** Returns the options of the gateway. The stores fill in `quotas`, `replayStore` and `responseStore`. */
+  gateway(stores: OpenedStores): ServedGateway | Promise<ServedGateway>;
+  /** The address of the stores: `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…`. Default: the variable `POLYGATE_STORE`. */
+  readonly stores?: string;
+  /** Options of `openStores`. */
+  readonly storeOptions?: OpenStoresOptions;
+  /** Options of the record of calls that SQL stores keep; false keeps none. Default: a record without a currency. */
+  readonly record?: RecorderOptions | false;
+  /** The path of the gateway. Default: the root. */
+  readonly prefix?: string;
+  /** The admin and its page. Default: none. */
+  readonly admin?: ServerAdminOptions;
+  /** The address to listen on. Default: the variable `HOST`, or 127.0.0.1. */
+  readonly host?: string;
+  /** The port, from 0 (any free port) to 65,535. Default: the variable `PORT`, or 3000. */
+  readonly port?: number;
+  /** The time for calls in flight to finish when the process is told to end, in milliseconds. Default: 60,000. */
+  readonly closeMs?: number;
+  /** Runs last, after the stores are closed, for at most 5 seconds: for example to flush metrics. */
+  onClose?(): unknown;
+}
+
+/**
+ * Checks the configuration of `polygate serve`, and returns it.
+ *
+ * @throws TypeError or RangeError for an option that does not exist or has a wrong value.
+ * @example export default defineServer({ stores: "sqlite:gateway.db", gateway: () => ({ backend }) });
+ */
+export function defineServer(config: ServerOptions): ServerOptions {
+  assertOptions<ServerOptions>("defineServer", config, {
+    gateway: "function",
+    stores: "string?",
+    storeOptions: { optional: fieldsOf<OpenStoresOptions>(STORES_SHAPES) },
+    record: { optional: assertRecord },
+    prefix: "string?",
+    admin: { optional: fieldsOf<ServerAdminOptions>(ADMIN_SHAPES) },
+    host: "string?",
+    port: { optional: integer(0, 65_535) },
+    closeMs: "timerMs?",
+    onClose: "function?",
+  });
+  return config;
+}
+
+const ADMIN_SHAPES = { authorize: "function", path: "string?", title: "string?", currency: "string?" } as const;
+
+function assertRecord(path: string, value: unknown): void {
+  if (value !== false) assertOptions<RecorderOptions>(path, value, RECORDER_SHAPES);
+}

@@ -1,0 +1,61 @@
+/** A server as a process: the address where it listens, and its end. */
+
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import process from "node:process";
+
+/** The address and the port of a server. With port 0, the system chooses a free port. */
+export interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Parses a port. Throws a RangeError that names the option or variable with a wrong port. */
+export function portOf(name: string, text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new RangeError(`${name} must be an integer from 0 to 65535, not ${JSON.stringify(text)}.`);
+}
+
+/** The reasons for which a server cannot listen, and what helps. */
+const HELP: Readonly<Record<string, string>> = {
+  EADDRINUSE: "another server is there. Choose another port with --port or PORT.",
+  EADDRNOTAVAIL: "this machine has no such address. Choose another with --host or HOST.",
+  EACCES: "ports below 1024 need more rights. Choose another port with --port or PORT.",
+};
+
+/** Listens, and resolves with the URL. Rejects with an error that says what helps. */
+export function listen(server: Server, { host, port }: Place): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: NodeJS.ErrnoException): void =>
+      reject(
+        new Error(`Cannot listen on ${host}:${port}: ${HELP[error.code ?? ""] ?? error.message}`, { cause: error }),
+      );
+    server.once("error", fail).listen(port, host, () => {
+      server.off("error", fail);
+      const { port: bound } = server.address() as AddressInfo;
+      resolve(`http://${host.includes(":") ? `[${host}]` : host}:${bound}`);
+    });
+  });
+}
+
+/** The time between two looks for the parent, in milliseconds. */
+const LOOK_MS = 500;
+
+/**
+ * Calls a function once, when the process is told to end. A second signal ends the process at once. A process that npm has started also ends
+ * after its parent: npm passes signals to a shell, and some shells end without passing them on.
+ */
+export function onEnd(end: () => void): void {
+  const { ppid } = process;
+  let looking: NodeJS.Timeout | undefined;
+  const endOnce = (): void => {
+    clearInterval(looking);
+    for (const signal of SIGNALS) process.off(signal, endOnce);
+    end();
+  };
+  for (const signal of SIGNALS) process.on(signal, endOnce);
+  if (process.env["npm_lifecycle_event"] !== undefined)
+    looking = setInterval(() => process.ppid !== ppid && endOnce(), LOOK_MS).unref();
+}
+
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;

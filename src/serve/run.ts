@@ -1,0 +1,151 @@
+/** Runs `polygate serve`: a gateway of a configuration file, with its stores, health, admin, and an orderly end. */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { resolve } from "node:path";
+import process from "node:process";
+import { pathToFileURL } from "node:url";
+import { type NodeHandler, toNodeHandler } from "../../adapters/node.ts";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
+import { adminHandler } from "../admin/http/index.ts";
+import { adminPage } from "../admin/page/index.ts";
+import { createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
+import { hasMethod, oneLine } from "../options.ts";
+import { systemClock, within } from "../ports/clock.ts";
+import { type OpenedStores, openStores } from "../stores/open/index.ts";
+import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
+import { listen, onEnd, type Place, portOf } from "./process.ts";
+
+/** The time for clients to read the ends of their answers, and for `onClose` of the host, in milliseconds. */
+const FAREWELL_MS = 5_000;
+
+/** Serves the gateway of a file, and prints its address. Rejects with the reason when that cannot be. */
+export async function serve(file: string, flags: Partial<Place> & { readonly store?: string } = {}): Promise<void> {
+  const config = await configIn(file);
+  const place = placeOf(flags, config);
+  const address = flags.store ?? config.stores ?? process.env["POLYGATE_STORE"] ?? "";
+  if (address === "")
+    throw new TypeError(
+      "No store is given. Name it as stores in the configuration, with --store, or in POLYGATE_STORE.",
+    );
+  const stores = await openStores(address, config.storeOptions);
+  let started: Started;
+  try {
+    started = await start(config, stores, place);
+  } catch (error) {
+    await stores.close();
+    throw error;
+  }
+  const { url, server, gateway, backend } = started;
+  const { prefix = "", admin, closeMs = 60_000 } = config;
+  onEnd(() => void close());
+  const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}`;
+  console.log(`polygate serves ${url}${prefix} (${ways})`);
+
+  async function close(): Promise<void> {
+    // From here on the gateway is not ready, and its calls in flight finish.
+    await gateway.close({ deadlineMs: closeMs });
+    await soon(new Promise((closed) => void server.close(closed)));
+    server.closeAllConnections();
+    if (hasMethod(backend, "close")) await soon((backend as ModelBackend & { close(): Promise<void> }).close());
+    await stores.close();
+    await soon((async () => config.onClose?.())()).catch((error: unknown) =>
+      console.error("onClose has failed.", error),
+    );
+    process.exit();
+  }
+}
+
+/** Waits for the end of work, but not for work that hangs. */
+const soon = (work: Promise<unknown>): Promise<unknown> => within(work, FAREWELL_MS, systemClock);
+
+interface Started {
+  readonly url: string;
+  readonly server: Server;
+  readonly gateway: Gateway;
+  readonly backend: ModelBackend;
+}
+
+async function start(config: ServerOptions, stores: OpenedStores, place: Place): Promise<Started> {
+  const { prefix = "", admin, record = {} } = config;
+  // Redis keeps no calls.
+  const isSql = stores.ports.responseStore !== undefined;
+  const own = await config.gateway(stores);
+  const recorder = record !== false && isSql ? stores.recorder(record) : undefined;
+  const gateway = createGateway({
+    ...stores.ports,
+    ...own,
+    ...(recorder && {
+      onCall(call) {
+        recorder(call);
+        return own.onCall?.(call);
+      },
+    }),
+  });
+  const answer = toNodeHandler(gateway, { prefix });
+  const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
+  const server = createServer((req, res) => {
+    if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
+    const rest = (error?: Error): void =>
+      error ? void res.writeHead(500).end() : json(res, 404, wrongAddress(gateway, req.method, req.url, prefix));
+    answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
+  });
+  server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
+  return { url: await listen(server, place), server, gateway, backend: own.backend };
+}
+
+const pathOf = ({ path = "/admin" }: ServerAdminOptions): string => path;
+
+function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStores, isSql: boolean): NodeHandler {
+  const { authorize, path: _path, ...page } = admin;
+  const handler = adminHandler(stores.ports.quotas, {
+    authorize,
+    gateway,
+    ...(isSql && { audit: stores.auditLog, calls: stores.calls }),
+    page: adminPage(page),
+  });
+  return toNodeHandler(handler, { prefix: pathOf(admin) });
+}
+
+/** Answers `/healthz` while the process runs, and `/readyz` with 503 when the gateway should get no calls. */
+async function answerHealth(gateway: Gateway, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  if (req.url?.startsWith("/healthz")) return json(res, 200, { ok: true });
+  const health = await gateway.health();
+  json(res, health.ready ? 200 : 503, health);
+}
+
+function json(res: ServerResponse, status: number, body: object): void {
+  res.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" }).end(JSON.stringify(body));
+}
+
+/** Loads the configuration. Throws a TypeError that names the file for all that is wrong with it. */
+async function configIn(file: string): Promise<ServerOptions> {
+  const shown = oneLine(file);
+  let loaded: { readonly default?: unknown };
+  try {
+    loaded = (await import(pathToFileURL(resolve(file)).href)) as typeof loaded;
+  } catch (error) {
+    throw new TypeError(`${shown} cannot be loaded: ${reasonOf(error)}`, { cause: error });
+  }
+  if (loaded.default === undefined)
+    throw new TypeError(`${shown} has no default export. Write: export default defineServer({ gateway: … })`);
+  try {
+    return defineServer(loaded.default as ServerOptions);
+  } catch (error) {
+    throw new TypeError(`${shown}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if ((error as NodeJS.ErrnoException).code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
+    return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}`;
+  return error instanceof SyntaxError ? `${error.name}: ${error.message}` : error.message;
+}
+
+/** The flags come first, then the configuration, then the environment, in which an empty variable counts as missing. */
+function placeOf(flags: Partial<Place>, config: ServerOptions): Place {
+  return {
+    host: flags.host ?? config.host ?? (process.env["HOST"] || "127.0.0.1"),
+    port: flags.port ?? config.port ?? portOf("PORT", process.env["PORT"] || "3000"),
+  };
+}

@@ -1,0 +1,227 @@
+/** `polygate serve`: a gateway of a file, on its stores, with its health and admin, until it is told to end. */
+
+import { on, once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WebSocket } from "ws";
+import { openStore } from "../../src/admin/open-store.ts";
+import { type Playground, spawnPlayground, startPlayground, usageOf } from "../clients/playground.ts";
+import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const CLI = fileURLToPath(new URL("src/cli.ts", ROOT));
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "polygate-serve-"))));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Writes a configuration that imports from the sources. */
+async function written(name: string, text: string): Promise<string> {
+  const imports = [
+    `import { defineServer } from "${new URL("src/serve/index.ts", ROOT).href}";`,
+    `import { demoModel } from "${new URL("src/demo/backend.ts", ROOT).href}";`,
+  ];
+  await writeFile(join(folder, name), `${imports.join("\n")}\n${text}\n`);
+  return name;
+}
+
+const GATEWAY = `export default defineServer({
+  gateway: () => ({ backend: demoModel() }),
+  prefix: "/ai",
+  record: { currency: "usd" },
+  admin: { authorize: ({ headers }) => (headers.get("x-user") ? { name: "ann" } : undefined) },
+  onClose: () => console.log("closed"),
+});`;
+
+const sqlite = async (): Promise<NewDatabase> => ({
+  address: `sqlite:${join(folder, "gateway.db")}`,
+  remove: async () => {},
+});
+
+const hasPostgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
+
+const STORES = [
+  { name: "SQLite", available: true, place: sqlite },
+  { name: "PostgreSQL", available: hasPostgres, place: newPostgres },
+];
+
+const ask = (content: string): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
+  model: "demo-chat",
+  messages: [{ role: "user", content }],
+});
+
+describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }) => {
+  describe.skipIf(!available)("when it answers", () => {
+    let place: NewDatabase;
+    let server: Playground;
+    let origin: string;
+
+    beforeAll(async () => {
+      place = await newPlace();
+      const file = await written("gateway.ts", GATEWAY);
+      server = await startPlayground(
+        { POLYGATE_STORE: place.address },
+        [process.execPath, CLI, "serve", file, "--port", "0"],
+        folder,
+      );
+      origin = new URL(server.url).origin;
+      const opened = await openStore(place.address);
+      await opened.store.add({ id: "team-a", apiKey: "sk-team-a", granted: 1_000_000 });
+      await opened.close();
+    });
+    afterAll(async () => {
+      server?.process.child.kill("SIGKILL");
+      await place?.remove();
+    });
+
+    const client = (): OpenAI => new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
+    const admin = (path: string, user = "ann"): Promise<Response> =>
+      fetch(`${origin}/admin${path}`, { headers: { ...(user && { "x-user": user }) }, redirect: "manual" });
+
+    it("says where it is and what it serves", () => {
+      expect(server.process.output()).toMatch(
+        /^polygate serves http:\/\/127\.0\.0\.1:\d+\/ai \(health at \/healthz and \/readyz, admin at \/admin\)\n$/,
+      );
+    });
+
+    it("answers an official SDK, and charges the call", async () => {
+      const { choices } = await client().chat.completions.create(ask("Hello"));
+      expect(choices[0]?.message.content).toBe("You said: Hello");
+      expect(await usageOf(server.url, "sk-team-a")).toMatchObject({ total_granted: 1_000_000 });
+      expect((await usageOf(server.url, "sk-team-a")).total_used).toBeGreaterThan(0);
+    });
+
+    it("takes WebSockets of the responses format", async () => {
+      const socket = new WebSocket(`${server.url.replace("http", "ws")}/v1/responses`, {
+        headers: { authorization: "Bearer sk-team-a" },
+      });
+      await once(socket, "open");
+      socket.send(JSON.stringify({ type: "response.create", model: "demo-chat", input: "Hello" }));
+      const types: unknown[] = [];
+      for await (const [message] of on(socket, "message") as AsyncIterable<[Buffer]>) {
+        types.push((JSON.parse(message.toString()) as { type: unknown }).type);
+        if (types.at(-1) === "response.completed") break;
+      }
+      expect(types).toContain("response.created");
+      socket.close();
+    });
+
+    it("tells its health", async () => {
+      const [alive, ready] = await Promise.all(["/healthz", "/readyz"].map((path) => fetch(origin + path)));
+      expect([alive?.status, await alive?.json()]).toEqual([200, { ok: true }]);
+      expect([ready?.status, await ready?.json()]).toEqual([200, expect.objectContaining({ ready: true })]);
+    });
+
+    it("serves the admin to whom its login knows", async () => {
+      expect((await admin("/keys", "")).status).toBe(401);
+      expect(await (await admin("/keys")).json()).toMatchObject({ data: [{ id: "team-a" }] });
+    });
+
+    it("names the right base URLs to a client with a wrong one", async () => {
+      const wrong = new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1/v1`, maxRetries: 0 });
+      await expect(wrong.chat.completions.create(ask("Hello"))).rejects.toMatchObject({
+        status: 404,
+        message: expect.stringContaining("Did you mean POST /ai/v1/chat/completions?"),
+      });
+    });
+
+    it("lets a call finish when it is told to end, refuses new ones, and records it", async () => {
+      const stream = await client().chat.completions.create({ ...ask("/delay 50 /repeat 10"), stream: true });
+      const pieces = stream[Symbol.asyncIterator]();
+      await pieces.next();
+      server.process.child.kill("SIGTERM");
+      await expect.poll(async () => (await fetch(`${origin}/readyz`)).status).toBe(503);
+      expect((await fetch(`${origin}/healthz`)).status).toBe(200);
+      await expect(client().chat.completions.create(ask("Hello"))).rejects.toMatchObject({ status: 503 });
+      let text = "";
+      for await (const { choices } of { [Symbol.asyncIterator]: () => pieces }) text += choices[0]?.delta.content ?? "";
+      expect(text.trim().split(" ").length).toBeGreaterThanOrEqual(9);
+      expect(await server.process.ended).toEqual({ code: 0, signal: null });
+      expect(server.process.output()).toMatch(/\nclosed\n$/);
+      expect(server.process.errors()).toBe("");
+
+      const opened = await openStore(place.address);
+      const report = await opened.calls?.usage({ by: ["key"], since: "2020-01-01" });
+      const key = await opened.store.report("team-a");
+      await opened.close();
+      expect(report?.rows).toContainEqual(expect.objectContaining({ key: "team-a" }));
+      expect(key).toMatchObject({ held: 0 });
+    });
+  });
+});
+
+describe("polygate serve", () => {
+  const DEFINE = "export default defineServer";
+
+  it.each<[string, string, RegExp]>([
+    ["has no default export", "export const gateway = 1;", /^wrong\.ts has no default export\. Write: export default/],
+    [
+      "misspells an option",
+      `${DEFINE}({ gatway: () => ({ backend: demoModel() }) });`,
+      /^wrong\.ts cannot be loaded: defineServer: gatway does not exist; did you mean gateway\?/,
+    ],
+    [
+      "misspells an option in a plain object",
+      "export default { gateway: () => ({ backend: demoModel() }), admn: {} };",
+      /^wrong\.ts: defineServer: admn does not exist; did you mean admin\?/,
+    ],
+    [
+      "misspells an option of the gateway",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel(), onFailur: () => {} }) });`,
+      /^createGateway: onFailur does not exist; did you mean onFailure\?/,
+    ],
+    [
+      "has syntax that is not JavaScript without its types",
+      `enum Kind { One }\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
+      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum/,
+    ],
+    [
+      "throws",
+      `throw new Error("UPSTREAM_URL is not set.");`,
+      /^wrong\.ts cannot be loaded: UPSTREAM_URL is not set\.$/m,
+    ],
+  ])("says in a line that a file %s, and ends", async (_name, text, line) => {
+    const file = await written("wrong.ts", text);
+    const started = spawnPlayground(
+      { POLYGATE_STORE: `sqlite:${join(folder, "unused.db")}`, PORT: "0" },
+      [process.execPath, CLI, "serve", file],
+      folder,
+    );
+    expect(await started.ended).toEqual({ code: 1, signal: null });
+    expect(started.output()).toBe("");
+    expect(started.errors()).toMatch(line);
+    expect(started.errors()).not.toMatch(/^\s+at /m);
+  });
+
+  it("says in a line what is wrong outside of the file", async () => {
+    const file = await written("gateway.ts", GATEWAY);
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const store = `sqlite:${join(folder, "outside.db")}`;
+    const cases: readonly [args: readonly string[], line: RegExp][] = [
+      [["nowhere.ts"], /^nowhere\.ts cannot be loaded: Cannot find module/],
+      [[file], /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m],
+      [
+        [file, "--store", "postgres://me:hunter2@127.0.0.1:1/x"],
+        /postgres:\/\/\*\*\*@127\.0\.0\.1:1\/x cannot be used/,
+      ],
+      [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
+    ];
+    try {
+      for (const [args, line] of cases) {
+        const started = spawnPlayground({ POLYGATE_STORE: "" }, [process.execPath, CLI, "serve", ...args], folder);
+        expect(await started.ended).toEqual({ code: 1, signal: null });
+        expect(started.errors()).toMatch(line);
+        expect(started.errors()).not.toContain("hunter2");
+      }
+    } finally {
+      taken.close();
+    }
+  });
+});
