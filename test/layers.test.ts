@@ -112,6 +112,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   redactor: ["hooks", "ports", "model", "options", "node-version"],
   // The laws of the ports stand beside their own tests.
   testing: [
+    "demo",
     "index",
     "every-format",
     "adapters",
