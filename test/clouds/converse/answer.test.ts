@@ -274,17 +274,20 @@ describe("a stream", () => {
     ]);
   });
 
-  it.each([{ text: "Hi.", citation: { source: "a" } }, { reasoningContent: { text: "Hm.", redactedContent: "QUJD" } }])(
-    "with more than a text in its frames is read frame by frame: %j",
-    (delta) => {
-      const decoder = new ConverseDecoder(undefined, CLAUDE);
-      const data = JSON.stringify({ contentBlockIndex: 0, delta });
-      const frame = `event: contentBlockDelta\ndata: ${data}\n\n`;
-      decoder.frame("contentBlockDelta", data);
-      decoder.note(frame);
-      expect(decoder.run(frame.repeat(4), 0, 10_000, true)).toBeUndefined();
-    },
-  );
+  it.each([
+    [{ text: "Hi." }, true],
+    [{ reasoningContent: { text: "Hm." } }, true],
+    [{ text: "Hi.", citation: { source: "a" } }, false],
+    [{ reasoningContent: { text: "Hm.", redactedContent: "QUJD" } }, false],
+  ])("is read without a parser only where its frames hold a text alone: %j", (delta, isAlone) => {
+    const decoder = new ConverseDecoder(undefined, CLAUDE);
+    const data = JSON.stringify({ contentBlockIndex: 0, delta });
+    const frame = `event: contentBlockDelta\ndata: ${data}\n\n`;
+    decoder.frame("messageStart", "{}");
+    decoder.frame("contentBlockDelta", data);
+    decoder.note(frame);
+    expect(decoder.run(frame.repeat(4), 0, 10_000, true) !== undefined).toBe(isAlone);
+  });
 
   it("is told when it holds more than fits in memory", () => {
     const decoder = new ConverseDecoder(undefined, CLAUDE);
