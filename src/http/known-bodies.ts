@@ -52,19 +52,19 @@ const MOST_MEMBERS = 256;
 const MOST_ELEMENTS = 4_096;
 /** The first elements of an array, and the characters that they have together at least: shorter ones are parsed faster than compared. */
 const FIRST_ELEMENTS = 64;
-const FIRST_CHARS = FIRST_ELEMENTS * 32;
+const FIRST_CHARS = FIRST_ELEMENTS * 16;
 /** The memory of a member beside its values, at most. */
 const MEMBER_BYTES = 512;
 /** The places at which a body is compared with earlier ones to find its own beginning, and the characters that are compared there. */
 const PLACES = 8;
 const PLACE_CHARS = 32;
 
-/** The last bodies of each key, within a bounded memory. The bodies that were not used for the longest time go first. */
+/** The last bodies of each key, within a bounded memory. The oldest go first: a conversation that goes on is always among the last. */
 export class KnownBodies {
   readonly #maxBytes: number;
   /** The bodies of each key; the last comes last. */
   readonly #byKey = new Map<string, { readonly bodies: Set<KnownBody>; bytes: number }>();
-  /** All bodies; the last used comes last. */
+  /** All bodies; the last comes last. */
   readonly #bodies = new Set<KnownBody>();
   #bytes = 0;
 
