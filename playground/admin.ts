@@ -7,13 +7,13 @@ import type { Gateway } from "../src/index.ts";
 import type { PlaygroundQuotas } from "./quotas.ts";
 
 /**
- * The demo has no login, so it lets in who asks for it by a name of this machine. A page of another site that has its own name lead
- * here is refused by that name.
+ * The names of this machine. The demo has no login, so it answers only requests for these names. This refuses pages of other sites
+ * whose names resolve to this machine.
  */
 const isOfThisMachine = (host: string | null): boolean =>
   /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(host ?? "");
 
-/** Answers `/admin` and the paths below. The folder of the page is asked for with the page's first request. */
+/** Answers `/admin` and the paths below. Finds the folder of the page with the first request for it. */
 export function adminOf(
   { directory, records }: Pick<PlaygroundQuotas, "directory" | "records">,
   gateway: Gateway,

@@ -22,7 +22,7 @@ async function built(
   name: string,
   bundleOf: (bundles: typeof configs) => (outDir: string) => UserConfig,
 ): Promise<URL> {
-  // A folder of this process: a build empties its folder, from which another playground may be reading.
+  // Each process uses its own folder, because a build empties its folder while another playground may read from there.
   const folder = mkdtempSync(join(tmpdir(), `polygate-${name}-`));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const [{ build }, bundles] = await Promise.all([import("tsdown"), import("../tsdown.config.ts")]);

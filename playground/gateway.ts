@@ -1,4 +1,4 @@
-/** The gateway of the demo and of the hosts to copy from: a model that answers offline, or a real one, and Python for code. */
+/** The gateway of the demo and of the example hosts: an offline model or a real model, and Python for code. */
 
 import { demoModel } from "../src/demo/backend.ts";
 import { embed } from "../src/demo/embedding.ts";
@@ -15,17 +15,17 @@ import { hasPython, pythonRunner } from "./python/runner.ts";
 import { type PlaygroundQuotas, playgroundQuotas } from "./quotas.ts";
 import { upstreamBackend } from "./upstream.ts";
 
-/** The demo's gateway, and what ends after it. */
+/** The demo's gateway, and the parts to close after the gateway. */
 export interface DemoGateway {
   readonly gateway: Gateway;
   readonly store: PlaygroundQuotas;
-  /** Undefined where Python is not installed. */
+  /** Undefined if Python is not installed. */
   readonly codeRunner: ReturnType<typeof pythonRunner> | undefined;
-  /** Undefined where OpenTelemetry is not installed. */
+  /** Undefined if OpenTelemetry is not installed. */
   readonly metrics: DemoMetrics | undefined;
 }
 
-/** Makes the gateway as the environment says. Rejects with the reason, in one line that shows no secret, when that is wrong. */
+/** Makes the gateway from the environment. Rejects with a single line without secrets if a variable is wrong. */
 export async function demoGateway(address?: string): Promise<DemoGateway> {
   const metrics = await demoMetrics();
   const upstream = upstreamBackend(metrics?.observer);
@@ -37,9 +37,9 @@ export async function demoGateway(address?: string): Promise<DemoGateway> {
     replayStore: memoryReplayStore(),
     responseStore: memoryResponseStore(),
     ...(codeRunner && { codeRunner }),
-    // Compactions can be opened as long as the process lives.
+    // Compactions are readable only during the life of the process.
     responses: { compaction: { keys: [{ name: "playground", secret: crypto.getRandomValues(new Uint8Array(32)) }] } },
-    // Python starts slowly where other programs keep the machine busy.
+    // Python starts slowly on a busy machine.
     limits: { codeDeadlineMs: 120_000 },
     ...(metrics && { observer: metrics.observer }),
     ...(store.records.onCall && { onCall: store.records.onCall }),
@@ -47,7 +47,7 @@ export async function demoGateway(address?: string): Promise<DemoGateway> {
   return { gateway, store, codeRunner, metrics };
 }
 
-/** The upstream answers what it can, and lets every name through; the demo's model answers to its own names, and the rest. */
+/** Combines the upstream and the demo's model: the upstream accepts all names, and the demo's model answers its own names and missing kinds. */
 const withUpstream = (demo: ModelBackend, upstream: ModelBackend): ModelBackend => ({
   image: (request, call) => upstream.image?.(request, call) ?? drawImages(request, call),
   embed(request, call) {

@@ -1,4 +1,4 @@
-/** The playground's api keys: one for each thing that quota can say. */
+/** The playground's API keys: a key for each state of a quota. */
 
 import type { ApiKeyOptions } from "../src/index.ts";
 

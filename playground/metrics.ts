@@ -1,16 +1,16 @@
-/** The demo's metrics, as Prometheus reads them. */
+/** The demo's metrics for Prometheus. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Observer } from "../src/index.ts";
 import { optional } from "./optional.ts";
 
-/** The observer that counts what the gateway does, and the handler of a request for the metrics. */
+/** The observer of the gateway, and the handler of a request for the metrics. */
 export interface DemoMetrics {
   readonly observer: Observer;
   answer(req: IncomingMessage, res: ServerResponse): void;
 }
 
-/** Makes the metrics; undefined where OpenTelemetry is not installed. */
+/** Makes the metrics. Returns undefined if OpenTelemetry is not installed. */
 export async function demoMetrics(): Promise<DemoMetrics | undefined> {
   const packages = await optional(() =>
     Promise.all([

@@ -1,6 +1,6 @@
-/** Loads what the demo can do without. */
+/** Loads optional packages of the demo. */
 
-/** Returns what a function loads; undefined where a package for it is not installed. */
+/** Returns the result of a function that imports a module; undefined if a package is not installed. */
 export async function optional<Loaded>(load: () => Promise<Loaded>): Promise<Loaded | undefined> {
   try {
     return await load();

@@ -1,4 +1,4 @@
-/** The playground's quota and its records of calls: in memory, or in the store that POLYGATE_STORE names, where they outlive the process. */
+/** Keeps the playground's quota and its records of calls in memory, or lastingly in the store that POLYGATE_STORE names. */
 
 import process from "node:process";
 import type { BudgetDirectory, CallReader, DurableQuotaStore, KeyDirectory } from "../src/admin/index.ts";
@@ -10,39 +10,39 @@ import { optional } from "./optional.ts";
 
 export interface PlaygroundQuotas {
   readonly quotas: QuotaStore;
-  /** The keys of the store for the admin, and its budgets where it has any. */
+  /** The keys of the store for the admin, and its budgets if the store supports them. */
   readonly directory: KeyDirectory & Partial<BudgetDirectory>;
-  /** The parts that only an SQL database has: the recorder of calls, and the options of the admin. */
+  /** Parts that only an SQL database has: the recorder of calls, and options of the admin. */
   readonly records: {
     readonly onCall?: (record: CallRecord) => void;
     readonly calls?: CallReader;
     readonly audit?: AuditLog;
   };
-  /** True when the store has the keys that everybody knows. */
+  /** True if the store has the demo's public keys. */
   readonly hasDemoKeys: boolean;
-  /** Lets go of the store's connections, when no call needs it any more. */
+  /** Closes the store's connections. Call this after the last call has ended. */
   close(): Promise<void>;
 }
 
-/** How many calls may ask an SQL server at once. */
+/** The most connections to an SQL server. */
 const CONNECTIONS = 10;
 
-/** How long a store may take to be ready, in milliseconds. */
+/** The time for a store to become ready, in milliseconds. */
 const START_MS = 10_000;
 
 const IN_MEMORY = "sqlite::memory:";
 
-/** Opens the store at an address, by default that of POLYGATE_STORE. Rejects, with one line that shows no password, where that cannot be. */
+/** Opens the store at an address. Default: POLYGATE_STORE, or memory. Rejects with a single line without passwords if this fails. */
 export async function playgroundQuotas(
-  // What is set to nothing is not set.
+  // An empty variable counts as missing.
   address: string | undefined = process.env["POLYGATE_STORE"] || undefined,
 ): Promise<PlaygroundQuotas> {
-  // Without the builder of SQL, there are no records of calls.
+  // The records of calls need the package kysely.
   if (address === undefined && !(await optional(() => import("kysely")))) {
     const quotas = memoryQuotaStore(demoKeys);
     return { quotas, directory: quotas.keys, records: {}, hasDemoKeys: true, close: async () => {} };
   }
-  // The databases' clients are loaded where they are needed alone.
+  // Load the clients of databases only if needed.
   const { describeProblem } = await import("../src/stores/open/connection.ts");
   const opening = open(address ?? IN_MEMORY);
   const late = await within(opening, START_MS, systemClock).catch((error: unknown) => {
@@ -67,8 +67,8 @@ const unusable = (reason: string, cause?: unknown): Error =>
   new Error(`The demo cannot use its store (--store or POLYGATE_STORE): ${reason}`, { cause });
 
 /**
- * Adds the demo's keys that are not there yet: what was used stays used. Where a store has keys of others, it is left as it is:
- * the demo's secrets are known to everybody, and one of them is unlimited. Resolves with whether the store has them.
+ * Adds the missing keys of the demo, and keeps the usage of existing keys. Leaves a store with other keys unchanged, because the demo's
+ * secrets are public and one of the keys is unlimited. Resolves with true if the store has the demo's keys.
  */
 async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
   const ids = new Set(demoKeys.map(({ id }) => id));
@@ -79,7 +79,7 @@ async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
     try {
       await store.add(key);
     } catch (error) {
-      // Another playground that starts beside this one may have been faster.
+      // Another playground may have added the key at the same time.
       if (!(await store.report(key.id))) throw error;
     }
   return true;

@@ -11,7 +11,7 @@ import { DEMO_KEYS } from "./page/app/demo-keys.ts";
 import { pageFiles } from "./page/files.ts";
 import { pageHandler } from "./page/handler.ts";
 
-/** The files of the demo's pages: the package has them ready, and a clone builds them with the first request. */
+/** The files of the demo's pages. The package contains them, and a clone builds them with the first request. */
 export interface DemoFiles {
   /** The folder with the docs. */
   readonly root: URL;
@@ -21,7 +21,7 @@ export interface DemoFiles {
   readonly adminPage: () => Promise<URL>;
 }
 
-/** Where the demo listens, and where its quota lives; the environment has the defaults. */
+/** The address of the demo, and the store of its quota. The environment has the defaults. */
 export interface DemoOptions extends Partial<Place> {
   /** The address of a store. Default: POLYGATE_STORE, or memory. */
   readonly store?: string;
@@ -50,7 +50,7 @@ export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Pr
 
   const end = async (): Promise<void> => {
     server.close();
-    // Charges the calls that it cuts.
+    // `close` charges the calls that it ends.
     await gateway.close({ deadlineMs: END_MS });
     server.closeAllConnections();
     await codeRunner?.[Symbol.asyncDispose]();

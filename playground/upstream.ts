@@ -1,4 +1,4 @@
-/** A real model behind the playground, where the environment names one. */
+/** Connects the playground to a real model if the environment names an upstream. */
 
 import { readFileSync } from "node:fs";
 import process from "node:process";
@@ -6,7 +6,7 @@ import type { ModelBackend, Observer } from "../src/index.ts";
 import { relay, type RelayFormat } from "../src/upstreams/relay/index.ts";
 import { route, type RouteUpstream } from "../src/upstreams/route/index.ts";
 
-/** One upstream in the file: `model` is its own name of the model, `weight` its share beside others of the same pattern. */
+/** An upstream in the file. `model` is the upstream's name of the model, and `weight` is the share of calls within a pattern. */
 interface Entry {
   readonly format: RelayFormat;
   readonly url: string;
@@ -19,15 +19,15 @@ const FIELDS = new Set(["format", "url", "key", "model", "weight"]);
 const FORMATS: readonly RelayFormat[] = ["messages", "generate-content", "chat-completions", "responses", "images"];
 
 /**
- * The backend that the environment names, for chat, pictures, or both: one upstream in POLYGATE_UPSTREAM, POLYGATE_UPSTREAM_URL and POLYGATE_UPSTREAM_KEY, or
- * several in the JSON file POLYGATE_UPSTREAM_FILE, by the model's name or pattern. Undefined where there is none. Throws an error of one line
- * that shows no key where what it says is wrong.
+ * Returns the backend that the environment names; undefined if it names none. POLYGATE_UPSTREAM, POLYGATE_UPSTREAM_URL and
+ * POLYGATE_UPSTREAM_KEY name a single upstream. POLYGATE_UPSTREAM_FILE names a JSON file with upstreams by the model's name or pattern.
+ * Throws an error of a single line without keys if a variable or the file is wrong.
  */
 export function upstreamBackend(
   observer: Observer | undefined,
   env: NodeJS.ProcessEnv = process.env,
 ): ModelBackend | undefined {
-  // What is set to nothing is not set.
+  // An empty variable counts as missing.
   const [format, url, key, file] = ["", "_URL", "_KEY", "_FILE"].map(
     (part) => env[`POLYGATE_UPSTREAM${part}`] || undefined,
   );
@@ -64,7 +64,7 @@ function routesIn(file: string): Record<string, { upstreams: RouteUpstream[] }> 
   );
 }
 
-// What a parser says of a file may show a piece of it, and so a key.
+// Hide the parser's message, which may contain a key from the file.
 function parsed(file: string): unknown {
   let text: string;
   try {

@@ -94,7 +94,7 @@ export interface RefusedBy {
 /** The keys from a body's root to a field. */
 export type FieldPath = readonly (string | number)[];
 
-/** Headers by which the clients of one format wait for the limits of a vendor. */
+/** Headers about a vendor's limits, which tell the clients of a single format how long to wait. */
 export interface VendorLimits {
   /** The wire format. Callers of other formats do not get the headers. */
   readonly format: string;

@@ -9,7 +9,7 @@ import { gateway, hostname, port, ready } from "./gateway.ts";
 const app = fastify();
 const ai = toNodeHandler(gateway, { prefix: "/ai" });
 app.addHook("onRequest", (request, reply, done) => {
-  // What Fastify's plugins have set by now; the gateway answers past Fastify.
+  // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
   ai(request.raw, reply.raw, done);
 });

@@ -1,4 +1,4 @@
-/** The files of the page by their paths: its own, which the build has bundled, the docs, and the library of the reference. */
+/** Finds the files of the page by their paths: bundled files, the docs, and the library of the reference. */
 
 import { createHash, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -6,21 +6,21 @@ import { basename, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { docsPaths, examplePages, llmsFullTxt, llmsTxt } from "../docs.ts";
 
-/** A file as it is sent. */
+/** A file to send. */
 export interface PageFile {
   readonly type: string;
   readonly text: string;
   readonly etag: string;
 }
 
-/** What the page is made of. Only what is listed here is ever sent, so no path can lead out of it. */
+/** The files of the page. Only listed files are sent, so that no path can reach other files. */
 export interface PageFiles {
   readonly find: (path: string) => PageFile | undefined;
-  /** Whether what is at this path stays as it is, so that a browser need not ask again. */
+  /** Tells whether the file at a path never changes, so that a browser can cache it. */
   readonly isLasting: (path: string) => boolean;
 }
 
-/** Where the page's own files, the library of the reference, and the docs stand. */
+/** The folders of the page's own files, the library of the reference, and the docs. */
 const OWN = "/page/";
 const LIBRARIES = "/page/lib/";
 const DOCS = "/page/docs/";
@@ -28,7 +28,7 @@ const DOCS = "/page/docs/";
 /** The pages by their addresses. */
 const PAGES: Readonly<Record<string, string>> = { "/": `${OWN}index.html`, "/reference": `${OWN}reference/index.html` };
 
-/** What the reference is made of: it comes with its styles. */
+/** The library of the reference, and its files. */
 const REFERENCE_LIBRARY = "swagger-ui-dist";
 const REFERENCE_FILES = ["swagger-ui-bundle.js", "swagger-ui.css"];
 
@@ -42,7 +42,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".txt": "text/plain; charset=utf-8",
 };
 
-/** The files that are made of the docs when they are first asked for: all pages by their names, and those for language models. */
+/** The files that are generated from the docs with their first request: all pages by name, and the files for language models. */
 const MADE: Readonly<Record<string, (root: URL) => string>> = {
   [`${DOCS}pages.json`]: (root) =>
     JSON.stringify({
@@ -56,18 +56,18 @@ const MADE: Readonly<Record<string, (root: URL) => string>> = {
 const nameOf = (path: string): string => basename(path, ".md");
 
 /**
- * Finds the page's files once; each is read when it is first asked for, and kept.
+ * Lists the page's files once. Reads each file with its first request, and keeps its text.
  *
- * @param folder The folder with the page as the build has made it.
+ * @param folder The folder with the built page.
  * @param root The folder with the docs.
  */
 export function pageFiles(folder: URL, root: URL): PageFiles {
-  // The pages ask for their files at addresses that are others for each start, after which a file may be another.
+  // The addresses of files differ for each start, because files may change between starts.
   const lasting = `${OWN}${randomUUID()}/`;
   const reference = referenceFiles();
   const own = filesIn(folder).map((name): [string, URL] => [OWN + name, new URL(name, folder)]);
   const sources = new Map([...own, ...reference, ...docsFiles(root)]);
-  // Without its library, there is no reference.
+  // The reference needs its library.
   if (reference.length === 0) sources.delete(PAGES["/reference"] ?? "");
   const completed = (html: string): string =>
     html.replaceAll(`"${OWN}`, `"${lasting}`).replace("{reference}", String(reference.length > 0));
@@ -85,7 +85,7 @@ export function pageFiles(folder: URL, root: URL): PageFiles {
   return { find, isLasting: (path) => path.startsWith(lasting) };
 }
 
-/** The library of the reference, where it is installed. */
+/** Returns the files of the reference's library, if installed. */
 function referenceFiles(): [path: string, source: URL][] {
   try {
     const library = new URL(".", import.meta.resolve(`${REFERENCE_LIBRARY}/package.json`));
@@ -95,7 +95,7 @@ function referenceFiles(): [path: string, source: URL][] {
   }
 }
 
-/** The pages of the docs, and those that they lead to. No two pages have the same name. */
+/** Returns the pages of the docs, and the pages that they link to. All names differ. */
 const docsFiles = (root: URL): [path: string, source: URL][] =>
   docsPaths(root).map((path) => [`${DOCS}${basename(path)}`, new URL(path, root)]);
 

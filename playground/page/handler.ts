@@ -1,4 +1,4 @@
-/** Answers what the gateway leaves to the demo: its page at `/`, the reference, and the files of both under `/page/`. */
+/** Serves the demo's page at `/`, the reference, and the files of both under `/page/`. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { H3, serveStatic } from "h3";
@@ -10,10 +10,10 @@ import { chatFormats } from "./app/formats/list.ts";
 import type { PageFiles } from "./files.ts";
 
 /**
- * The page as a handler for Node's http server. A client that takes nothing of its answer, or sends on behind it, is let go after
- * `patienceMs` milliseconds.
+ * Returns a handler for Node's HTTP server. Disconnects a client that does not read its answer, or sends more data after its request,
+ * after `patienceMs` milliseconds.
  *
- * @param open Finds the files, with the first request.
+ * @param open Finds the files with the first request.
  */
 export function pageHandler(
   gateway: Gateway,
@@ -23,7 +23,7 @@ export function pageHandler(
   let opened: Promise<PageFiles> | undefined;
   const app = new H3({ silent: true, onError: (_error, { req }) => nowhere(gateway, req) });
   app.get("/page/formats.json", () => ownedFormats(gateway));
-  // Written once: a client may ask a thousand times over one connection before it reads.
+  // Build the document only once, because a client may request it a thousand times over a connection before reading.
   let document: Promise<string | undefined> | undefined;
   app.get("/openapi.json", async () => {
     const text = await (document ??= documentOf(gateway));
@@ -60,25 +60,25 @@ const nowhere = (gateway: Gateway, request: Request): Response =>
 
 const NO_DOCUMENT = "The document needs the package @valibot/to-json-schema: npm install @valibot/to-json-schema";
 
-/** Writes the document; undefined where the package for it is not installed. */
+/** Returns the OpenAPI document; undefined if its package is not installed. */
 async function documentOf(gateway: Gateway): Promise<string | undefined> {
   const openapi = await optional(() => import("../../src/openapi/index.ts"));
   return openapi && JSON.stringify(openapi.openApiDocument(gateway, { title: "polygate demo" }));
 }
 
-/** The ids of the chat formats that the gateway speaks. */
+/** Returns the ids of the gateway's chat formats. */
 function ownedFormats({ endpoints }: Gateway): string[] {
   const owned = new Set(endpoints.map(({ format }) => format));
   return chatFormats.map(({ id }) => id).filter((id) => owned.has(id));
 }
 
-/** What every file of the page is sent with: it may reach nothing but the server that it came from. */
+/** Returns the headers of all files. They allow the page to connect only to its own server. */
 const headersWith = (pictures: string): Record<string, string> => ({
   "content-security-policy": [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    // Pictures are shown from memory, too: those that were sent as base64, and the user's own files.
+    // Pictures may also come from memory, such as base64 pictures and the user's own files.
     `img-src 'self' ${pictures}`,
     "connect-src 'self'",
     "base-uri 'none'",
@@ -91,5 +91,5 @@ const headersWith = (pictures: string): Record<string, string> => ({
 });
 
 const PAGE_HEADERS = headersWith("blob:");
-// The reference's styles bring their icons along; what it writes into the page itself has none.
+// The styles of the reference contain their icons as `data:` addresses.
 const REFERENCE_HEADERS = headersWith("data:");

@@ -1,7 +1,7 @@
 /**
- * Takes JavaScript away from Python. Python is WebAssembly, which can call the functions that its modules import and nothing else. The
- * gate stands before each import that is not named here, and closes before code runs. From then on the code may find what it likes in
- * Python's memory: every function that handles a value of JavaScript refuses to be called.
+ * Blocks JavaScript for Python. Python is WebAssembly, which can call only the functions that its modules import. The gate guards each
+ * import that is not named here, and closes before code runs. All functions that handle JavaScript values then refuse calls, so that
+ * references in Python's memory are useless.
  */
 
 type ImportFunction = (this: unknown, ...values: unknown[]) => unknown;
@@ -10,7 +10,7 @@ type ImportFunction = (this: unknown, ...values: unknown[]) => unknown;
 const ENOSYS = 52;
 
 /**
- * The imports that code may use: files in memory, pipes, made-up addresses of hosts, clocks, random bytes, more memory, the end. None
+ * The imports that code may use: files in memory, pipes, fake host addresses, clocks, random bytes, more memory, the end. No import
  * opens a socket, mounts a folder, loads a library, starts a shell, sets a timer, or touches an object of JavaScript.
  */
 const OPEN_IMPORTS: ReadonlySet<string> = new Set(
@@ -32,15 +32,15 @@ function throwClosed(): never {
   throw new Error("Python reached for JavaScript.");
 }
 
-/** Closes every import that code may not use. It cannot be opened again. */
+/** Closes all imports that code may not use. The gate cannot be opened again. */
 export type CloseGate = () => void;
 
-/** Stands before all that WebAssembly imports from now on. Call it before Python is loaded. */
+/** Guards all later imports of WebAssembly. Call this before Python is loaded. */
 export function installGate(): CloseGate {
   let isClosed = false;
   const guarded = (name: string, call: ImportFunction): ImportFunction => {
     if (OPEN_IMPORTS.has(name)) return call;
-    // A system call that is missing is an OSError, as with any kernel. Everything else ends the run.
+    // A forbidden system call raises an OSError, as a missing one does. Any other forbidden import ends the run.
     const refuse = name.startsWith("__syscall_") || name === "_emscripten_system" ? () => -ENOSYS : throwClosed;
     return function (this: unknown, ...values) {
       return isClosed ? refuse() : Reflect.apply(call, this, values);
@@ -63,7 +63,7 @@ export function installGate(): CloseGate {
     instantiate: (source: WebAssembly.Module & BufferSource, imports?: WebAssembly.Imports) =>
       instantiate(source, guardedImports(imports)),
   });
-  // Other ways for a function of JavaScript to become one of WebAssembly; Pyodide does without them.
+  // Remove other ways to turn JavaScript functions into WebAssembly functions, which Pyodide does not need.
   for (const name of ["instantiateStreaming", "compileStreaming", "Suspending", "promising", "Function"])
     Reflect.deleteProperty(WebAssembly, name);
 
@@ -72,7 +72,7 @@ export function installGate(): CloseGate {
   };
 }
 
-/** Changes each property of an object at the moment at which it is read: Emscripten makes up some of them by their names. */
+/** Changes each property of an object when it is read, because Emscripten creates some properties by their names. */
 function withEach<T extends object>(bag: T, change: (name: string, value: unknown) => unknown): T {
   return new Proxy(bag, {
     get: (target, name) => {

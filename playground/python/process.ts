@@ -1,4 +1,4 @@
-/** One process that runs one piece of Python: started, given its code, read to its end, or killed. */
+/** Starts a process for a single piece of Python, passes the code, and reads the output or kills the process. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -7,36 +7,36 @@ import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
-/** What a process is started with. */
+/** The settings of a process. */
 export interface PythonSettings {
-  /** Where Pyodide is, without symbolic links: the permission model compares real paths. */
+  /** The folder of Pyodide without symbolic links, because the permission model compares real paths. */
   readonly folder: string;
   readonly maxMemoryBytes: number;
   readonly maxOutputLength: number;
 }
 
-/** Python as it is once it is loaded, for processes to start from. */
+/** A snapshot of loaded Python, from which processes start. */
 export type PythonSnapshot = Uint8Array;
 
 export interface PythonProcess {
-  /** Whether it can still be given code. */
+  /** Tells whether the process still accepts code. */
   isAlive(): boolean;
-  /** Gives the process its code, and waits for its end. It is killed when the signal fires. Never rejects. */
+  /** Runs code, and waits for the end of the process. Kills the process when the signal fires. Never rejects. */
   run(code: string, stop: AbortSignal): Promise<PythonEnd>;
   kill(): void;
 }
 
 export interface PythonEnd {
-  /** What the process said of the code's end; undefined where it did not live to say so. */
+  /** The reported result of the code; undefined if the process ended before its report. */
   readonly outcome: "ok" | "failed" | undefined;
-  /** Whether Python was loaded. Where it was not, the process failed and not the code. */
+  /** True if Python was loaded. Otherwise the process has failed, and not the code. */
   readonly wasReady: boolean;
   readonly output: string;
-  /** The end of what the process wrote for its developers. It names paths of this machine. */
+  /** The end of the standard error output, for developers. It may contain paths of this machine. */
   readonly errors: string;
 }
 
-/** What keeps its process alive; in Bun the input does not, and so has neither. */
+/** An object that keeps the process alive. The input in Bun has no `unref`, because it does not keep the process alive. */
 interface Alive {
   unref?(): void;
 }
@@ -47,17 +47,17 @@ export const GATE: string = fileURLToPath(new URL("./gate.ts", import.meta.url))
 const HARNESS = fileURLToPath(new URL("./harness.py", import.meta.url));
 const KIB = 1024;
 
-/** What Node and Pyodide take before any code runs, as the kernel counts it: about 0.8 GB, most of it never touched. */
+/** The memory for Node and Pyodide themselves, as the kernel counts it. They use about 0.8 GB, and touch only a small part. */
 const OWN_DATA_BYTES = 1024 * 1024 * KIB;
 const MAX_HEAP_MIB = 256;
-/** V8 checks each function of Python before its first call, and optimizes it once it has run for long: most code is over before. */
+/** Makes V8 validate a function of Python with its first call, and optimize only long-running functions: most code ends before. */
 const WASM_FLAGS = ["--wasm-lazy-validation", "--wasm-tiering-budget=130000000"];
-/** Ends a process that nobody is left to kill, because its parent died without a word. */
+/** The processor time of a process, in seconds. This ends a process whose parent has crashed. */
 const MAX_CPU_SECONDS = 900;
 const MAX_ERRORS_LENGTH = 4_000;
 const MAX_REPORT_LENGTH = 100;
 
-/** Loads Python anew, in a process of its own, which takes seconds. The process is killed when the signal fires. Never rejects. */
+/** Loads Python in a separate process, which takes seconds. Kills the process when the signal fires. Never rejects. */
 export async function makeSnapshot(settings: PythonSettings, stop: AbortSignal): Promise<PythonSnapshot | PythonEnd> {
   const { child, streams, errors, closedOrKilled } = open(settings, 0);
   const [, stdout, , reports] = streams;
@@ -69,7 +69,7 @@ export async function makeSnapshot(settings: PythonSettings, stop: AbortSignal):
   return { outcome: undefined, wasReady: false, output: "", errors: errors.text() };
 }
 
-/** Starts a process that is Python, loaded, and waits for code. It keeps its parent alive at no time. */
+/** Starts a process with loaded Python that waits for code. The process never keeps its parent alive. */
 export function startPython(settings: PythonSettings, snapshot: PythonSnapshot): PythonProcess {
   const { child, streams, errors, closedOrKilled } = open(settings, snapshot.length);
   const [input, stdout, , reports] = streams;
@@ -95,11 +95,11 @@ export function startPython(settings: PythonSettings, snapshot: PythonSnapshot):
 
 interface Opened {
   readonly child: ChildProcess;
-  /** Its input, output, errors and reports. */
+  /** The input, the output, the errors and the reports of the process. */
   readonly streams: readonly [Socket, Socket, Socket, Socket];
-  /** The end of what it writes to standard error, and why it could not be started. */
+  /** The end of the standard error output, and the reason if the process could not start. */
   readonly errors: { text(): string };
-  /** Waits for its end, and brings it about when the signal fires. */
+  /** Waits for the end of the process. Kills the process when the signal fires. */
   readonly closedOrKilled: (stop: AbortSignal) => Promise<void>;
 }
 
@@ -109,7 +109,7 @@ function open(settings: PythonSettings, snapshotLength: number): Opened {
   const [input, , stderr] = streams;
   for (const part of [child, ...streams] as readonly Alive[]) part.unref?.();
   const errors = collectEnd(stderr, MAX_ERRORS_LENGTH);
-  // A process that dies before it reads its code breaks the pipe. How it died is told by its end.
+  // Ignore a broken pipe of a process that ends before it reads its code: `close` reports the end.
   input.on("error", () => {});
   child.on("error", (error) => errors.add(error.message));
   const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
@@ -126,7 +126,7 @@ function open(settings: PythonSettings, snapshotLength: number): Opened {
 function launch({ folder, maxMemoryBytes }: PythonSettings, snapshotLength: number): ChildProcess {
   const node = [
     pathOfNode(),
-    // From Node 25 on this forbids the network too; before, nothing that the code reaches can open it.
+    // Node 25 and later forbid the network, too. In older versions, the code reaches no function that opens a socket.
     "--permission",
     ...[`${folder}/`, WORKER, GATE, HARNESS].map((path) => `--allow-fs-read=${path}`),
     "--disallow-code-generation-from-strings",
@@ -139,15 +139,15 @@ function launch({ folder, maxMemoryBytes }: PythonSettings, snapshotLength: numb
     String(snapshotLength),
   ];
   const dataKib = Math.ceil((OWN_DATA_BYTES + maxMemoryBytes) / KIB);
-  // The kernel's own limits: seconds of the processor, memory that is written to, no byte in any file. Address space cannot be the
-  // measure of memory: WebAssembly reserves gigabytes of it. Where a limit cannot be set, nothing runs.
+  // The kernel limits processor time and written memory, and forbids writing files. It does not limit address space, because
+  // WebAssembly reserves gigabytes of that. Nothing runs if a limit cannot be set.
   const limits = `ulimit -t ${MAX_CPU_SECONDS} && ulimit -d ${dataKib} && ulimit -f 0 && ulimit -c 0 && exec "$@"`;
   const [command = "", ...parameters] = process.platform === "linux" ? ["/bin/sh", "-c", limits, "sh", ...node] : node;
-  // Output, errors, and the worker's word on how the code ended: there is no IPC channel that code could reach.
+  // Use pipes for output, errors and reports, because code might reach an IPC channel.
   return spawn(command, parameters, { cwd: folder, env: {}, stdio: ["pipe", "pipe", "pipe", "pipe"] });
 }
 
-/** Bun and Deno take the options of Node's permission model and hold nothing to them, so that under these it is Node as well. */
+/** Returns the path of Node. Bun and Deno accept the options of Node's permission model but do not enforce them, so they need Node, too. */
 function pathOfNode(): string {
   if (!("bun" in process.versions || "deno" in process.versions)) return process.execPath;
   const folders = process.env["PATH"]?.split(delimiter) ?? [];
@@ -157,7 +157,7 @@ function pathOfNode(): string {
   return path;
 }
 
-/** Collects text up to a length, and then closes the stream: the process shall not keep this one busy. */
+/** Collects text up to a length, and then closes the stream, so that the output cannot keep the parent busy. */
 function collect(stream: Readable, maxLength: number): { text(): string; isFull(): boolean } {
   let text = "";
   stream.setEncoding("utf8").on("data", (chunk: string) => {
@@ -165,13 +165,13 @@ function collect(stream: Readable, maxLength: number): { text(): string; isFull(
     if (text.length > maxLength) stream.destroy();
   });
   return {
-    // A pair of surrogates is not cut in two.
+    // Do not split a surrogate pair.
     text: () => text.slice(0, maxLength).replace(/[\uD800-\uDBFF]$/, ""),
     isFull: () => text.length > maxLength,
   };
 }
 
-/** Keeps the end of a text. */
+/** Collects the last characters of a text. */
 function collectEnd(stream: Readable, maxLength: number): { text(): string; add(chunk: string): void } {
   let text = "";
   const add = (chunk: string): void => void (text = (text + chunk).slice(-maxLength));

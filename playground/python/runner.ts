@@ -1,4 +1,4 @@
-/** Runs Python for the playground: each piece of code in a process of its own that has no network, files or environment. */
+/** Runs Python for the playground. Each piece of code gets its own process without network, files or environment. */
 
 import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,28 +16,28 @@ import { turns } from "./turns.ts";
 
 export interface PythonRunnerOptions {
   /**
-   * How many runs go on at a time; the others wait, within their deadlines. Keys are served in turn, and a key never has more than half
-   * of these runs, rounded up, so that two keys do not wait for one another. 2 unless told.
+   * The most concurrent runs. Other runs wait within their deadlines. Keys are served in turn, and a key never has more than half of
+   * these runs, rounded up, so that two keys do not wait for one another. Default: 2.
    */
   readonly maxConcurrent?: number;
-  /** The longest output, in UTF-16 code units; what is longer is cut, with a note. 100,000 unless told. */
+  /** The longest output, in UTF-16 code units. Longer output is cut, with a note. Default: 100,000. */
   readonly maxOutputLength?: number;
-  /** What Python may hold, in bytes; the process as a whole may write to 1 GiB more. 512 MiB unless told. */
+  /** The memory of Python, in bytes. The whole process may use 1 GiB more. Default: 512 MiB. */
   readonly maxMemoryBytes?: number;
-  /** The file, as an address, from whose place the package `pyodide` is looked for. This one unless told. */
+  /** The URL of the file that imports the package `pyodide`. Default: this file. */
   readonly from?: string;
 }
 
 const MIB = 1024 * 1024;
 const PACKAGE = "pyodide@314.0.7";
-/** To end what hangs, not to measure. */
+/** The time for loading Python, in milliseconds: long enough for slow machines, and only meant to end a load that hangs. */
 const MAX_LOAD_MS = 300_000;
 
 /**
- * A runner of Python by Pyodide. The first run makes a snapshot of it once loaded, some 30 MB, which is kept beside the package: the
- * process of every run starts from it. After each run a spare process stands ready, so that the next need not wait for it; it keeps
- * nothing alive. Disposing of the runner kills every process, and rejects their runs. The limit of memory is held by the kernel, on
- * Linux; elsewhere only for Python's own memory, files in it excepted.
+ * Makes a runner of Python with Pyodide. The first run saves a snapshot of loaded Python beside the package, about 30 MB. The processes
+ * of all runs start from the snapshot. After each run, a spare process gets ready for the next run. The spare process does not keep its
+ * parent alive. Disposing of the runner kills all processes, and rejects their runs. On Linux, the kernel enforces the memory limit.
+ * Elsewhere, the limit applies only to Python's own memory, without the files in that memory.
  */
 export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & AsyncDisposable {
   const { maxConcurrent = 2, maxOutputLength = 100_000, maxMemoryBytes = 512 * MIB, from = import.meta.url } = options;
@@ -49,14 +49,14 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
   let spare: PythonProcess | undefined;
 
   const settings = (): PythonSettings => ({ folder: folderOfPyodide(from), maxMemoryBytes, maxOutputLength });
-  // A process that runs code would not notice that this one is gone.
+  // A process that runs code does not notice the end of its parent.
   const killAll = (): void => {
     closing.abort(new Error("The runner of Python is closed."));
     spare?.kill();
   };
   process.once("exit", killAll);
 
-  // For all runs that wait, and past the end of each: a machine that needs longer than one run may take must get there too.
+  // Waiting runs share the load, which continues after their ends: a slow machine may need more time than a run has.
   async function load(): Promise<PythonSnapshot | PythonEnd> {
     loading ??= openSnapshot(settings(), AbortSignal.any([closing.signal, AbortSignal.timeout(MAX_LOAD_MS)]));
     const loaded = await loading;
@@ -65,7 +65,7 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
     return loaded;
   }
 
-  // What Python did not start from may be broken, as a file may be.
+  // Replace a snapshot from which Python did not start, because the file may be damaged.
   async function renew(): Promise<void> {
     snapshot = undefined;
     await dropSnapshot(settings());
@@ -77,13 +77,13 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
     return taken;
   }
 
-  // After a run and not beside it: two processes that load at once take twice as long.
+  // Start the spare process after a run, because two processes that load at once take twice as long.
   function keepSpare(): void {
     if (closing.signal.aborted || !snapshot || spare?.isAlive() === true) return;
     try {
       spare = startPython(settings(), snapshot);
     } catch {
-      // What keeps a spare from starting shows where a run needs one.
+      // Ignore the error: the next run starts a process itself, and reports the error.
       spare = undefined;
     }
   }
@@ -111,7 +111,7 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
         throw error;
       });
       running.add(ending);
-      // Processes keep nothing alive by themselves, the spare one least of all.
+      // Keep this process alive during the run, because child processes do not.
       const alive = setInterval(() => {}, MAX_LOAD_MS);
       const end = await ending.finally(() => {
         clearInterval(alive);
@@ -139,7 +139,7 @@ export function hasPython(): boolean {
   }
 }
 
-/** What a promise brings, unless the signal fires first: then rejects with its reason. */
+/** Returns the result of a promise. Rejects with the signal's reason if the signal fires first. */
 function within<T>(promise: Promise<T>, stop: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => reject(stop.reason as Error);
@@ -149,7 +149,7 @@ function within<T>(promise: Promise<T>, stop: AbortSignal): Promise<T> {
   });
 }
 
-/** The end of a run that was stopped while it waited for its turn. */
+/** The result of a run that was stopped before it started. */
 const NOT_STARTED: PythonEnd = { outcome: undefined, wasReady: false, output: "", errors: "" };
 
 function outcomeOf({ outcome, wasReady, output, errors }: PythonEnd): CodeResult {
@@ -159,7 +159,7 @@ function outcomeOf({ outcome, wasReady, output, errors }: PythonEnd): CodeResult
   return { outcome: "failed", output: `${output}${why}\n` };
 }
 
-/** Where the package is, following symbolic links; an Error that says how to install it where it is not. */
+/** Returns the folder of the package, without symbolic links. Throws an error with the command to install a missing package. */
 function folderOfPyodide(from: string): string {
   try {
     return realpathSync(dirname(createRequire(from).resolve("pyodide/package.json")));

@@ -1,11 +1,11 @@
-/** The snapshot of Python, made once for an installed package and kept beside it, where caches of tools are kept. */
+/** Keeps the snapshot of Python in the cache folder beside the installed package. */
 
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { GATE, makeSnapshot, type PythonEnd, type PythonSettings, type PythonSnapshot, WORKER } from "./process.ts";
 
-/** The snapshot that is kept, or a new one, which takes seconds; how making it ended where that failed. */
+/** Returns the saved snapshot, or makes a new snapshot, which takes seconds. Returns the end of the process if this fails. */
 export async function openSnapshot(settings: PythonSettings, stop: AbortSignal): Promise<PythonSnapshot | PythonEnd> {
   const file = await fileOf(settings);
   const kept = await readFile(file).catch(() => undefined);
@@ -15,12 +15,12 @@ export async function openSnapshot(settings: PythonSettings, stop: AbortSignal):
   return made;
 }
 
-/** Deletes the snapshot that is kept: the next one is new. */
+/** Deletes the saved snapshot. */
 export async function dropSnapshot(settings: PythonSettings): Promise<void> {
   await rm(await fileOf(settings), { force: true });
 }
 
-/** Named by all that a snapshot is made of. */
+/** Returns the path of the snapshot. Its name contains a hash of all sources of the snapshot. */
 async function fileOf({ folder }: PythonSettings): Promise<string> {
   const sources = await Promise.all([join(folder, "package.json"), WORKER, GATE].map((file) => readFile(file)));
   const hash = createHash("sha256");
@@ -28,7 +28,7 @@ async function fileOf({ folder }: PythonSettings): Promise<string> {
   return join(dirname(folder), ".cache", "polygate", `python-${hash.digest("hex").slice(0, 16)}.snapshot`);
 }
 
-/** Whoever reads it meanwhile finds all of it, or nothing. Where nothing can be written, the next process makes its own. */
+/** Saves a snapshot atomically. Ignores errors: without a saved snapshot, the next process makes its own. */
 async function keep(file: string, snapshot: PythonSnapshot): Promise<void> {
   const unfinished = `${file}.${randomUUID()}`;
   try {

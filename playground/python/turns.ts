@@ -1,24 +1,24 @@
-/** Lets only so many runs go on at a time. The others wait, and keys are served in turn, so that no key keeps the others waiting. */
+/** Limits concurrent runs. Serves waiting keys in turn, so that no key blocks the others. */
 
 export interface Turns {
   /** Waits for a turn of the key, and returns the function that ends the turn. Rejects with the signal's reason when that fires first. */
   take(keyId: string, signal: AbortSignal): Promise<() => void>;
 }
 
-/** A key that holds turns or waits for some; forgotten when it does neither. */
+/** A key that holds turns or waits for turns. Removed when it does neither. */
 interface Tenant {
   held: number;
-  /** Starts one waiting run each, in the order in which the runs came. */
+  /** Functions that each start a waiting run, in order of arrival. */
   readonly waiting: Set<() => void>;
 }
 
 /**
- * Turns of which `max` are held at a time. A key is given a turn only while more turns are free than the key holds: a single key
- * gets half of them, rounded up, and leaves the others free. A turn that ends goes to the key that holds the fewest; among these, to the
- * key whose last run began or ended longest ago.
+ * Makes turns, at most `max` at a time. A key gets a turn only while more turns are free than the key holds: a single key gets half of
+ * the turns, rounded up. A free turn goes to the waiting key with the fewest turns, and among these to the key whose last run began or
+ * ended longest ago.
  */
 export function turns(max: number): Turns {
-  // In the order in which the keys are to be served.
+  // The keys in the order of service.
   const tenants = new Map<string, Tenant>();
   let free = max;
 

@@ -1,6 +1,6 @@
 /**
- * The process that runs one piece of Python: loads Pyodide, gives up all it could do harm with, and then runs the code. To load
- * it anew takes seconds; a process that is given no snapshot loads it once, and writes one for those that follow.
+ * The process that runs a single piece of Python. It loads Pyodide, gives up all dangerous abilities, and then runs the code. Loading
+ * without a snapshot takes seconds: such a process writes a snapshot for later processes instead of running code.
  */
 
 import fs from "node:fs";
@@ -11,13 +11,13 @@ import type { PyDict, PyProxy } from "pyodide/ffi";
 import { installGate } from "./gate.ts";
 
 type Bag = Record<PropertyKey, unknown>;
-/** A dict of Python, as far as it is used here. */
+/** The part of a Python dict that is used here. */
 interface Namespace {
   get(name: "close_bridges"): () => void;
   get(name: "ready"): (code: string) => PyProxy;
 }
 
-/** Pyodide's insides, as far as they are used here: functions of Python's C API, which take and return addresses in its memory. */
+/** The used part of Pyodide's internals: functions of Python's C API, which take and return addresses in its memory. */
 interface Insides {
   readonly _api: { readonly config: Bag };
   readonly _module: {
@@ -33,7 +33,7 @@ const OUTPUT_FD = 1;
 const REPORT_FD = 3;
 const WASM_PAGE_BYTES = 65_536;
 
-/** What is left of the global object: the language, and what Pyodide calls while it runs. */
+/** The globals to keep: the language, and functions that Pyodide calls while it runs. */
 const KEPT_GLOBALS: ReadonlySet<PropertyKey> = new Set(
   `Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise RegExp Error
   AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError SuppressedError globalThis JSON Math Intl
@@ -44,14 +44,14 @@ const KEPT_GLOBALS: ReadonlySet<PropertyKey> = new Set(
   setTimeout clearTimeout`.split(/\s+/),
 );
 
-/** What the harness imports, and most code after it. */
+/** Modules that the harness and most code import. */
 const PRELOADED = "import asyncio, gc, linecache, sys, time, traceback, types";
 
 const [folder = "", harness = "", maxWasmBytes = "0", snapshotLength = "0"] = process.argv.slice(2);
-// A method that Node does not document: it ends the process without running anything that could have been tampered with.
+// This undocumented method of Node ends the process without running code that Python may have changed.
 const exit = (process as unknown as { reallyExit(code: number): never }).reallyExit.bind(process);
 
-// Functions that the process still needs once its modules are empty.
+// Keep the functions that the process needs after its modules are empty.
 const { constants, readFileSync, readSync, writeSync } = fs;
 const { wait } = Atomics;
 const idle = new Int32Array(new SharedArrayBuffer(4));
@@ -61,9 +61,9 @@ function write(fd: number, bytes: Uint8Array): void {
     try {
       at += writeSync(fd, bytes, at);
     } catch (error) {
-      // The runner has read as much as it wanted, or is gone.
+      // The runner has read enough, or is gone.
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
-      // It has not yet read what was written before.
+      // The pipe is full, so wait for the runner to read.
       wait(idle, 0, 0, 1);
     }
 }
@@ -71,7 +71,7 @@ function write(fd: number, bytes: Uint8Array): void {
 const encoder = new TextEncoder();
 const report = (line: string): void => write(REPORT_FD, encoder.encode(`${line}\n`));
 
-/** Refuses WebAssembly memory above the limit, which Python meets as a MemoryError that the code may catch. */
+/** Limits the WebAssembly memory. Beyond the limit, Python raises a MemoryError, which the code may catch. */
 function limitMemory(maxPages: number): void {
   const { prototype } = WebAssembly.Memory;
   const grow: (this: WebAssembly.Memory, pages: number) => number = Reflect.get(prototype, "grow");
@@ -81,7 +81,7 @@ function limitMemory(maxPages: number): void {
   };
 }
 
-/** Reads the rest of the input: `readFileSync` would look for its parts in a module that is empty by then. */
+/** Reads the rest of the input. `readFileSync` no longer works, because the module of its functions is empty by then. */
 function readCode(): string {
   const decoder = new TextDecoder();
   const bytes = new Uint8Array(WASM_PAGE_BYTES);
@@ -102,11 +102,11 @@ function readBytes(length: number): Uint8Array {
   return bytes;
 }
 
-/** Loads Python: as it was when the snapshot was made, where there is one. */
+/** Loads Python, from the snapshot if there is one. */
 async function loadPython(more: Pick<Parameters<typeof loadPyodide>[0] & {}, "_makeSnapshot" | "_loadSnapshot">) {
-  // No path of this machine may be read from sys.executable or os.environ.
+  // Keep paths of this machine out of sys.executable and os.environ.
   process.argv = ["python", "python"];
-  // Pyodide reads the numbers of file flags through a door that the permission model closes.
+  // Pyodide reads the numbers of file flags through `process.binding`, which the permission model forbids.
   Object.assign(process, { binding: () => ({ fs: constants }) });
   const pyodide = (await import(pathToFileURL(`${folder}/pyodide.mjs`).href)) as { loadPyodide: typeof loadPyodide };
   return pyodide.loadPyodide({
@@ -141,7 +141,7 @@ async function load(snapshot: Uint8Array): Promise<(code: string) => boolean> {
   names.get("close_bridges")();
   const { _api: api, _module: module } = python as unknown as Insides;
   const { config } = api;
-  // Where the package lies is told to whoever finds this object.
+  // Remove the paths of the package, because the code might find this object.
   for (const name of Reflect.ownKeys(config)) if (typeof config[name] === "string") config[name] = "";
   delete config["_loadSnapshot"];
   const ready = names.get("ready");
@@ -165,14 +165,14 @@ async function load(snapshot: Uint8Array): Promise<(code: string) => boolean> {
 }
 
 /**
- * Empties the process of all that opens a file, a socket or a process. The gate keeps Python from JavaScript; this is the wall behind
- * it, for the day on which V8 or Pyodide has a hole.
+ * Removes all functions that open a file, a socket or a process. The gate keeps Python from JavaScript, and this is a second barrier
+ * in case of a hole in V8 or Pyodide.
  */
 function giveUp(): void {
-  // Stacks name this machine's paths. Pyodide sets this property too, and must not fail over it.
+  // Stack traces name paths of this machine. The setter exists because Pyodide sets this property, too.
   Object.defineProperty(Error, "stackTraceLimit", { get: () => 0, set: ignore, configurable: false });
   const modules = loadedModules();
-  // import() and require() of anything, data: addresses included.
+  // Block import() and require() of all modules, also of data: addresses.
   registerHooks({
     resolve() {
       throw new Error("Nothing can be imported any more.");
@@ -183,7 +183,7 @@ function giveUp(): void {
   syncBuiltinESMExports();
   strip(process as unknown as Bag, () => false);
   strip(globalThis, (name) => KEPT_GLOBALS.has(name));
-  // What Pyodide asks of these while Python runs or breaks down.
+  // Pyodide uses these members while Python runs or crashes.
   const console = { log: ignore, warn: ignore, error: ignore };
   Object.assign(globalThis, { console, process: { exitCode: 0, getuid: () => 0 } });
 }
@@ -201,24 +201,24 @@ function ignore(): void {}
 function strip(bag: Bag, isKept: (name: PropertyKey) => boolean): void {
   for (const name of Reflect.ownKeys(bag)) {
     if (isKept(name) || Reflect.deleteProperty(bag, name)) continue;
-    // A setter of Node's may refuse the value; what it guards is a setting and leads nowhere.
+    // A setter of Node may refuse the value. It guards only a setting, which is harmless.
     if (Reflect.getOwnPropertyDescriptor(bag, name)?.writable === true) Reflect.set(bag, name, undefined);
   }
 }
 
-/** What the code sees where Python itself breaks down; the message of such an error is not for it. */
+/** Returns the message for the code if Python itself crashes. Hides the message of the crash. */
 function breakdown(error: unknown): string {
   const isMemory = /allocation failed|out of memory|MemoryError/i.test(String(error));
   return isMemory ? "MemoryError: Python ran out of memory.\n" : "Python crashed.\n";
 }
 
-/** The status that the code gave to `os._exit`, where that is how it ended. */
+/** Returns the status that the code has passed to `os._exit`; undefined if the code has ended otherwise. */
 function exitStatusOf(error: unknown): number | undefined {
   const { status } = Object(error) as { status?: unknown };
   return typeof status === "number" ? status : undefined;
 }
 
-// Other runtimes take Node's options without a word, some under Node's name.
+// Other runtimes silently accept Node's options, and some call themselves Node.
 const { permission } = process as { readonly permission?: { has(scope: string): boolean } };
 if (!permission || permission.has("child")) throw new Error("Python runs under Node's permission model alone.");
 limitMemory(Number(maxWasmBytes) / WASM_PAGE_BYTES);

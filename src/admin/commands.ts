@@ -36,7 +36,7 @@ export interface Terminal {
   readonly servers: Servers;
 }
 
-/** Where a server listens, and the address of its store. What is missing comes from elsewhere, such as the environment. */
+/** The host and the port of a server, and the address of its store. The environment or defaults replace missing flags. */
 export interface ServerFlags {
   readonly host?: string;
   readonly port?: number;
@@ -148,7 +148,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   port: ["--port N", "the port, 0 for any free one; PORT, or 3000 by default"],
 };
 
-/** How a command is written. */
+/** The syntax of a command. */
 export interface Syntax {
   readonly about: string;
   /** The commands of its examples, without `polygate` and the group. */

@@ -27,7 +27,7 @@ export interface NewProject {
   readonly force: boolean;
 }
 
-/** What was written, as names in the folder. */
+/** The written files, by their names in the folder. */
 export interface WrittenProject extends Omit<NewProject, "force"> {
   readonly written: readonly string[];
   /** The files among them that existed before. */

@@ -33,7 +33,7 @@ const LINE = v.strictObject({
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
 
-/** One error names at most this many wrong lines. */
+/** The most wrong lines that an error names. */
 const MOST_NAMED = 10;
 
 /** Reads all lines. Skips the byte order mark that Windows writes before them. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */
@@ -62,7 +62,7 @@ export function readLines(text: string): readonly KeyLine[] {
   return keys;
 }
 
-/** Reads one line. Throws an Error that says what is wrong, without the secrets of the line. */
+/** Reads a single line. Throws an error that describes the problem without the secrets of the line. */
 function keyOf(json: string): DurableKeyOptions {
   const value = parsed(json);
   if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
@@ -90,7 +90,7 @@ function parsed(json: string): unknown {
   }
 }
 
-/** Where `importLines` puts keys, and prints its results. */
+/** The target of `importLines`, and its output. */
 export interface Import {
   readonly keys: KeyAdmin;
   readonly store: DurableQuotaStore;

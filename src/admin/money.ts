@@ -1,4 +1,4 @@
-/** Money of which a unit is a millionth. Exact, because no amount becomes a binary fraction. */
+/** Converts units to money: a unit is a millionth of the currency. Amounts stay exact, because none becomes a binary fraction. */
 
 /** The digits behind the point: a unit is a millionth of a currency. */
 export const DECIMALS = 6;

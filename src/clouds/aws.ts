@@ -108,7 +108,7 @@ const CREDENTIAL_SHAPES: Shapes<AwsCredentials> = {
   expiration: "any?",
 };
 
-/** Those that a provider returns may have further fields: the SDK of AWS names the account, too. */
+/** Checks given credentials, or accepts a provider. Credentials from a provider may have further fields, such as the account. */
 const CREDENTIALS: Check = (path, given) => {
   if (typeof given === "function") return;
   assertOptions<AwsCredentials>(path, given, CREDENTIAL_SHAPES);
@@ -161,7 +161,7 @@ export function signAws(options: SignAwsOptions): SignRequest {
     const signer = new AwsV4Signer({
       method,
       url,
-      // Of a text or a form, never of shared memory.
+      // The body comes from a text or a form, and never from shared memory.
       body: body as Uint8Array<ArrayBuffer>,
       accessKeyId,
       secretAccessKey,

@@ -12,7 +12,7 @@ export interface CloudUpstream<Has extends Verbs> extends Pick<UpstreamOptions, 
   readonly baseUrl: string;
 }
 
-/** What a cloud changes of a format. */
+/** The changes of a cloud to a format. */
 export interface Cloud {
   /** The name of the cloud's service by the conventions of OpenTelemetry. */
   readonly provider: string;

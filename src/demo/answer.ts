@@ -1,4 +1,4 @@
-/** One answer of the demo: thoughts, then calls, code, or words and pictures, then how it ended and what is noted of it. */
+/** An answer of the demo: thoughts, then tool calls, code or content, then annotations and the finish reason. */
 
 import { createHash } from "node:crypto";
 import type { CallContext, ChatRequest, ContentEvent, FinishEvent } from "../index.ts";
@@ -14,18 +14,18 @@ import { planCalls } from "./tool-calls.ts";
 import type { Spoken } from "./usage.ts";
 import { countWords } from "./words.ts";
 
-/** What every candidate answers. */
+/** The input that all candidates of an answer share. */
 export interface Question {
   readonly request: ChatRequest;
   readonly commands: Commands;
-  /** What the last turn says before the text that its commands are in. */
+  /** The texts of the last turn before the text with the commands. */
   readonly before: readonly string[];
   readonly call: CallContext;
-  /** How what is to be heard is written. */
+  /** The format of audio output. */
   readonly soundFormat: SoundFormat;
 }
 
-/** Answers as one of the candidates that were asked for; each says something else. */
+/** Yields the answer of one candidate, counted from 0. Candidates differ. Returns the tokens of the answer. */
 export async function* answer(
   question: Question,
   candidate: number,
@@ -41,7 +41,7 @@ export async function* answer(
   return speaker;
 }
 
-/** Thinks where that is asked for, and seals what it thought. */
+/** Yields thoughts if the request enables reasoning. Returns their signature. */
 async function* think(
   { request: { reasoning }, commands }: Question,
   speaker: Speaker,
@@ -72,23 +72,23 @@ async function* content(
   return yield* tell(await answerText(question, candidate), question, speaker);
 }
 
-/** How much of a text is drawn, in characters: more would not be legible. */
-const MOST_DRAWN = 32_000;
+/** The most characters of a text to draw: more would not be legible. */
+const MAX_DRAWN_CHARS = 32_000;
 
-/** Tells a text in each of the ways that were asked for: written, drawn, played. */
+/** Yields a text in each modality of the request: written, drawn or played. */
 async function* tell(
   text: string,
   { request: { modalities }, soundFormat }: Question,
   speaker: Speaker,
 ): AsyncGenerator<ContentEvent, Ending> {
-  const ways = {
+  const tellAs = {
     text: () => speaker.say(text),
     image: async function* () {
       const { draw } = await painter();
       return yield* speaker.show(
         "images",
         "image/png",
-        await draw({ prompt: text.slice(0, MOST_DRAWN), index: 0, size: "256x256" }),
+        await draw({ prompt: text.slice(0, MAX_DRAWN_CHARS), index: 0, size: "256x256" }),
       );
     },
     audio: () => {
@@ -97,7 +97,7 @@ async function* tell(
     },
   };
   for (const modality of modalities?.length ? modalities : (["text"] as const)) {
-    const ending = yield* ways[modality]();
+    const ending = yield* tellAs[modality]();
     if (ending.reason !== "stop") return ending;
   }
   return { reason: "stop" };
@@ -112,7 +112,7 @@ async function answerText(
   const { responseFormat } = request;
   const whole = responseFormat ? await formatted(responseFormat, text, reply, candidate) : reply;
   const prefill = prefillOf(request);
-  // The answer goes on where the prefill ends, and never says it again.
+  // The answer continues after the prefill, and does not repeat the prefill.
   const rest = whole.startsWith(prefill) ? whole.slice(prefill.length) : whole;
   return candidate > 0 && !responseFormat ? `Answer ${candidate + 1}: ${rest}` : rest;
 }

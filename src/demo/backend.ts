@@ -1,4 +1,4 @@
-/** The demo's model: deterministic, offline, and obedient to all that a chat request can ask for. */
+/** The demo's model: deterministic, offline, and able to use every field of a chat request. */
 
 import { setTimeout as pause } from "node:timers/promises";
 import { type CallContext, type ChatEvent, type ChatRequest, GatewayError, type ModelBackend } from "../index.ts";
@@ -52,10 +52,10 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
   yield { type: "usage", usage: usageOf(input, spoken) };
 }
 
-/** The provider's tools that the caller runs, so that the demo can call them. */
+/** The types of provider tools that the caller runs. The demo can call these tools. */
 const RUN_BY_CALLER = /^(?:computer|bash|text_editor|memory)_\d{8}$/;
 
-/** Leaves out the tools that a provider runs itself, such as web search: nobody runs them here. Refuses a request that demands one. */
+/** Removes the tools that a provider runs itself, such as web search: the demo cannot run them. Refuses a request that forces such a tool. */
 function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {
   const { toolChoice: choice } = request;
   const tools = request.tools.filter(
@@ -80,7 +80,7 @@ function withoutHostedTools(request: ChatRequest, call: CallContext): ChatReques
   return { ...request, tools };
 }
 
-/** Finds the prompt unsafe. */
+/** Yields the events of a prompt that is blocked as unsafe. */
 function* block(inputTokens: number): Generator<ChatEvent> {
   const ratings = [{ category: "dangerous-content", probability: "high", blocked: true }] as const;
   yield { type: "prompt-feedback", blockReason: "safety", ratings };

@@ -1,10 +1,10 @@
-/** Several answers at once. */
+/** Merges the events of several candidates into one stream. */
 
 import type { ContentEvent, FinishEvent } from "../index.ts";
 
 type AnswerPart = ContentEvent | FinishEvent;
 
-/** Lets answers take turns, event by event, each event under the number of its answer; hands back what each came to. */
+/** Yields the events of all answers in turn, each with the number of its answer. Returns the results in the order in which the answers end. */
 export async function* inTurns<Outcome>(
   answers: readonly AsyncGenerator<AnswerPart, Outcome>[],
 ): AsyncGenerator<AnswerPart, Outcome[]> {

@@ -1,23 +1,26 @@
-/** The code that the demo writes and has run, where a request lets it and its message asks for it. */
+/** Answers by code: the demo writes code and has it run, if the request allows code and the message asks for it. */
 
 import type { CallContext, ChatRequest, CodeResult, ContentEvent } from "../index.ts";
 import type { Ending, Speaker } from "./speaker.ts";
 import { countTokens } from "./words.ts";
 
-const ASKED = /\b(?:calculate|compute|execute|python|code|run)\b/i;
+const CODE_WORDS = /\b(?:calculate|compute|execute|python|code|run)\b/i;
 
-/** The code that answers a message: its own, its sum, or a count of its words; undefined where it asks for none. */
+/**
+ * Returns the code that answers a message: the code in the message, a sum in it, or a count of its words. Returns undefined if
+ * the message asks for no code.
+ */
 export function planCode({ tools }: ChatRequest, text: string): string | undefined {
   if (!tools.some((tool) => tool.type === "code-execution")) return undefined;
-  const given = between(text, /```(?:python|py)?[ \t]*\n/, "```") ?? printed(text);
+  const given = textBetween(text, /```(?:python|py)?[ \t]*\n/, "```") ?? firstPrintCall(text);
   if (given !== undefined) return given;
-  const sum = sumIn(text);
+  const sum = firstSum(text);
   if (sum !== undefined) return `print(${sum})\n`;
-  return ASKED.test(text) ? `print(len(${JSON.stringify(text)}.split()))\n` : undefined;
+  return CODE_WORDS.test(text) ? `print(len(${JSON.stringify(text)}.split()))\n` : undefined;
 }
 
-/** What stands between the first match of a pattern and the next end after it. */
-function between(text: string, begin: RegExp, end: string): string | undefined {
+/** Returns the text between the first match of a pattern and the next `end`. */
+function textBetween(text: string, begin: RegExp, end: string): string | undefined {
   const match = begin.exec(text);
   if (!match) return undefined;
   const start = match.index + match[0].length;
@@ -25,14 +28,14 @@ function between(text: string, begin: RegExp, end: string): string | undefined {
   return stop < 0 ? undefined : text.slice(start, stop);
 }
 
-/** How long a call of `print` may be, in characters. */
-const MOST_CODE = 100_000;
+/** The longest call of `print`, in characters. */
+const MAX_PRINT_CHARS = 100_000;
 
-/** The first call of `print`, up to the bracket that closes it. */
-function printed(text: string): string | undefined {
+/** Returns the first call of `print`, up to its closing bracket. */
+function firstPrintCall(text: string): string | undefined {
   const start = text.search(/\bprint\(/);
   let depth = 0;
-  const end = Math.min(text.length, start + MOST_CODE);
+  const end = Math.min(text.length, start + MAX_PRINT_CHARS);
   for (let at = start; at >= 0 && at < end; at++) {
     if (text[at] === "(") depth++;
     if (text[at] === ")" && --depth === 0) return text.slice(start, at + 1);
@@ -40,13 +43,13 @@ function printed(text: string): string | undefined {
   return undefined;
 }
 
-/** How far into a text a sum is looked for. */
-const MAX_LENGTH = 2_000;
+/** The first characters of a text that may contain a sum. */
+const MAX_SEARCHED_CHARS = 2_000;
 const SUM = /(?<![\w.])-?[\d(][\d\s.()+*/%-]*[\d)]/g;
 
-/** The first sum in a text, such as `(2 + 3) * 4`, without a bracket that belongs to the sentence around it. */
-function sumIn(text: string): string | undefined {
-  for (const [found] of text.slice(0, MAX_LENGTH).matchAll(SUM)) {
+/** Returns the first sum in a text, such as `(2 + 3) * 4`, without the brackets of the sentence around the sum. */
+function firstSum(text: string): string | undefined {
+  for (const [found] of text.slice(0, MAX_SEARCHED_CHARS).matchAll(SUM)) {
     const sum = isBalanced(found) ? found : found.replaceAll(/^\(+|\)+$/g, "");
     if (/\d[\s)]*[-+*/%]/.test(sum) && isBalanced(sum) && !/\b0\d/.test(sum)) return sum;
   }
@@ -55,7 +58,7 @@ function sumIn(text: string): string | undefined {
 
 const isBalanced = (sum: string): boolean => sum.replaceAll(/[^(]/g, "").length === sum.replaceAll(/[^)]/g, "").length;
 
-/** Says that code is run, writes it, has it run, and says what came of it. */
+/** Announces the code, writes it, runs it, and reports the outcome. */
 export async function* answerByCode(
   code: string,
   speaker: Speaker,
@@ -68,12 +71,12 @@ export async function* answerByCode(
   const result = (await call.runCode?.({ language: "python", code })) ?? NO_RUNNER;
   yield { type: "code-result", ...result };
   speaker.read += (await countTokens(code)) + (await countTokens(result.output));
-  return yield* speaker.say(`${CAME_TO[result.outcome]}: ${result.output.trim() || "nothing"}.`);
+  return yield* speaker.say(`${OUTCOME_TEXT[result.outcome]}: ${result.output.trim() || "nothing"}.`);
 }
 
 const NO_RUNNER: CodeResult = { outcome: "failed", output: "Nothing here can run code." };
 
-const CAME_TO = {
+const OUTCOME_TEXT = {
   ok: "The code printed",
   failed: "The code failed",
   "deadline-exceeded": "The code ran out of time",

@@ -1,8 +1,8 @@
-/** The slash commands at the start of a message, which show the hard cases. */
+/** Reads the slash commands at the start of a message, which make the demo fail, wait or repeat. */
 
 import { GatewayError, type GatewayErrorCode } from "../index.ts";
 
-/** What a message asks of the demo beside its text. */
+/** The commands of a message, and the rest of its text. */
 export interface Commands {
   /** `/repeat N`: answer with N words. */
   readonly repeat?: number;
@@ -16,7 +16,7 @@ export interface Commands {
   readonly break?: GatewayError;
   /** `/block`: find the prompt unsafe, and give no answer. */
   readonly block?: true;
-  /** What is left of the message. */
+  /** The message without its commands. */
   readonly text: string;
 }
 

@@ -1,16 +1,16 @@
-/** Draws the demo's images with the package sharp: always the same for the same request, and different for different ones. */
+/** Draws the demo's images with the package sharp. Equal requests get equal images, and different requests get different images. */
 
 import sharp, { type Sharp } from "sharp";
 import type { ImageMediaType } from "../index.ts";
 import { chanceOf, sceneOf, type Size, sizeOf, USUAL_SIZE } from "./scene.ts";
 
-/** How an image is to come out. */
+/** The size and the file format of an image. */
 export interface Finish {
-  /** Such as `1024x1024`. Where it is `auto` or missing: what the images have, or 1024 × 1024. */
+  /** A size such as `1024x1024`. Default, also for `auto`: the size of the first image, or 1024 × 1024 without images. */
   readonly size?: string;
-  /** PNG unless told. */
+  /** Default: PNG. */
   readonly outputFormat?: ImageMediaType;
-  /** 0 to 100, for JPEG and WEBP; 100 unless told. */
+  /** The quality of a JPEG or WEBP file, from 0 to 100. Default: 100. */
   readonly outputCompression?: number;
 }
 
@@ -18,16 +18,16 @@ export interface Drawing extends Finish {
   readonly prompt: string;
   readonly quality?: string;
   readonly style?: string;
-  /** `transparent` paints nothing behind the scene. */
+  /** `transparent` leaves out the sky behind the scene. */
   readonly background?: string;
-  /** Which of several images of one request this is, from 0. */
+  /** The number of this image in its request, from 0. */
   readonly index: number;
 }
 
 export interface Editing extends Drawing {
-  /** The first is edited, and the others are shown in what is painted into it. */
+  /** The image to edit, and then images to show in the painted area. */
   readonly images: readonly [Uint8Array, ...Uint8Array[]];
-  /** A PNG of the first image's size, fully transparent where that is to be edited. */
+  /** A PNG of the first image's size. Its fully transparent pixels mark the area to paint. */
   readonly mask?: Uint8Array;
 }
 
@@ -37,19 +37,19 @@ export interface Varying extends Finish {
 }
 
 interface Pixels extends Size {
-  /** Red, green, blue and alpha, a byte each. */
+  /** Four bytes for each pixel: red, green, blue and alpha. */
   readonly data: Buffer;
 }
 
-/** A new image in which the prompt can be read. */
+/** Draws a new image that shows the prompt as text. */
 export async function draw(drawing: Drawing): Promise<Uint8Array> {
   const size = sizeOf(drawing.size) ?? USUAL_SIZE;
   return finished(scene(drawing, size), size, drawing);
 }
 
 /**
- * The first image in the size asked for, painted over exactly where the mask (or without one the image itself) is fully
- * transparent; every other pixel is one of the image's own. Where nothing is transparent: a new image that shows all of them.
+ * Paints over the first image where the mask is fully transparent, or the image itself if there is no mask. All other pixels are
+ * copied from the image. Draws a new image that shows all given images if neither a mask nor a transparent pixel exists.
  */
 export async function edit(editing: Editing): Promise<Uint8Array> {
   const { images, mask } = editing;
@@ -59,17 +59,17 @@ export async function edit(editing: Editing): Promise<Uint8Array> {
   if (marked.width !== original.width || marked.height !== original.height)
     throw new RangeError("The mask must have the size of the image that it is for.");
   const size = sizeOf(editing.size) ?? original;
-  if (!mask && !isHoled(original)) return finished(await collage(editing, images, size), size, editing);
+  if (!mask && !hasTransparentPixel(original)) return finished(await collage(editing, images, size), size, editing);
 
   const image = scaled(original, size);
   const holes = scaled(marked, size);
-  const paint = await pixelsOf(await (await collage(editing, others, size)).png(PASSING).toBuffer());
+  const paint = await pixelsOf(await (await collage(editing, others, size)).png(INTERMEDIATE_PNG).toBuffer());
   for (let alpha = 3; alpha < image.data.length; alpha += 4)
     if (holes.data[alpha] === 0) paint.data.copy(image.data, alpha - 3, alpha - 3, alpha + 1);
   return finished(sharp(image.data, { raw: { ...dimensions(image), channels: 4 } }), size, editing);
 }
 
-/** An image that is plainly made from the given one, and from no other index the same. */
+/** Recolours an image. Each index gives another result. */
 export async function vary({ image, index, ...finish }: Varying): Promise<Uint8Array> {
   const own = await pixelsOf(image);
   const size = sizeOf(finish.size) ?? own;
@@ -78,16 +78,16 @@ export async function vary({ image, index, ...finish }: Varying): Promise<Uint8A
   const turned = sharp(own.data, { raw: { ...dimensions(own), channels: 4 } })
     .modulate({ hue: 30 + Math.floor(chance() * 300), saturation: 0.8 + 0.6 * chance() })
     .flop(index % 2 === 0);
-  const base = await turned.png(PASSING).toBuffer();
+  const base = await turned.png(INTERMEDIATE_PNG).toBuffer();
   return finished(sharp(base).composite([{ input: Buffer.from(veil), blend: "soft-light" }]), size, finish);
 }
 
-/** What an image looks like before it is done: the smaller the share from 0 to 1, the less can be seen of it. */
+/** Blurs an image as if it were unfinished. `share` is the finished part, from 0 to 1: a smaller share is more blurred. */
 export async function unfinished(image: Uint8Array, share: number, finish: Finish = {}): Promise<Uint8Array> {
   return encoded(sharp(image).blur(1 + 40 * (1 - share)), finish);
 }
 
-/** Whether an image can be shown whole: its headers do not tell what its pixels are like. */
+/** Tells whether all pixels of an image can be decoded. Its headers alone cannot show that. */
 export async function isReadable(image: Uint8Array): Promise<boolean> {
   try {
     await pixelsOf(image);
@@ -111,7 +111,7 @@ const scene = ({ prompt, quality, style, background, index }: Drawing, size: Siz
     ),
   );
 
-/** A scene with images on it, side by side. */
+/** Draws a scene with images side by side on it. */
 async function collage(drawing: Drawing, images: readonly Uint8Array[], size: Size): Promise<Sharp> {
   const side = Math.max(1, Math.floor((0.8 * size.width) / Math.max(2, images.length)));
   const room = { width: side, height: Math.max(1, Math.floor(size.height * 0.3)) };
@@ -120,7 +120,7 @@ async function collage(drawing: Drawing, images: readonly Uint8Array[], size: Si
     images.map(async (image, index) => ({
       input: await sharp(image)
         .resize({ ...room, fit: "inside" })
-        .png(PASSING)
+        .png(INTERMEDIATE_PNG)
         .toBuffer(),
       left: left + index * side,
       top: Math.floor(size.height * 0.05),
@@ -129,7 +129,7 @@ async function collage(drawing: Drawing, images: readonly Uint8Array[], size: Si
   return scene(drawing, size).composite(shown);
 }
 
-/** The pixels as they are stored: no profile is applied and nothing is turned, so that what stays can stay as it was. */
+/** Decodes the pixels as they are stored. Applies neither a colour profile nor a rotation, so that an edit keeps the other pixels unchanged. */
 async function pixelsOf(image: Uint8Array): Promise<Pixels> {
   const { data, info } = await sharp(image, { ignoreIcc: true })
     .toColourspace("srgb")
@@ -139,7 +139,7 @@ async function pixelsOf(image: Uint8Array): Promise<Pixels> {
   return { data, width: info.width, height: info.height };
 }
 
-/** The pixels in another size, each of them one of the image's own; what does not fit its shape is cut off evenly. */
+/** Scales an image without mixing pixels. Cuts both sides equally if the new shape is narrower or lower. */
 function scaled(image: Pixels, { width, height }: Size): Pixels {
   if (image.width === width && image.height === height) return image;
   const scale = Math.min(image.width / width, image.height / height);
@@ -155,17 +155,17 @@ function scaled(image: Pixels, { width, height }: Size): Pixels {
   return { width, height, data: Buffer.from(target.buffer) };
 }
 
-function isHoled({ data }: Pixels): boolean {
+function hasTransparentPixel({ data }: Pixels): boolean {
   for (let alpha = 3; alpha < data.length; alpha += 4) if (data[alpha] === 0) return true;
   return false;
 }
 
 async function finished(image: Sharp, size: Size, finish: Finish): Promise<Uint8Array> {
-  // Composed first and resized then: in one go the two would be done the other way round.
+  // Compose first, because sharp would resize before composing in a single pipeline.
   const isPng = (finish.outputFormat ?? "image/png") === "image/png";
-  const { data, info } = await image.png(isPng ? {} : PASSING).toBuffer({ resolveWithObject: true });
+  const { data, info } = await image.png(isPng ? {} : INTERMEDIATE_PNG).toBuffer({ resolveWithObject: true });
   const isSized = info.width === size.width && info.height === size.height;
-  // What is a PNG of that size already is not encoded twice.
+  // Do not encode a PNG of the right size a second time.
   if (isSized && isPng) return data;
   return encoded(isSized ? sharp(data) : sharp(data).resize({ ...dimensions(size), fit: "cover" }), finish);
 }
@@ -176,14 +176,14 @@ async function encoded(image: Sharp, { outputFormat, outputCompression = 100 }: 
     case "image/jpeg":
       return image.flatten({ background: "#fff" }).jpeg({ quality }).toBuffer();
     case "image/webp":
-      // The usual effort takes twice as long, to make it a quarter smaller.
+      // The default effort takes twice as long for a file that is a quarter smaller.
       return image.webp({ quality, effort: 1 }).toBuffer();
     default:
       return image.png().toBuffer();
   }
 }
 
-/** A picture that one step only hands to the next need not be small. */
-const PASSING = { compressionLevel: 0 } as const;
+/** The PNG options for an image between two steps: speed matters more than size. */
+const INTERMEDIATE_PNG = { compressionLevel: 0 } as const;
 
 const dimensions = ({ width, height }: Size): Size => ({ width, height });

@@ -1,4 +1,4 @@
-/** The demo's embedding model: texts that share words or parts of words have vectors that are near to each other. */
+/** The demo's embedding model: texts with common words or parts of words get vectors that are near to each other. */
 
 import type { CallContext, EmbeddingEvent, EmbeddingInput, EmbeddingRequest } from "../index.ts";
 import { readCommands } from "./commands.ts";
@@ -7,13 +7,13 @@ import { countTokens, piecesOf } from "./words.ts";
 
 const DIMENSIONS = 256;
 
-/** The tokens of a file. */
+/** The tokens that a file counts for. */
 const FILE_TOKENS = 256;
 
-/** How much a whole word counts beside each three characters of a word. */
+/** The weight of a whole word. A sequence of three characters in a word has the weight 1. */
 const WORD_WEIGHT = 2;
 
-/** Makes the vectors, each of unit length, and counts the tokens. A first text that begins with `/fail` fails as it says. */
+/** Yields a vector of unit length for each input, then the tokens. Throws the error of a `/fail` command at the start of the first text. */
 export async function* embed(request: EmbeddingRequest, { signal }: CallContext): AsyncGenerator<EmbeddingEvent> {
   const { inputs, dimensions = DIMENSIONS, inputDimensions = [] } = request;
   const [first] = inputs;
@@ -37,7 +37,7 @@ async function tokensIn(input: EmbeddingInput): Promise<number> {
   return tokens;
 }
 
-/** Adds up the features of an input, each at a place and with a sign that its hash decides, and scales the sum to unit length. */
+/** Sums the features of an input, and scales the sum to unit length. The hash of a feature chooses its dimension and its sign. */
 async function vectorOf(input: EmbeddingInput, dimensions: number, loop: Loop): Promise<Float32Array> {
   const sums = new Float64Array(dimensions);
   for (const [feature, weight] of featuresOf(input)) {
@@ -47,12 +47,12 @@ async function vectorOf(input: EmbeddingInput, dimensions: number, loop: Loop): 
     await loop.yield();
   }
   const length = Math.hypot(...norms(sums));
-  // All features may have cancelled each other out, where there are few dimensions.
+  // With few dimensions, all features may cancel each other out.
   if (length === 0) sums[0] = 1;
   return Float32Array.from(sums, (sum) => sum / (length || 1));
 }
 
-/** The lengths of the pieces of a vector: a function does not take tens of thousands of arguments. */
+/** Yields the length of each piece of a vector: a function cannot take tens of thousands of arguments. */
 function* norms(vector: Float64Array): Generator<number> {
   for (let start = 0; start < vector.length; start += 1_024) yield Math.hypot(...vector.subarray(start, start + 1_024));
 }
@@ -77,7 +77,7 @@ function* featuresOfText(text: string): Generator<readonly [feature: string, wei
     }
 }
 
-/** FNV-1a, with a last step that spreads its low bits. */
+/** Returns the FNV-1a hash of a text, with a final step that spreads the low bits. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);

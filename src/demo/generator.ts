@@ -1,30 +1,30 @@
-/** The generator of values by JSON Schema, and what it is taught: it has answers of its own for part of the keywords only. */
+/** Generates values of JSON Schemas, and extends json-schema-faker for keywords that it handles badly. */
 
 import { define, type ExtensionCallback, generateSync } from "json-schema-faker";
 import type { JsonValue } from "../index.ts";
 import { rangeOf } from "./bounds.ts";
 import { samplesOf, textOf } from "./patterns.ts";
 
-/** Sampling one by its pattern takes long: there are many emoji. */
+/** Values of formats. The library samples an emoji from a long pattern, which is slow. */
 const FORMATS = { emoji: () => "👍" };
 const OPTIONS = { optionalsProbability: 1, maxDefaultItems: 2, formats: FORMATS };
 
-/** A value that most likely satisfies a schema, the same for the same seed. Throws where the generator finds none. */
+/** Returns a value that most likely satisfies a schema, always the same for one seed. Throws if the generator finds no value. */
 export const generate = (schema: JsonValue, seed: number, maxDepth: number): JsonValue =>
   generateSync(schema as Schema, { ...OPTIONS, seed, maxDepth }) as JsonValue;
 
 type Schema = Parameters<ExtensionCallback>[1];
-/** Makes a value of a schema, within the one that is being made. */
+/** Makes a value of a schema, as a part of the current value. */
 type Make = (schema: Schema) => unknown;
-/** Makes a value of a schema, or leaves it to the generator. */
-type Lesson = (schema: Schema, make: Make, seed: () => number) => unknown;
+/** Makes a value of a schema, or returns undefined to let the generator make the value. */
+type Extension = (schema: Schema, make: Make, seed: () => number) => unknown;
 
-/** Makes the generator ask for each schema that has one of the keywords, before it makes a value of it. */
-function teach(keywords: readonly string[], lesson: Lesson): void {
+/** Registers an extension. The generator calls the extension first for each schema with one of the keywords. */
+function extend(keywords: readonly string[], extension: Extension): void {
   for (const keyword of keywords)
     define(keyword, (_value, schema, { proceed, random }) =>
       proceed
-        ? lesson(
+        ? extension(
             schema,
             (other) => proceed(other),
             () => random.int(0, 2 ** 31 - 1),
@@ -33,12 +33,12 @@ function teach(keywords: readonly string[], lesson: Lesson): void {
     );
 }
 
-/** Keywords by which the generator joins schemas or picks values; what it joins them to, it asks for again. */
+/** Keywords that the generator must resolve before an extension works: it then calls the extension again with the result. */
 const JOINING = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum"];
 
 const isJoined = (schema: Schema): boolean => JOINING.some((keyword) => schema[keyword] !== undefined);
 
-teach(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], (schema, make) => {
+extend(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], (schema, make) => {
   if (isJoined(schema)) return undefined;
   const { exclusiveMinimum: _above, exclusiveMaximum: _below, ...rest } = schema;
   const range = rangeOf(schema);
@@ -47,12 +47,12 @@ teach(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], (schema, m
   return make({ ...rest, ...range });
 });
 
-/** Marks a schema whose pattern is left to the generator. */
+/** Marks a schema whose pattern the generator itself must match. */
 const PLAIN = "x-plain";
-/** How often the generator tries by itself: its texts are the plainer ones. */
+/** The tries of the generator itself before sampling: its texts look simpler. */
 const PLAIN_TRIES = 10;
 
-teach(["pattern"], (schema, make, seed) => {
+extend(["pattern"], (schema, make, seed) => {
   const { pattern, minLength, maxLength, format } = schema;
   if (isJoined(schema) || pattern === undefined || schema[PLAIN] !== undefined || !mayBeText(schema)) return undefined;
   return textOf([pattern], { minLength, maxLength }, function* (of) {
@@ -61,8 +61,8 @@ teach(["pattern"], (schema, make, seed) => {
   });
 });
 
-// Of the patterns of schemas that it joins, the generator keeps the last one.
-teach(["allOf"], (schema, make, seed) => {
+// The generator keeps only the last pattern when it joins schemas.
+extend(["allOf"], (schema, make, seed) => {
   const parts = partsOf(schema);
   const patterns = parts.flatMap(({ pattern }) => pattern ?? []);
   if (patterns.length < 2 || parts.some((part) => part.const !== undefined)) return undefined;
@@ -72,7 +72,7 @@ teach(["allOf"], (schema, make, seed) => {
   return text === undefined ? undefined : make({ ...schema, const: text });
 });
 
-/** A schema and all that must hold beside it. */
+/** Returns a schema and all schemas of its `allOf`, at any depth. */
 const partsOf = (schema: Schema): Schema[] => [
   schema,
   ...(schema.allOf ?? []).flatMap((part) => (typeof part === "object" ? partsOf(part) : [])),
@@ -85,15 +85,15 @@ function* samples(pattern: string, make: Make, seed: () => number): Generator<st
   try {
     yield* samplesOf(pattern, seed());
   } catch {
-    // It has something that cannot be sampled, such as a backreference.
+    // Some patterns cannot be sampled, such as a pattern with a backreference.
   }
 }
 
-/** How often a name is looked for that is not there yet. */
+/** The most tries to find new property names. */
 const NAME_TRIES = 100;
 
-// The generator has names of its own for properties that are not named, whatever they should be like.
-teach(["minProperties"], (schema, make) => {
+// The generator invents property names without regard to `propertyNames` and `patternProperties`.
+extend(["minProperties"], (schema, make) => {
   const { minProperties = 0, properties = {}, required = [] } = schema;
   const asked = namesIn(schema);
   if (isJoined(schema) || !asked) return undefined;
@@ -106,7 +106,7 @@ teach(["minProperties"], (schema, make) => {
   return names.size === known ? undefined : make({ ...schema, required: [...names] });
 });
 
-/** What names must be like. */
+/** Returns the schema of property names; undefined if any name is allowed. */
 function namesIn({ propertyNames, patternProperties }: Schema): Schema | undefined {
   if (typeof propertyNames === "object" && propertyNames !== null) return propertyNames;
   const [pattern] = Object.keys(patternProperties ?? {});

@@ -1,13 +1,13 @@
-/** The demo's image model: draws, edits and varies, always the same for the same request. */
+/** The demo's image model: draws, edits and varies images. Equal requests get equal images. */
 
 import { type CallContext, GatewayError, type ImageEvent, type ImageMediaType, type ImageRequest } from "../index.ts";
 import type { Finish } from "./drawing.ts";
 import { painter } from "./painter.ts";
 
-/** The image models on offer. */
+/** The ids of the image models. */
 export const IMAGE_MODELS = [{ id: "image-model-2" }, { id: "image-model-3" }, { id: "image-model-multi" }] as const;
 
-/** The tokens of a picture that was drawn, by its quality; a picture that was sent costs as much as a small one. */
+/** The tokens of a drawn image by its quality. An input image costs as much as an image of low quality. */
 const OUTPUT_TOKENS: Readonly<Record<string, number>> = { low: 272, medium: 1_056, high: 4_160 };
 const INPUT_IMAGE_TOKENS = 272;
 
@@ -44,7 +44,7 @@ export async function* drawImages(request: ImageRequest, { signal }: CallContext
   };
 }
 
-/** Throws `invalid_request` for a picture that is damaged. The gateway itself has read only the PNGs to their ends. */
+/** Throws `invalid_request` for a damaged image. The gateway itself has checked only PNGs completely. */
 async function assertReadable({ images }: ImageRequest): Promise<void> {
   const { isReadable } = await painter();
   for (const [index, { bytes, mediaType }] of images.entries()) {

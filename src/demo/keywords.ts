@@ -1,8 +1,8 @@
-/** Where a JSON Schema has schemas of its own. */
+/** The keywords of a JSON Schema that contain other schemas. */
 
 import type { JsonObject, JsonValue } from "../index.ts";
 
-/** Keywords whose value is a schema, or a list of them. */
+/** Keywords whose value is a schema or a list of schemas. */
 export const INNER: ReadonlySet<string> = new Set([
   "items",
   "prefixItems",
@@ -24,7 +24,7 @@ export const INNER: ReadonlySet<string> = new Set([
 /** Keywords whose value holds a schema for each name. */
 export const NAMED: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas"]);
 
-/** Keywords that hold schemas only for references to lead to. */
+/** Keywords whose schemas have an effect only through references. */
 export const DEFINITIONS: ReadonlySet<string> = new Set(["$defs", "definitions"]);
 
 export const isObject = (value: JsonValue | undefined): value is JsonObject =>

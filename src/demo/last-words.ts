@@ -1,18 +1,18 @@
-/** What the caller said last, apart from what agents put around it: reminders, and other texts before it. */
+/** Finds the last text of the caller. Agents put reminders and other texts around it. */
 
 import type { ChatRequest, Part } from "../index.ts";
 
 export interface LastTurn {
-  /** The caller's last text, in which commands and tools are looked for. */
+  /** The caller's last text. Commands and names of tools stand here. */
   readonly words: string;
-  /** The texts before it, reminders left out. */
+  /** The texts before the last one, without reminders. */
   readonly before: readonly string[];
 }
 
 const OPENING = "<system-reminder>";
 const CLOSING = "</system-reminder>";
 
-/** The texts of the last turn that the user sent. */
+/** Returns the texts of the last user turn. */
 export function lastTurn(request: ChatRequest): LastTurn {
   const texts = lastUserParts(request)
     .flatMap((part) => (part.type === "text" ? [withoutReminders(part.text)] : []))
@@ -20,11 +20,11 @@ export function lastTurn(request: ChatRequest): LastTurn {
   return { words: texts.at(-1) ?? "", before: texts.slice(0, -1) };
 }
 
-/** The parts of the last turn that the user sent. */
+/** Returns the parts of the last user turn. */
 export const lastUserParts = (request: ChatRequest): readonly Part[] =>
   request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
 
-/** A text without its reminders; one that is not closed is none. */
+/** Removes the reminders from a text. Keeps a reminder without a closing tag. */
 function withoutReminders(text: string): string {
   const kept: string[] = [];
   let start = 0;

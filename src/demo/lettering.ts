@@ -1,6 +1,6 @@
-/** Writes text as squares, because a fresh machine may have no font at all. */
+/** Draws text as squares, because a machine may have no fonts. */
 
-/** Five columns a letter as hexadecimal bytes, the lowest bit on top, from the space to the tilde. */
+/** The letters from the space to the tilde: five columns each, as hexadecimal bytes with the lowest bit on top. */
 const GLYPHS = [
   "0000000000 00005F0000 0007000700 147F147F14 242A7F2A12 2313086462 3649562050 0008070300",
   "001C224100 0041221C00 2A1C7F1C2A 08083E0808 0080703000 0808080808 0000606000 2010080402",
@@ -15,42 +15,42 @@ const GLYPHS = [
   "FC18242418 18242418FC 7C08040408 4854545424 04043F4424 3C4040207C 1C2040201C 3C4030403C",
   "4428102844 4C9090907C 4464544C44 0008364100 0000770000 0041360800 0201020402",
 ].flatMap((line) => line.split(" "));
-/** What stands for a character that has no glyph. */
-const UNKNOWN = "7F4141417F";
+/** The glyph of all other characters. */
+const UNKNOWN_GLYPH = "7F4141417F";
 
-/** A letter with the gap after it, and a line with the gap below it, in squares. */
+/** The width of a letter and the height of a line, with the gaps after them, in squares. */
 const LETTER_SQUARES = 6;
 const LINE_SQUARES = 10;
 
 /** A text laid out in a box. */
 export interface Lettering {
-  /** The outlines of all its squares, for an SVG path, from the box's upper left corner on. */
+  /** The outlines of all squares as an SVG path. The origin is the box's upper left corner. */
   readonly path: string;
-  /** How high it came to be, in pixels. */
+  /** The height of all lines, in pixels. */
   readonly height: number;
 }
 
 /**
- * A text in lines that fit into a box, as large as it can be, up to `maxScale` pixels a square. What does not fit even at
- * one pixel a square is cut off with three dots.
+ * Lays out a text in lines that fit into a box, with the largest possible squares up to `maxScale` pixels. Ends a text that is too
+ * long even for squares of one pixel with three dots.
  */
 export function lettering(text: string, box: { width: number; height: number; maxScale: number }): Lettering {
   for (let scale = box.maxScale; ; scale--) {
     const perLine = Math.max(1, Math.floor(box.width / (LETTER_SQUARES * scale)));
     const fitting = Math.floor(box.height / (LINE_SQUARES * scale));
-    const lines = wrapped(text, perLine);
+    const lines = linesOf(text, perLine);
     if (lines.length > fitting && scale > 1) continue;
     const shown = lines.slice(0, Math.max(1, fitting));
     if (lines.length > shown.length) shown.push(`${(shown.pop() ?? "").slice(0, Math.max(0, perLine - 3))}...`);
-    const path = shown.map((line, row) => lineOf(line, row * LINE_SQUARES * scale, scale)).join("");
+    const path = shown.map((line, row) => linePath(line, row * LINE_SQUARES * scale, scale)).join("");
     return { path, height: shown.length * LINE_SQUARES * scale };
   }
 }
 
-/** Lines of at most so many characters, broken between words where that can be. */
-function wrapped(text: string, perLine: number): string[] {
+/** Breaks a text into lines of at most `perLine` characters, between words if possible. */
+function linesOf(text: string, perLine: number): string[] {
   const lines: string[] = [];
-  for (const word of plainly(text)
+  for (const word of withGlyphs(text)
     .split(/\s+/)
     .filter((word) => word !== "")) {
     const last = lines.at(-1);
@@ -64,8 +64,8 @@ function wrapped(text: string, perLine: number): string[] {
   return lines;
 }
 
-/** A text without what has no glyph of its own: accents, and the finer quotes and dashes. */
-const plainly = (text: string): string =>
+/** Removes accents, and replaces typographic quotes and dashes, because they have no glyphs. */
+const withGlyphs = (text: string): string =>
   text
     .normalize("NFKD")
     .replaceAll(/\p{M}/gu, "")
@@ -73,12 +73,12 @@ const plainly = (text: string): string =>
     .replaceAll(/[‘’‚]/g, "'")
     .replaceAll(/\p{Pd}/gu, "-");
 
-const lineOf = (line: string, top: number, scale: number): string =>
-  Array.from(line, (character, index) => glyphAt(character, index * LETTER_SQUARES * scale, top, scale)).join("");
+const linePath = (line: string, top: number, scale: number): string =>
+  Array.from(line, (character, index) => glyphPath(character, index * LETTER_SQUARES * scale, top, scale)).join("");
 
-function glyphAt(character: string, left: number, top: number, scale: number): string {
+function glyphPath(character: string, left: number, top: number, scale: number): string {
   const code = character.codePointAt(0) ?? 0;
-  const columns = (GLYPHS[code - 32] ?? UNKNOWN).match(/../g) ?? [];
+  const columns = (GLYPHS[code - 32] ?? UNKNOWN_GLYPH).match(/../g) ?? [];
   return columns
     .flatMap((column, x) => {
       const bits = Number.parseInt(column, 16);

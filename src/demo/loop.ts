@@ -1,15 +1,15 @@
-/** Lets the event loop serve others between the pieces of long work. */
+/** Lets the event loop do other work between the pieces of long work. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-/** How long work may go on before others have their turn, in milliseconds. */
+/** The time that work may block the event loop, in milliseconds. */
 const TURN_MS = 10;
 
-/** One long piece of work, which asks now and then whether others wait. */
+/** A long piece of work that yields to the event loop at intervals. */
 export class Loop {
   #since = performance.now();
 
-  /** Lets others have their turn, where this work has had its own; cheap where it has not. */
+  /** Lets other work run after `TURN_MS`. Before that, returns at once, so that frequent calls are cheap. */
   async yield(): Promise<void> {
     if (performance.now() - this.#since < TURN_MS) return;
     await nextTurn();

@@ -1,16 +1,16 @@
-/** What the demo notes beside an answer: ratings, probabilities, a count. */
+/** The annotations of an answer: log probabilities, safety ratings and a token count. */
 
 import { createHash } from "node:crypto";
 import type { Annotation, ChatRequest, Logprob, SafetyRating } from "../index.ts";
 import { Loop } from "./loop.ts";
 import type { Speaker } from "./speaker.ts";
 
-/** The notes on an answer that a request has asked for. */
+/** Yields the annotations that the request asks for. */
 export async function* notesOn(
   { safety, logprobs }: ChatRequest,
   { said, total, thoughts }: Speaker,
 ): AsyncGenerator<Annotation> {
-  if (logprobs && said.length > 0) yield { type: "logprobs", ...(await weigh(said, logprobs.top)) };
+  if (logprobs && said.length > 0) yield { type: "logprobs", ...(await logprobsOf(said, logprobs.top)) };
   if (safety && safety.length > 0) {
     const ratings = safety.map(({ category }): SafetyRating => ({ category, probability: "negligible" }));
     yield { type: "safety", ratings };
@@ -18,16 +18,16 @@ export async function* notesOn(
   yield { type: "token-count", tokens: total - thoughts };
 }
 
-/** What the demo might have said instead, of falling probability. */
-const OTHERS = "the a of to and in is it you that he was for on are with as at be this".split(" ");
+/** Alternatives to each token, in order of falling probability. */
+const ALTERNATIVES = "the a of to and in is it you that he was for on are with as at be this".split(" ");
 
-interface Weighed {
+interface TokenLogprobs {
   readonly chosen: readonly Logprob[];
   readonly top: readonly (readonly Logprob[])[];
   readonly average: number;
 }
 
-async function weigh(said: readonly string[], most: number): Promise<Weighed> {
+async function logprobsOf(said: readonly string[], most: number): Promise<TokenLogprobs> {
   const loop = new Loop();
   const chosen: Logprob[] = [];
   const top: Logprob[][] = [];
@@ -43,7 +43,7 @@ async function weigh(said: readonly string[], most: number): Promise<Weighed> {
 }
 
 const alternatives = (first: Logprob, top: number): Logprob[] =>
-  [first, ...OTHERS.map((token, index) => logprob(token, first.logProbability - index - 1))].slice(0, top);
+  [first, ...ALTERNATIVES.map((token, index) => logprob(token, first.logProbability - index - 1))].slice(0, top);
 
 const logprob = (token: string, logProbability: number): Logprob => ({
   token,

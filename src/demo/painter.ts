@@ -1,4 +1,4 @@
-/** Chooses what draws the demo's images: the package sharp, or code of its own where sharp is not installed. */
+/** Chooses how the demo draws images: with the package sharp, or with plain code if sharp is not installed. */
 
 import { GatewayError } from "../errors.ts";
 import type * as drawing from "./drawing.ts";
@@ -9,7 +9,7 @@ type Painter = Pick<typeof drawing, "draw" | "edit" | "vary" | "unfinished" | "i
 
 let loaded: Promise<Painter> | undefined;
 
-/** Loads what draws. The first image needs it, and most hosts never ask for one. */
+/** Loads sharp with the first image, because most hosts never ask for images. */
 export const painter = (): Promise<Painter> => (loaded ??= import("./drawing.ts").catch(withoutSharp));
 
 function withoutSharp(cause: unknown): Painter {

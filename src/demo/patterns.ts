@@ -1,8 +1,8 @@
-/** Texts that match regular expressions: one, or several at once. */
+/** Makes texts that match one or several regular expressions. */
 
 import fc from "fast-check";
 
-/** A pattern as JSON Schema means it, or in the older syntax where it is written in that: many escape what needs none. */
+/** Compiles a pattern with the flag `u`, as JSON Schema says, or without: many patterns have escapes that `u` forbids. */
 export function regExpOf(pattern: string): RegExp {
   try {
     return new RegExp(pattern, "u");
@@ -11,18 +11,18 @@ export function regExpOf(pattern: string): RegExp {
   }
 }
 
-/** From short to long. */
+/** The sizes of samples, from short to long. */
 const SIZES = ["small", "medium", "large"] as const;
-const SAMPLES = 20;
+const SAMPLES_PER_SIZE = 20;
 
-/** Texts that most likely match a pattern. What it looks ahead or behind for is left to luck. */
+/** Yields texts that most likely match a pattern. Ignores lookaheads and lookbehinds, so that some texts may not match. */
 export function* samplesOf(pattern: string, seed: number): Generator<string> {
   const { source, flags } = regExpOf(pattern);
   const regExp = new RegExp(withoutLookarounds(source), flags);
-  for (const size of SIZES) yield* fc.sample(fc.stringMatching(regExp, { size }), { seed, numRuns: SAMPLES });
+  for (const size of SIZES) yield* fc.sample(fc.stringMatching(regExp, { size }), { seed, numRuns: SAMPLES_PER_SIZE });
 }
 
-/** A pattern without `(?=…)`, `(?!…)`, `(?<=…)` and `(?<!…)`. */
+/** Removes `(?=…)`, `(?!…)`, `(?<=…)` and `(?<!…)` from a pattern. */
 function withoutLookarounds(source: string): string {
   let kept = "";
   for (let at = 0; at < source.length;) {
@@ -34,7 +34,7 @@ function withoutLookarounds(source: string): string {
   return kept;
 }
 
-/** Where the group that begins here is closed. */
+/** Returns the index after the closing bracket of the group at `start`. */
 function endOfGroup(source: string, start: number): number {
   let depth = 0;
   for (let at = start; at < source.length;) {
@@ -46,7 +46,7 @@ function endOfGroup(source: string, start: number): number {
   return source.length;
 }
 
-/** A class, an escaped character, or one character: brackets in the first two open no group. */
+/** A character class or an escaped character. Brackets in these open no group. */
 const TOKEN = /\[(?:\\.|[^\]\\])*\]|\\.|./suy;
 
 function tokenAt(source: string, at: number): string {
@@ -54,22 +54,22 @@ function tokenAt(source: string, at: number): string {
   return TOKEN.exec(source)?.[0] ?? source.slice(at, at + 1);
 }
 
-/** What is asked of a text beside its patterns: how many characters it has. */
+/** The shortest and the longest length of a text, in characters. */
 export interface Lengths {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
 }
 
 /**
- * A text that matches all patterns: of the texts that are sampled for each, one by itself, or one after another, what a text
- * begins with first and what it ends with last.
+ * Returns a text that matches all patterns and lengths; undefined if the samples run out. Tries each sample alone, and then all samples
+ * of a round in a row: patterns with `^` come first, and patterns with `$` last.
  */
 export function textOf(
   patterns: readonly string[],
   { minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Lengths,
   sample: (pattern: string) => Iterator<string>,
 ): string | undefined {
-  const inOrder = patterns.toSorted((one, other) => placeOf(one) - placeOf(other));
+  const inOrder = patterns.toSorted((one, other) => rankOf(one) - rankOf(other));
   const regExps = inOrder.map(regExpOf);
   const samples = inOrder.map(sample);
   for (;;) {
@@ -82,4 +82,4 @@ export function textOf(
   }
 }
 
-const placeOf = (pattern: string): number => (pattern.startsWith("^") ? -1 : 0) + (pattern.endsWith("$") ? 1 : 0);
+const rankOf = (pattern: string): number => (pattern.startsWith("^") ? -1 : 0) + (pattern.endsWith("$") ? 1 : 0);

@@ -1,4 +1,4 @@
-/** Draws a PNG without a package: the sky of a scene, and the prompt on its board. */
+/** Draws a PNG without an image library: the sky of a scene, and the prompt on a board. */
 
 import { crc32, deflateSync } from "node:zlib";
 import { boardOf, paletteOf, type Size } from "./scene.ts";
@@ -8,7 +8,7 @@ export interface PlainDrawing extends Size {
   readonly prompt: string;
   readonly index: number;
   readonly style?: string;
-  /** `transparent` paints no sky. */
+  /** `transparent` leaves out the sky. */
   readonly background?: string;
 }
 
@@ -18,7 +18,7 @@ const BOARD: Color = [16, 19, 26, 255];
 const WORDS: Color = [255, 255, 255, 255];
 const NOTHING: Color = [0, 0, 0, 0];
 
-/** Draws the same picture for the same drawing. */
+/** Draws a PNG. Equal drawings get equal images. */
 export function plainPicture(drawing: PlainDrawing): Uint8Array {
   const { prompt, width, height } = drawing;
   const { hue, saturation } = paletteOf(drawing);

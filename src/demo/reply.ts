@@ -1,10 +1,10 @@
-/** What the demo says: it tells back what it was told and shown, so that a reader sees what arrived. */
+/** The demo's reply repeats the input, so that the user sees what has arrived. */
 
 import { imageDimensionsFromData } from "image-dimensions";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../index.ts";
 import { lastUserParts } from "./last-words.ts";
 
-/** The demo's answer in words to the last user turn, whose text (commands taken off) is given. */
+/** Returns the reply to the last user turn. `text` is its text without commands. */
 export function replyTo(request: ChatRequest, text: string): string {
   const asked = lastUserParts(request);
   const sentences = asked.flatMap((part) => sayPart(part, request));
@@ -12,7 +12,7 @@ export function replyTo(request: ChatRequest, text: string): string {
   return sentences.join(" ") || "You said nothing.";
 }
 
-/** How the answer begins already: the texts of an assistant turn at the end, as one text (spec 2.6). */
+/** Returns the given beginning of the answer: the text of an assistant turn at the end of the conversation (spec 2.6). */
 export function prefillOf({ messages }: ChatRequest): string {
   const last = messages.at(-1);
   if (last?.role !== "assistant") return "";
@@ -37,7 +37,7 @@ function sayToolResult(result: ToolResultPart, request: ChatRequest): string {
   return `The tool ${name} ${isError ? "failed" : "answered"}: ${said}.`;
 }
 
-/** The tool that was called last under an id: not every client's ids are unique in its conversation. */
+/** Returns the tool of the last call with an id: some clients use an id several times in a conversation. */
 export function nameOfCall(id: string, { messages }: ChatRequest): string | undefined {
   for (const { parts } of messages.toReversed()) {
     const call = parts.findLast((part) => part.type === "tool-call" && part.id === id);
@@ -46,16 +46,19 @@ export function nameOfCall(id: string, { messages }: ChatRequest): string | unde
   return undefined;
 }
 
-const A_KIND = { image: "an image", audio: "an audio", video: "a video" } satisfies Record<MediaPart["kind"], string>;
+const MEDIA_NOUN = { image: "an image", audio: "an audio", video: "a video" } satisfies Record<
+  MediaPart["kind"],
+  string
+>;
 
 function describeMedia({ kind, source }: MediaPart): string {
-  if (source.type === "url") return `${A_KIND[kind]} at ${source.url}`;
+  if (source.type === "url") return `${MEDIA_NOUN[kind]} at ${source.url}`;
   if (source.type === "file") return `the ${kind} file ${source.id}`;
   const bytes = Buffer.from(source.data, "base64");
-  return `${A_KIND[kind]} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
+  return `${MEDIA_NOUN[kind]} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
 }
 
-/** The pixels of an image, from its own bytes. */
+/** Describes the size of an image, in pixels. */
 function sizeOf(bytes: Uint8Array): string {
   const size = imageDimensionsFromData(bytes);
   return size ? `${size.width} × ${size.height} pixels` : `${bytes.length} bytes that are no image I know`;

@@ -1,52 +1,52 @@
-/** Has schemas satisfied on a thread of its own: a schema that takes long holds up nobody but those that wait for another. */
+/** Satisfies schemas on a separate thread: a slow schema delays only calls that wait for another schema. */
 
 import { Worker } from "node:worker_threads";
 import { GatewayError, type JsonObject, type JsonValue } from "../index.ts";
 import type { Made } from "./satisfy-worker.ts";
 
-/** Memory for the thread, in MiB; one that takes more is ended, and another begun. */
-const MOST_MEMORY_MIB = 512;
+/** The memory of the thread, in MiB. A thread that exceeds this limit ends, and the next call starts another thread. */
+const MAX_MEMORY_MIB = 512;
 
-type Waiting = PromiseWithResolvers<JsonValue> & { readonly what: string };
+type PendingCall = PromiseWithResolvers<JsonValue> & { readonly what: string };
 
-/** All of a message is copied to the other thread. */
-const NOTHING_MOVED = [] as const;
+/** The list of transferred objects: the thread gets a copy of the whole message. */
+const NO_TRANSFERS = [] as const;
 
-/** Who waits for what of the thread that there is. */
-let thread: { readonly worker: Worker; readonly waiting: Map<number, Waiting> } | undefined;
-let asked = 0;
+/** The current thread, and the pending calls by their ids. */
+let thread: { readonly worker: Worker; readonly pendingCalls: Map<number, PendingCall> } | undefined;
+let lastId = 0;
 
-/** What `satisfy` makes, made aside. */
+/** Calls `satisfy` on the thread. `what` names the schema in errors. */
 export function satisfyAside(schema: JsonObject, text: string, what: string, maxMs?: number): Promise<JsonValue> {
-  const { worker, waiting } = (thread ??= start());
+  const { worker, pendingCalls } = (thread ??= start());
   const pending = { ...Promise.withResolvers<JsonValue>(), what };
-  waiting.set(++asked, pending);
-  // Only the end of a message tells what it is about.
-  worker.postMessage({ id: asked, schema, text: text.slice(-10_000), what, maxMs }, NOTHING_MOVED);
+  pendingCalls.set(++lastId, pending);
+  // `satisfy` reads only the end of the text.
+  worker.postMessage({ id: lastId, schema, text: text.slice(-10_000), what, maxMs }, NO_TRANSFERS);
   return pending.promise;
 }
 
 function start(): NonNullable<typeof thread> {
   const worker = new Worker(new URL("./satisfy-worker.ts", import.meta.url), {
-    resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MIB },
+    resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MIB },
   });
-  const waiting = new Map<number, Waiting>();
+  const pendingCalls = new Map<number, PendingCall>();
   worker.on("message", ({ id, ...made }: Made) => {
-    const pending = waiting.get(id);
-    waiting.delete(id);
+    const pending = pendingCalls.get(id);
+    pendingCalls.delete(id);
     if ("refused" in made) pending?.reject(new GatewayError("failed_precondition", made.refused));
     else pending?.resolve(made.value);
   });
-  const ended = (cause?: unknown): void => {
+  const rejectAll = (cause?: unknown): void => {
     if (thread?.worker === worker) thread = undefined;
-    for (const { reject, what } of waiting.values())
+    for (const { reject, what } of pendingCalls.values())
       reject(
         new GatewayError("failed_precondition", `The demo cannot satisfy ${what}: it would take too much.`, { cause }),
       );
-    waiting.clear();
+    pendingCalls.clear();
   };
-  worker.on("error", ended).on("exit", () => ended());
-  // A server that is stopped does not wait for it.
+  worker.on("error", rejectAll).on("exit", () => rejectAll());
+  // The thread must not keep a stopped server alive.
   worker.unref();
-  return { worker, waiting };
+  return { worker, pendingCalls };
 }

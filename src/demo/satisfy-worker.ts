@@ -1,10 +1,10 @@
-/** The thread on which schemas are satisfied. */
+/** The thread that satisfies schemas. */
 
 import { parentPort } from "node:worker_threads";
 import { GatewayError, type JsonObject, type JsonValue } from "../index.ts";
 import { satisfy } from "./satisfy.ts";
 
-interface Asked {
+interface SchemaRequest {
   readonly id: number;
   readonly schema: JsonObject;
   readonly text: string;
@@ -12,14 +12,19 @@ interface Asked {
   readonly maxMs: number | undefined;
 }
 
-/** What was made of a schema, or why nothing was. */
+/** The answer to a request: a value, or the reason for a refusal. */
 export type Made = { readonly id: number } & ({ readonly value: JsonValue } | { readonly refused: string });
 
-parentPort?.on("message", ({ id, ...asked }: Asked) => {
-  parentPort?.postMessage({ id, ...made(asked) } satisfies Made, []);
+parentPort?.on("message", ({ id, ...request }: SchemaRequest) => {
+  parentPort?.postMessage({ id, ...trySatisfy(request) } satisfies Made, []);
 });
 
-function made({ schema, text, what, maxMs }: Omit<Asked, "id">): { value: JsonValue } | { refused: string } {
+function trySatisfy({
+  schema,
+  text,
+  what,
+  maxMs,
+}: Omit<SchemaRequest, "id">): { value: JsonValue } | { refused: string } {
   try {
     return { value: satisfy(schema, text, what, maxMs) };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Makes values that satisfy the JSON Schemas of callers, whatever those ask for: within bounds, or not at all. */
+/** Makes values that satisfy the JSON Schemas of callers, within limits of time and size. */
 
 import { createContext, runInContext } from "node:vm";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -8,19 +8,22 @@ import { generate } from "./generator.ts";
 import { regExpOf } from "./patterns.ts";
 import { unrolled } from "./unrolled.ts";
 
-/** To end endless loops, not to measure: a busy machine needs long for much that is harmless. */
+/** The most milliseconds for a schema. Long enough for a harmless schema on a busy machine, and only meant to end endless loops. */
 const MAX_MS = 3_000;
 
-/** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
+/**
+ * Returns a value that satisfies a JSON Schema, always the same for one schema and text. Throws `failed_precondition` if no value is
+ * found in time. `what` names the schema in errors.
+ */
 export function satisfy(schema: JsonObject, text: string, what: string, maxMs: number = MAX_MS): JsonValue {
   const refuse = (why: string, cause?: unknown): never => {
     throw new GatewayError("failed_precondition", `The demo cannot satisfy ${what}${why}.`, { cause });
   };
-  const tame = tamed(withSubject(schema, text), (why) => refuse(`: ${why}`));
+  const bounded = boundSchema(withSubject(schema, text), (why) => refuse(`: ${why}`));
   try {
-    // Whichever draft it names: what can be generated is the same in all of them.
-    const { $schema: _draft, ...asked } = swapped(tame, "__proto__", STAND_IN) as JsonObject;
-    const made = inTime(() => generated(asked), maxMs) as JsonValue | undefined;
+    // Ignore the draft: the generator treats all drafts alike.
+    const { $schema: _draft, ...asked } = swapped(bounded, "__proto__", STAND_IN) as JsonObject;
+    const made = runWithTimeout(() => generated(asked), maxMs) as JsonValue | undefined;
     return made === undefined ? refuse("") : swapped(made, STAND_IN, "__proto__");
   } catch (cause) {
     const late = (cause as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
@@ -28,22 +31,22 @@ export function satisfy(schema: JsonObject, text: string, what: string, maxMs: n
   }
 }
 
-/** How far schemas are followed into one another: those that end, and those that never do. */
+/** The most levels of nested schemas, for schemas with finite values and for schemas without. */
 const DEPTHS = { finite: 64, endless: 5 };
-/** Where one seed leads to nothing, such as a choice that cannot be met, another may not. Seeds near one another begin alike. */
+/** The seeds to try: a seed may fail by choosing an impossible branch. They are far apart, because near seeds begin alike. */
 const SEEDS = [1, 7, 49, 343, 2_401];
 
-/** The judge reads a pattern as those do that make texts of it; by itself it takes the newest syntax alone. */
+/** Makes Ajv accept patterns without the flag `u`, as the generator does. */
 const regExp = Object.assign((pattern: string) => regExpOf(pattern), { code: "regExpOf" });
 
-/** A value of a schema; undefined where none was found. */
+/** Returns a value of a schema; undefined if none is found. */
 function generated(asked: JsonObject): JsonValue | undefined {
   const finite = unrolled(asked);
-  // Nothing finite satisfies it: the value is cut off.
+  // No finite value satisfies the schema, so cut the value off.
   if (finite === undefined) return generate(asked, 1, DEPTHS.endless);
   const checks = { strict: false, validateFormats: false, validateSchema: false, code: { regExp } };
   const isValid = new Ajv2020(checks).compile(asked);
-  // The generator gives up quietly on what is beyond it, such as a list that two parts of a schema say different things of.
+  // Check each value: the generator silently ignores hard cases, such as a list that two parts of a schema describe differently.
   for (const schema of [filled(finite), finite])
     for (const seed of SEEDS) {
       const value = attempt(() => generate(schema, seed, DEPTHS.finite));
@@ -52,7 +55,7 @@ function generated(asked: JsonObject): JsonValue | undefined {
   return undefined;
 }
 
-/** What a function makes; undefined where it throws. */
+/** Returns the result of a function; undefined if it throws. */
 function attempt(make: () => JsonValue): JsonValue | undefined {
   try {
     return make();
@@ -61,13 +64,13 @@ function attempt(make: () => JsonValue): JsonValue | undefined {
   }
 }
 
-/** How much of a message's end is looked at for what it is about, in characters. */
-const MOST_LOOKED_AT = 10_000;
+/** The last characters of a message that may contain its subject. */
+const MAX_SEARCHED_CHARS = 10_000;
 
-/** Fills the free texts at the top of a schema with what the message is about, so that calls make sense to a reader. */
+/** Sets the free texts at the top of a schema to the subject of the message, so that tool calls look sensible. */
 function withSubject(schema: JsonObject, text: string): JsonObject {
   const subject = text
-    .slice(-MOST_LOOKED_AT)
+    .slice(-MAX_SEARCHED_CHARS)
     .match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)
     ?.at(-1);
   const { properties } = schema;
@@ -87,15 +90,15 @@ const isFreeText = (schema: JsonValue): schema is JsonObject =>
   schema["type"] === "string" &&
   Object.keys(schema).every((key) => FREE_KEYS.has(key));
 
-/** The most that a schema may ask for at least. */
-const MOST: Readonly<Record<string, number>> = {
+/** The largest allowed value of each lower limit. */
+const MAX_LOWER_LIMITS: Readonly<Record<string, number>> = {
   minLength: 10_000,
   minItems: 1_000,
   minContains: 1_000,
   minProperties: 1_000,
 };
 
-/** What may not be less than what; the second is made not much more than the first where the generator would fill it up. */
+/** Lower limits with their upper limits. A third value lowers the upper limit, up to which the generator would fill the value. */
 const RANGES = [
   ["minimum", "maximum"],
   ["exclusiveMinimum", "exclusiveMaximum"],
@@ -105,23 +108,23 @@ const RANGES = [
   ["minProperties", "maxProperties"],
 ] as const;
 
-/** Data, in which a keyword is only a word. */
-const DATA = new Set(["const", "enum", "default", "examples"]);
+/** Keywords whose values are data, and not schemas. */
+const DATA_KEYWORDS = new Set(["const", "enum", "default", "examples"]);
 
-/** A schema without what would hang the generator or fill the memory, which is refused, also where only a `$ref` leads to it. */
-function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
-  if (Array.isArray(schema)) return schema.map((inner) => tamed(inner, refuse));
+/** Limits the sizes in a schema, and converts older keywords. Refuses demands that would hang the generator or fill the memory. */
+function boundSchema(schema: JsonValue, refuse: (why: string) => never): JsonValue {
+  if (Array.isArray(schema)) return schema.map((inner) => boundSchema(inner, refuse));
   if (typeof schema !== "object" || schema === null) return schema;
-  for (const [keyword, most] of Object.entries(MOST))
+  for (const [keyword, most] of Object.entries(MAX_LOWER_LIMITS))
     if (Number(schema[keyword]) > most) refuse(`${keyword} is more than ${most}`);
   for (const [, times] of typeof schema["pattern"] === "string" ? schema["pattern"].matchAll(/\{(\d+)/g) : [])
     if (Number(times) > 1_000) refuse("a pattern repeats something more than 1000 times");
 
   const copy = Object.entries(schema).map(([key, value]): [string, JsonValue] => [
     key,
-    DATA.has(key) ? value : tamed(value, refuse),
+    DATA_KEYWORDS.has(key) ? value : boundSchema(value, refuse),
   ]);
-  const result = modern(Object.fromEntries(copy));
+  const result = toNewestDraft(Object.fromEntries(copy));
   for (const [low, high, room] of RANGES) {
     const [least, most] = [schema[low], schema[high]];
     if (typeof most !== "number") continue;
@@ -131,8 +134,8 @@ function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
   return result;
 }
 
-/** A schema of an older draft in the words of the newest: its tuples, and whether an end of a range belongs to it. */
-function modern(schema: JsonObject): JsonObject {
+/** Converts tuples and exclusive limits of older drafts to the newest draft. */
+function toNewestDraft(schema: JsonObject): JsonObject {
   const result: JsonObject = { ...schema };
   if (Array.isArray(schema["items"])) {
     result["prefixItems"] = schema["items"];
@@ -153,13 +156,13 @@ const ENDS = [
 
 const sandbox: { run?: () => unknown } = createContext({});
 
-/** What a function makes, where it makes it soon. The engine's own timeout ends endless loops, too. */
-function inTime(run: () => unknown, maxMs: number): unknown {
+/** Returns the result of a function. Throws after `maxMs`, even in an endless loop, because the timeout is the engine's own. */
+function runWithTimeout(run: () => unknown, maxMs: number): unknown {
   sandbox.run = run;
   return runInContext("run()", sandbox, { timeout: maxMs });
 }
 
-/** Stands for `__proto__` while the generator works, which would set a prototype where it means to set a property. */
+/** Replaces `__proto__` while the generator works: otherwise, the generator sets a prototype instead of a property. */
 const STAND_IN = "\u{F0000}proto";
 
 const swapped = (value: JsonValue, from: string, to: string): JsonValue =>

@@ -1,4 +1,4 @@
-/** Composes a scene from a prompt, as SVG: the same prompt gives the same scene, another gives another. */
+/** Composes a scene from a prompt as SVG. Equal prompts get equal scenes, and different prompts get different scenes. */
 
 import { createHash } from "node:crypto";
 import { lettering } from "./lettering.ts";
@@ -9,7 +9,7 @@ export interface Size {
   readonly height: number;
 }
 
-/** The size of an image whose size is not told. */
+/** The default size of an image. */
 export const USUAL_SIZE: Size = { width: 1024, height: 1024 };
 
 /** Reads a size such as `1024x1024`; undefined for `auto`. */
@@ -18,20 +18,20 @@ export function sizeOf(size: string | undefined): Size | undefined {
   return width === undefined ? undefined : { width: Number(width), height: Number(height) };
 }
 
-/** What a scene is made of. */
+/** The input of a scene. */
 export interface Scene extends Size {
   readonly prompt: string;
   /** `low` and `standard` are plain; `high` and `hd` have more of everything. */
   readonly quality?: string;
   /** `vivid` is bright, `natural` is muted. */
   readonly style?: string;
-  /** Which of several scenes of one prompt this is, from 0. */
+  /** The number of this scene among the scenes of its prompt, from 0. */
   readonly index: number;
-  /** Whether nothing is painted behind the scene. */
+  /** True to leave out the sky. */
   readonly isTransparent?: boolean;
 }
 
-/** How many shapes a scene has, and whether their edges are drawn, by its quality. */
+/** The number of shapes by the quality, and true if their edges are drawn. */
 const DETAIL: Readonly<Record<string, { readonly shapes: number; readonly hasEdges: boolean }>> = {
   low: { shapes: 6, hasEdges: false },
   standard: { shapes: 18, hasEdges: false },
@@ -41,7 +41,7 @@ const DETAIL: Readonly<Record<string, { readonly shapes: number; readonly hasEdg
 };
 const USUAL_DETAIL = { shapes: 18, hasEdges: false };
 
-/** Numbers from 0 up to 1 that look random and are always the same for the same words. */
+/** Returns a generator of pseudo-random numbers from 0 up to 1. Equal words get equal numbers. */
 export function chanceOf(...words: readonly (string | number | Uint8Array)[]): () => number {
   const hash = createHash("sha256");
   for (const word of words) hash.update(typeof word === "number" ? `#${word}` : word);
@@ -54,20 +54,20 @@ export function chanceOf(...words: readonly (string | number | Uint8Array)[]): (
   };
 }
 
-/** The colours of a scene: its first hue in degrees, and their saturation in percent. */
+/** The colours of a scene: the first hue in degrees, and the saturation in percent. */
 export interface Palette {
   readonly chance: () => number;
   readonly hue: number;
   readonly saturation: number;
 }
 
-/** Chooses the colours of a scene. The same numbers then choose its shapes. */
+/** Chooses the colours of a scene. `chance` then continues with the shapes. */
 export function paletteOf({ prompt, index, style }: Pick<Scene, "prompt" | "index" | "style">): Palette {
   const chance = chanceOf(prompt, index, style ?? "vivid");
   return { chance, hue: Math.floor(chance() * 360), saturation: style === "natural" ? 25 : 80 };
 }
 
-/** The scene as an SVG document of its size. It needs no font. */
+/** Returns a scene as an SVG document, which needs no fonts. */
 export function sceneOf(scene: Scene): string {
   const { width, height } = scene;
   const { chance, hue, saturation } = paletteOf(scene);
@@ -84,7 +84,7 @@ export function sceneOf(scene: Scene): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><defs>${sky}</defs>${background}${painted.join("")}${captionOf(scene)}</svg>`;
 }
 
-/** A circle, a triangle or a slanted box; the later in a scene, the smaller. */
+/** Returns a circle, a triangle or a rotated box. A smaller `share` makes the shape smaller. */
 function shapeOf(chance: () => number, width: number, height: number, share: number): string {
   const [x, y] = [Math.round(chance() * width), Math.round(chance() * height)];
   const size = Math.round(Math.min(width, height) * (0.05 + 0.25 * share * chance()));
@@ -95,7 +95,7 @@ function shapeOf(chance: () => number, width: number, height: number, share: num
   return `rect x="${x - size}" y="${y - size}" width="${2 * size}" height="${size}" transform="rotate(${turn} ${x} ${y})"`;
 }
 
-/** The prompt in white on a dark board at the foot of the scene. */
+/** Returns the prompt in white on a dark board at the foot of the scene. */
 function captionOf({ prompt, ...size }: Scene): string {
   const { path, margin, top, height } = boardOf(prompt, size);
   if (path === "") return "";
@@ -115,7 +115,7 @@ export interface Board {
   readonly height: number;
 }
 
-/** Letters a prompt on a board at the foot of a scene. */
+/** Lays out the prompt on a board at the foot of a scene. */
 export function boardOf(prompt: string, { width, height }: Size): Board {
   const margin = Math.ceil(Math.min(width, height) / 24);
   const box = { width: width - 4 * margin, height: height * 0.6, maxScale: Math.max(1, Math.round(width / 170)) };

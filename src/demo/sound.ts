@@ -1,14 +1,14 @@
-/** Sounds that the demo makes: a tone for each word, as a WAV or as bare samples. */
+/** Makes the demo's sounds: a tone for each word, as a WAV file or as raw samples. */
 
 import { type ChatRequest, GatewayError } from "../index.ts";
 
-/** What the official service's `pcm16` has: samples of 16 bits, little-endian, on one channel. */
+/** The samples for each second. As in the official `pcm16`, a sample has 16 bits in little-endian order, on one channel. */
 const RATE = 24_000;
 const BYTES_A_SAMPLE = 2;
 const TONE_SAMPLES = RATE / 10;
 const MAX_TONES = 50;
 
-/** The forms of sound on offer, by the names that chat-completions has for them. */
+/** The audio formats of the demo, by their names in chat-completions. */
 export type SoundFormat = "wav" | "pcm16";
 
 const FORMATS: Readonly<Record<SoundFormat, { mediaType: string; file: (samples: Buffer) => Buffer }>> = {
@@ -16,10 +16,7 @@ const FORMATS: Readonly<Record<SoundFormat, { mediaType: string; file: (samples:
   pcm16: { mediaType: `audio/pcm;rate=${RATE}`, file: (samples) => samples },
 };
 
-/**
- * The form of sound that a request asks for; WAV where it names none. Only chat-completions can name one. Throws
- * `failed_precondition` for a form that the demo cannot make.
- */
+/** Returns the audio format of a request. Default: WAV. Throws `failed_precondition` for a format that the demo cannot make. */
 export function soundFormatOf({ modalities, native }: ChatRequest): SoundFormat {
   const audio = native?.format === "chat-completions" ? native.body["audio"] : undefined;
   if (!modalities?.includes("audio") || typeof audio !== "object" || audio === null) return "wav";
@@ -33,7 +30,7 @@ export function soundFormatOf({ modalities, native }: ChatRequest): SoundFormat 
   );
 }
 
-/** Plays a text as tones of a tenth of a second, the longer the word the higher. */
+/** Plays a text as tones of a tenth of a second. A longer word gets a higher tone. */
 export function playTones(text: string, format: SoundFormat): { mediaType: string; bytes: Buffer } {
   const words = text.split(/\s+/, MAX_TONES).filter((word) => word !== "");
   const { mediaType, file } = FORMATS[format];
@@ -50,14 +47,14 @@ function tone({ length }: string): Buffer {
   return samples;
 }
 
-/** Samples in a RIFF file. */
+/** Writes samples as a WAV file. */
 function wav(samples: Buffer): Buffer {
   const header = Buffer.alloc(44);
   header.write("RIFF", 0, "latin1");
   header.writeUInt32LE(36 + samples.length, 4);
   header.write("WAVEfmt ", 8, "latin1");
   header.writeUInt32LE(16, 16);
-  // Uncompressed, one channel.
+  // The format is uncompressed PCM with one channel.
   header.writeUInt16LE(1, 20);
   header.writeUInt16LE(1, 22);
   header.writeUInt32LE(RATE, 24);

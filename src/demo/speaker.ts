@@ -1,4 +1,4 @@
-/** How the demo speaks: word by word within the output limit, up to a stop sequence, pausing and breaking as commanded. */
+/** Writes an answer word by word, within the output limit and up to a stop sequence. Pauses and breaks on command. */
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { ChatRequest, ContentEvent, FinishReason } from "../index.ts";
@@ -8,16 +8,16 @@ import type { PlannedCall } from "./tool-calls.ts";
 import type { Spoken } from "./usage.ts";
 import { countTokens, tokensOf } from "./words.ts";
 
-/** How an answer, or a piece of it, ended; `stop` lets the next piece follow. */
+/** The finish reason of an answer or a piece of the answer. After `stop`, the next piece can follow. */
 export interface Ending {
   readonly reason: FinishReason;
   readonly stopSequence?: string;
 }
 
-/** What a picture or a sound costs. */
+/** The tokens of an image or a sound. */
 const MEDIUM_TOKENS = 1_290;
 
-/** Speaks one answer, and counts what it spoke. */
+/** Writes a single answer, and counts its tokens. */
 export class Speaker implements Spoken {
   readonly #limit: number;
   readonly #stopSequences: readonly string[];
@@ -29,7 +29,7 @@ export class Speaker implements Spoken {
   images = 0;
   sounds = 0;
   read = 0;
-  /** The tokens of the text so far. */
+  /** The tokens of the text so far, for log probabilities. */
   readonly said: string[] = [];
 
   constructor({ maxOutputTokens, stopSequences }: ChatRequest, commands: Commands, signal: AbortSignal) {
@@ -54,7 +54,7 @@ export class Speaker implements Spoken {
     return stopSequence === undefined ? { reason: "stop" } : { reason: "stop-sequence", stopSequence };
   }
 
-  /** Thinks within a budget; what is not to be seen counts all the same. */
+  /** Thinks within a budget of tokens. Hidden thoughts count, too. */
   async *think(text: string, budget: number, visible: boolean): AsyncGenerator<ContentEvent> {
     for (const word of tokensOf(text)) {
       if (this.total >= Math.min(this.#limit, budget)) return;
@@ -65,7 +65,7 @@ export class Speaker implements Spoken {
     }
   }
 
-  /** Calls in parallel, their arguments in pieces, the first with a signature; a call that no longer fits is not begun. */
+  /** Calls tools in parallel, with arguments in pieces. The first call carries the signature. Omits calls that exceed the output limit. */
   async *call(calls: readonly PlannedCall[], signature?: string): AsyncGenerator<ContentEvent, Ending> {
     for (const [index, { id, name, input }] of calls.entries()) {
       const json = JSON.stringify(input);
@@ -81,7 +81,7 @@ export class Speaker implements Spoken {
     return { reason: "tool-calls" };
   }
 
-  /** Writes code to be run; code that no longer fits, or that a stop sequence would cut, is not begun. */
+  /** Writes code to run. Omits code that exceeds the output limit or contains a stop sequence. */
   async *write(code: string): AsyncGenerator<ContentEvent, Ending> {
     const { stopSequence } = await this.#beforeStop(code);
     if (stopSequence !== undefined) return { reason: "stop-sequence", stopSequence };
@@ -93,7 +93,7 @@ export class Speaker implements Spoken {
     return { reason: "stop" };
   }
 
-  /** Shows a picture or plays a sound, unless it no longer fits. */
+  /** Shows an image or plays a sound, unless it exceeds the output limit. */
   async *show(kind: "images" | "sounds", mediaType: string, bytes: Uint8Array): AsyncGenerator<ContentEvent, Ending> {
     if (this.total + MEDIUM_TOKENS > this.#limit) return { reason: "length" };
     this.total += MEDIUM_TOKENS;
@@ -103,11 +103,11 @@ export class Speaker implements Spoken {
     return { reason: "stop" };
   }
 
-  /** A text up to the first of the stop sequences in it. */
+  /** Cuts a text before its first stop sequence. */
   async #beforeStop(text: string): Promise<{ text: string; stopSequence?: string }> {
     let first: { at: number; stopSequence: string } | undefined;
     for (const stopSequence of this.#stopSequences) {
-      // There may be many, and the text long.
+      // A search of a long text for many sequences takes long.
       await this.#loop.yield();
       this.#signal.throwIfAborted();
       const at = text.indexOf(stopSequence);

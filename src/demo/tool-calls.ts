@@ -16,7 +16,7 @@ export interface PlannedCall {
   readonly input: JsonObject;
 }
 
-/** The calls that answer this request: the forced one, those that the message speaks of, or none. */
+/** Returns the calls that answer a request: calls of the forced tool, or of tools that the message names. */
 export async function planCalls(
   request: ChatRequest,
   text: string,
@@ -24,31 +24,31 @@ export async function planCalls(
 ): Promise<readonly PlannedCall[]> {
   const choice = request.toolChoice ?? { type: "auto", parallel: true };
   if (choice.type === "none") return [];
-  const first = callsBefore(request) + 1;
+  const first = highestCallNumber(request) + 1;
   const calls: PlannedCall[] = [];
-  for (const tool of await chosen(request, text, choice)) {
-    const id = `${ID}${first + calls.length}${candidate > 0 ? `_${candidate}` : ""}`;
+  for (const tool of await chooseTools(request, text, choice)) {
+    const id = `${ID_PREFIX}${first + calls.length}${candidate > 0 ? `_${candidate}` : ""}`;
     calls.push({ id, name: tool.name ?? "", input: await argumentsFor(tool, text) });
   }
   return calls;
 }
 
-const ID = "call_demo_";
+const ID_PREFIX = "call_demo_";
 
-/** The highest number that a call of the conversation has, whatever turns its client has left out. */
-function callsBefore({ messages }: ChatRequest): number {
+/** Returns the highest number of a call in the conversation. A count of calls could repeat an id, because clients may omit turns. */
+function highestCallNumber({ messages }: ChatRequest): number {
   let highest = 0;
   for (const { parts } of messages)
     for (const part of parts)
       for (const id of idsIn(part)) {
-        const number = Number.parseInt(id.slice(ID.length));
-        // Beyond these, the next number would be the same one.
-        if (id.startsWith(ID) && Number.isSafeInteger(number)) highest = Math.max(highest, number);
+        const number = Number.parseInt(id.slice(ID_PREFIX.length));
+        // Adding 1 to a larger number would not change the number.
+        if (id.startsWith(ID_PREFIX) && Number.isSafeInteger(number)) highest = Math.max(highest, number);
       }
   return highest;
 }
 
-/** The texts of a part that may be the id of a call: a format's own part has its id under any name. */
+/** Returns the texts of a part that may be the id of a call. A provider's own part may have its id in any field. */
 function idsIn(part: Part): readonly string[] {
   if (part.type === "tool-call") return [part.id];
   if (part.type !== "provider") return [];
@@ -57,34 +57,38 @@ function idsIn(part: Part): readonly string[] {
 
 type Choice = Exclude<NonNullable<ChatRequest["toolChoice"]>, { type: "none" }>;
 
-async function chosen(request: ChatRequest, text: string, choice: Choice): Promise<readonly CallableTool[]> {
+async function chooseTools(request: ChatRequest, text: string, choice: Choice): Promise<readonly CallableTool[]> {
   const callable = request.tools.filter(
     (tool): tool is CallableTool =>
       tool.type !== "code-execution" && tool.name !== undefined && mayBeCalled(tool.name, choice),
   );
-  // A text may be long: nobody looks through it for tools that there are not.
+  // Skip the search of a text, which may be long, if no tool can be called.
   if (callable.length === 0) return [];
-  const answered = justAnswered(request);
-  if (answered.size > 0) return stillForced(callable, choice, answered);
+  const answered = answeredTools(request);
+  if (answered.size > 0) return forcedAfterResults(callable, choice, answered);
   if (choice.type === "tool") return callable;
-  const spokenOf = await toolsIn(text, callable);
-  const calls = choice.type === "required" && spokenOf.length === 0 ? callable.slice(0, 1) : spokenOf;
+  const named = await toolsNamedIn(text, callable);
+  const calls = choice.type === "required" && named.length === 0 ? callable.slice(0, 1) : named;
   return choice.parallel ? calls : calls.slice(0, 1);
 }
 
 type Answered = ReadonlySet<string | undefined>;
 
-/** The tools whose results the last user turn brings; undefined for a call that the conversation does not have. */
-function justAnswered(request: ChatRequest): Answered {
+/** Returns the tools with results in the last user turn; undefined stands for a call that the conversation lacks. */
+function answeredTools(request: ChatRequest): Answered {
   const results = lastUserParts(request).filter((part) => part.type === "tool-result");
   return new Set(results.map(({ callId, name = nameOfCall(callId, request) }) => name));
 }
 
 /**
- * What is still to be called though results have just come. Where any tool is forced, that is the last one: clients put the
- * tool there that ends an agent's loop, as for structured output. None is called twice in a row, so that every loop ends.
+ * Returns the tool to call after results have arrived, if a call is forced. This is the last tool of the list: there, clients put the
+ * tool that ends an agent's loop, as for structured output. No tool is called twice in a row, so that each loop ends.
  */
-function stillForced(callable: readonly CallableTool[], choice: Choice, answered: Answered): readonly CallableTool[] {
+function forcedAfterResults(
+  callable: readonly CallableTool[],
+  choice: Choice,
+  answered: Answered,
+): readonly CallableTool[] {
   if (choice.type === "auto" || answered.has(undefined)) return [];
   return callable.slice(-1).filter(({ name }) => !answered.has(name));
 }
@@ -92,33 +96,33 @@ function stillForced(callable: readonly CallableTool[], choice: Choice, answered
 const mayBeCalled = (name: string, choice: Choice): boolean =>
   choice.type === "tool" ? name === choice.name : (choice.names?.includes(name) ?? true);
 
-/** Words too common to tell which tool is meant. */
-const COMMON = new Set(
+/** Words that are too common to identify a tool. */
+const COMMON_WORDS = new Set(
   "this that with from into what when where which your have will the and for get set its use are".split(" "),
 );
 
-/** Words that speak of every tool. */
-const ANY_TOOL = new Set(["tool", "tools", "function"]);
+/** Words that name all tools. */
+const ALL_TOOLS_WORDS = new Set(["tool", "tools", "function"]);
 
-/** The tools that a text speaks of, in their own order. */
-async function toolsIn(text: string, tools: readonly CallableTool[]): Promise<readonly CallableTool[]> {
+/** Returns the tools that a text names, in the order of the request. */
+async function toolsNamedIn(text: string, tools: readonly CallableTool[]): Promise<readonly CallableTool[]> {
   const byWord = new Map<string, Set<CallableTool>>();
   for (const tool of tools) {
     const purpose = tool.type === "function" ? firstSentence(tool.description ?? "") : "";
     for await (const word of significantWords(`${tool.name ?? ""} ${purpose}`))
       byWord.set(word, (byWord.get(word) ?? new Set()).add(tool));
   }
-  const spokenOf = new Set<CallableTool>();
+  const named = new Set<CallableTool>();
   for await (const word of significantWords(text)) {
-    if (ANY_TOOL.has(word)) return tools;
-    for (const tool of byWord.get(word) ?? []) spokenOf.add(tool);
-    // Said once is enough.
+    if (ALL_TOOLS_WORDS.has(word)) return tools;
+    for (const tool of byWord.get(word) ?? []) named.add(tool);
+    // Later occurrences of the word add nothing.
     byWord.delete(word);
   }
-  return tools.filter((tool) => spokenOf.has(tool));
+  return tools.filter((tool) => named.has(tool));
 }
 
-/** What a description says a tool is for. What follows are instructions, whose words a text may have for any reason. */
+/** Returns the first sentence of a description, which tells the purpose. The words of later instructions would match too many texts. */
 function firstSentence(description: string): string {
   const begun = description.trimStart();
   const end = begun.search(SENTENCE_END);
@@ -134,12 +138,12 @@ async function* significantWords(text: string): AsyncGenerator<string> {
       .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
       .toLowerCase()
       .split(/[^\p{L}\p{N}]+/u);
-    yield* words.filter((word) => word.length > 2 && !COMMON.has(word));
+    yield* words.filter((word) => word.length > 2 && !COMMON_WORDS.has(word));
     await loop.yield();
   }
 }
 
-/** What the provider's own tools take; their schemas are not part of a request. */
+/** The arguments of provider tools, whose schemas are not in the request. */
 const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
   computer: { action: "screenshot" },
   bash: { command: "echo hello" },
@@ -153,7 +157,7 @@ async function argumentsFor(tool: CallableTool, text: string): Promise<JsonObjec
   return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};
 }
 
-/** The text that a custom tool takes: of its grammar if that is a regular expression, else the message itself. */
+/** Returns the input of a custom tool: a match of its grammar if that is a regular expression, or else the message. */
 async function inputFor({ format }: NonNullable<FunctionTool["custom"]>, name: string, text: string): Promise<string> {
   if (format?.["syntax"] !== "regex" || typeof format["definition"] !== "string") return text;
   const schema = {

@@ -1,26 +1,26 @@
-/** Replaces the references in a JSON Schema by what they lead to: whole, until they come back to themselves; then as short as can be. */
+/** Replaces the references in a JSON Schema by their targets. A reference inside its own target becomes the shortest finite schema. */
 
 import type { JsonObject, JsonValue } from "../index.ts";
 import { DEFINITIONS, INNER, isObject, NAMED } from "./keywords.ts";
 
-/** What a reference stands for; undefined where nothing finite does. */
+/** Returns the schema that replaces a reference; undefined if no finite schema does. */
 type Lookup = (reference: string) => JsonValue | undefined;
 
-/** More references than this are replaced by their shortest ends at once: schemas that branch would have no bound. */
-const MOST_WHOLE = 1_000;
-/** How many references may stand in one another before the first one that ends. */
-const MOST_ROUNDS = 64;
+/** The most references to replace by whole targets. Further references get short ends, because a branching schema grows without limit. */
+const MAX_WHOLE_TARGETS = 1_000;
+/** The most nested references in a shortest end. */
+const MAX_ROUNDS = 64;
 
-/** The schema without references; undefined where nothing finite satisfies it, or a reference leads nowhere. */
+/** Returns the schema without references; undefined if no finite value satisfies the schema, or a reference has no target. */
 export function unrolled(root: JsonObject): JsonValue | undefined {
   const targets = new Map(Array.from(referencesIn(root), (reference) => [reference, resolve(root, reference)]));
   if (targets.size === 0) return root;
   const ends = shortestEnds(targets);
   const open = new Set(["#"]);
-  let whole = 0;
+  let wholeTargets = 0;
   const lookup: Lookup = (reference) => {
     const target = targets.get(reference);
-    if (open.has(reference) || target === undefined || ++whole > MOST_WHOLE) return ends.get(reference);
+    if (open.has(reference) || target === undefined || ++wholeTargets > MAX_WHOLE_TARGETS) return ends.get(reference);
     open.add(reference);
     const found = expand(target, lookup);
     open.delete(reference);
@@ -29,10 +29,10 @@ export function unrolled(root: JsonObject): JsonValue | undefined {
   return expand(root, lookup);
 }
 
-/** Each reference as what ends soonest: optional properties and choices that lead on are left out. */
+/** Returns the shortest finite schema for each reference, without optional properties and without endless choices. */
 function shortestEnds(targets: ReadonlyMap<string, JsonValue | undefined>): ReadonlyMap<string, JsonValue> {
   const ends = new Map<string, JsonValue>();
-  for (let round = 0; round < MOST_ROUNDS; round++) {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
     const found: [string, JsonValue][] = [];
     for (const [reference, target] of targets) {
       if (ends.has(reference) || target === undefined) continue;
@@ -45,7 +45,7 @@ function shortestEnds(targets: ReadonlyMap<string, JsonValue | undefined>): Read
   return ends;
 }
 
-/** A schema with its references looked up; undefined where one that must be followed has no end. */
+/** Replaces the references in a schema. Returns undefined if a required reference has no finite schema. */
 function expand(schema: JsonValue, lookup: Lookup, isShort = false): JsonValue | undefined {
   if (!isObject(schema)) return schema;
   const { $ref, ...own } = schema;
@@ -62,7 +62,7 @@ function expand(schema: JsonValue, lookup: Lookup, isShort = false): JsonValue |
   return Object.keys(result).every((key) => ANNOTATIONS.has(key)) ? target : { allOf: [target, result] };
 }
 
-/** Keywords that ask for nothing. */
+/** Keywords that demand nothing of a value. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
   "title",
   "description",
@@ -73,7 +73,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   "$comment",
 ]);
 
-/** What stands for one keyword of a schema: nothing where it may be left out, undefined where it has no end. */
+/** Returns the replacement of a keyword: `{}` to omit an optional keyword, undefined if no finite schema exists. */
 function expandUnder(
   key: string,
   value: JsonValue,
@@ -91,7 +91,7 @@ function expandUnder(
   }
   if (!Array.isArray(value)) {
     const inner = expand(value, lookup, isShort);
-    // What lies beyond the named ones need not be there; what is a condition is checked afterwards.
+    // The value can do without further properties and items. The validator checks conditions later.
     return inner === undefined ? (key === "contains" ? undefined : {}) : { [key]: inner };
   }
   const inner = value.map((one) => expand(one, lookup, isShort));
@@ -117,7 +117,7 @@ function expandNamed(
   return { [key]: Object.fromEntries(named) };
 }
 
-/** Every reference in a schema, those that only references lead to as well. */
+/** Returns all references in a schema and its definitions. */
 function referencesIn(root: JsonValue): ReadonlySet<string> {
   const references = new Set<string>();
   const open: JsonValue[] = [root];
@@ -132,7 +132,7 @@ function referencesIn(root: JsonValue): ReadonlySet<string> {
   return references;
 }
 
-/** What a reference within a schema leads to, by a JSON pointer. */
+/** Returns the target of a JSON pointer in a schema; undefined if the reference has no target. */
 function resolve(root: JsonObject, reference: string): JsonValue | undefined {
   if (!reference.startsWith("#")) return undefined;
   const names = decodeURIComponent(reference).split("/").slice(1);

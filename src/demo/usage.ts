@@ -1,4 +1,4 @@
-/** What the demo counts: the tokens of a request by what they are, and those of its answers. */
+/** Counts the tokens of a request by modality, and the tokens of its answers. */
 
 import type { ChatRequest, JsonPart, ModalityCount, Part, Usage } from "../index.ts";
 import { Loop } from "./loop.ts";
@@ -6,21 +6,21 @@ import { countTokens } from "./words.ts";
 
 type Modality = ModalityCount["modality"];
 
-/** What a medium costs, by how closely it is looked at (spec 8). */
+/** The tokens of a media part or a document by the media resolution (spec 8). */
 const MEDIA_TOKENS = { low: 64, medium: 256, high: 256 };
 
-/** The tokens of one answer. */
+/** The tokens of a single answer. */
 export interface Spoken {
-  /** All of them, thoughts included. */
+  /** All tokens of the answer, with thoughts. */
   readonly total: number;
   readonly thoughts: number;
   readonly images: number;
   readonly sounds: number;
-  /** What the model read while it answered: the results of code that it had run. */
+  /** The tokens of code and its results, which the model reads during the answer. */
   readonly read: number;
 }
 
-/** The tokens of a request's input by what they are; at least one. */
+/** Returns the input tokens of a request by modality: at least a single token. */
 export async function countInput(request: ChatRequest): Promise<readonly ModalityCount[]> {
   const { system, messages, tools, mediaResolution } = request;
   const media = MEDIA_TOKENS[mediaResolution ?? "medium"];
@@ -59,7 +59,7 @@ function byModality(counts: readonly ModalityCount[]): ModalityCount[] {
   return [...sums].filter(([, tokens]) => tokens > 0).map(([modality, tokens]) => ({ modality, tokens }));
 }
 
-/** What a request and all its answers have used. Even an empty answer costs a token (spec 2.7). */
+/** Returns the usage of a request with all its answers. Even an empty answer costs a token (spec 2.7). */
 export function usageOf(input: readonly ModalityCount[], answers: readonly Spoken[]): Partial<Usage> {
   const sum = (count: (spoken: Spoken) => number): number => answers.reduce((all, spoken) => all + count(spoken), 0);
   const [total, thoughts, images, sounds, read] = [

@@ -1,48 +1,48 @@
-/** The demo's tokens: a word with the space before it is one, and a long word several. Texts may be large: all of it is lazy. */
+/** Splits texts into the demo's tokens: a word with the space before it, or several tokens for a long word. Works lazily for large texts. */
 
 import { Loop } from "./loop.ts";
 
-/** The most bytes that a token holds, the one space before a word or at the end apart. */
+/** The most bytes of a token, without the space before a word or at the end. */
 const MAX_BYTES = 8;
 
-/** The tokens of a text, which joined make the text again. */
+/** Yields the tokens of a text. Joined, they are the text again. */
 export function* tokensOf(text: string): Generator<string> {
   for (const [word] of text.matchAll(/\s*\S+(?:\s+$)?|^\s+$/g))
     if (word.length <= MAX_BYTES && Buffer.byteLength(word) <= MAX_BYTES && !/\s\s/.test(word)) yield word;
-    else yield* cut(word);
+    else yield* tokensOfLongWord(word);
 }
 
-/** How many tokens a text has, counted in turns with what else the event loop has to do. */
+/** Counts the tokens of a text, and yields to the event loop. */
 export const countTokens = (text: string): Promise<number> => count(tokensOf(text));
 
-/** How many words a text has, long or short. */
+/** Counts the words of a text, and yields to the event loop. */
 export const countWords = (text: string): Promise<number> => count(text.matchAll(/\S+/g));
 
-/** A look at the clock after each item would cost more than the item. */
-const ITEMS_A_LOOK = 1_000;
+/** The items between two looks at the clock: a look costs more than an item. */
+const ITEMS_PER_LOOK = 1_000;
 
 async function count(items: Iterable<unknown>): Promise<number> {
   const loop = new Loop();
   const iterator = items[Symbol.iterator]();
   let counted = 0;
-  while (!iterator.next().done) if (++counted % ITEMS_A_LOOK === 0) await loop.yield();
+  while (!iterator.next().done) if (++counted % ITEMS_PER_LOOK === 0) await loop.yield();
   return counted;
 }
 
-const PIECE = 16_384;
+const PIECE_CHARS = 16_384;
 
-/** A text in pieces that take a few milliseconds each, cut between words where they are no longer than a piece. */
+/** Yields a text in pieces that take a few milliseconds each. Cuts between words, unless a word is longer than a piece. */
 export function* piecesOf(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
-    const space = text.slice(start + PIECE, start + 2 * PIECE).search(/\s/);
-    const end = start + PIECE + (space < 0 ? PIECE : space);
+    const space = text.slice(start + PIECE_CHARS, start + 2 * PIECE_CHARS).search(/\s/);
+    const end = start + PIECE_CHARS + (space < 0 ? PIECE_CHARS : space);
     yield text.slice(start, end);
     start = end;
   }
 }
 
-/** Space of more than one character is tokens of its own. */
-function* cut(word: string): Generator<string> {
+/** Splits a long word, or a word with several spaces around it, into tokens. */
+function* tokensOfLongWord(word: string): Generator<string> {
   const letters = word.trim();
   const before = word.slice(0, word.length - word.trimStart().length);
   const after = word.slice(before.length + letters.length);

@@ -485,6 +485,6 @@ export interface AnswerDecoder<Event = ChatEvent> {
   end(): void;
   /** Decodes the text of a complete answer. Throws `backend_failed` for a text that is not an answer. */
   answer(body: string): Event[];
-  /** Returns the counts in a frame or a complete answer for which the other methods have thrown. */
+  /** Returns the counts in a frame or a complete answer after another method has thrown for it. */
   lost?(text: string): Event[];
 }

@@ -82,7 +82,7 @@ interface NodeSource {
  */
 export function consumedBody(request: Request): unknown {
   const source = (request as { runtime?: { node?: { req?: NodeSource } } }).runtime?.node?.req;
-  // Some parsers leave an empty object for a body they did not read, so check that the stream was read.
+  // A parser may leave an empty object for a body that it did not read, so check that the stream was read.
   const isRead = request.bodyUsed || source?.readableDidRead === true;
   if (!isRead) return source?.readableEnded ? "" : undefined;
   const left = source?.rawBody instanceof Uint8Array ? source.rawBody : source?.body;
@@ -246,7 +246,7 @@ async function readAtOnce(request: Request, declared: number, maxBytes: number, 
     const reading = request.text();
     const text = await within(reading, stallMs, clock, (end) => intake.defer(end));
     if (text === LATE) throw stalled(stallMs);
-    // Some hosts do not hold a body to its declared length.
+    // A host may not check the declared length of a body.
     assertFits(text, maxBytes);
     if (text.length > declared) lease.take(text.length - declared);
     return text;

@@ -232,7 +232,7 @@ export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
   message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
-  // Made with the first value: a schema of a field may name one that is made later.
+  // Prepare the fields with the first value, because the schema of a field may refer to a later schema.
   let prepared: Fields | undefined;
   const anyObject = v.custom<JsonObject>(isJsonObject, message);
   return running(v.looseObject(entries), (dataset, config) => {

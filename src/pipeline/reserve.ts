@@ -59,7 +59,7 @@ export class Hold {
     this.granted = granted;
     const { clock, limits } = call;
     this.#tellReserved();
-    // Most calls are short, and set no other timer of the hold.
+    // Start with a single timer, because most calls end before it fires.
     const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
     this.#cancelTimer = clock.after(firstMs, () => {
       this.#lasts = true;

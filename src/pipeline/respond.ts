@@ -187,7 +187,7 @@ function largeAnswer(call: Call, answer: Answer): Answer | undefined {
   call.defer(() => room.remove(id, bytes));
   call.found.status = answer.status;
   const pieces = new Pieces(call, piecesOf(body));
-  // The deadline of a settled call ends nothing. An answer that nobody reads must still end.
+  // A settled call has no deadline any more, but an unread answer must still end.
   call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
   return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
 }

@@ -111,7 +111,7 @@ export class LastWork {
   }
 }
 
-/** The number of exhausted keys that are remembered, and the time for which each is, in milliseconds. */
+/** The most exhausted keys to remember, and the time to remember each key, in milliseconds. */
 const MAX_EXHAUSTED = 10_000;
 const EXHAUSTED_MS = 60_000;
 
@@ -178,7 +178,7 @@ export interface InFlightCall {
 export interface InFlightSlot {
   /** Undefined once the call has left the list. */
   call: InFlightCall | undefined;
-  /** Lets a call cut itself that nobody else may cut. */
+  /** Lets the call cut itself. Set for a call that others may not cut. */
   cutItself: ((reason: GatewayError) => void) | undefined;
   /** The key of the call, once the key is known and the call is admitted. */
   keyId: string | undefined;

@@ -121,7 +121,7 @@ export interface Outcome {
   readonly estimated?: number;
 }
 
-/** The part of a store by which processes call borrowed units of a key back, for `borrowingQuotaStore`. */
+/** The part of a store that recalls the borrowed units of a key from all processes, for `borrowingQuotaStore`. */
 export interface QuotaRecalls {
   /** Asks all processes to give back the units of a key that they have borrowed and do not use. */
   recall(keyId: string): Promise<void>;

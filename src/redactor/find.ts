@@ -63,7 +63,7 @@ export interface RedactorPiece extends RedactorMatch {
   readonly value: string;
 }
 
-/** The pieces to replace in each text that has some, in order, and none of them in another. */
+/** The pieces to replace by their texts, in order and without overlaps. Texts without pieces are absent. */
 export type Matches = ReadonlyMap<string, readonly RedactorPiece[]>;
 
 /** Searches texts. Throws a TypeError for a host's function that returns anything but matches. */
@@ -113,7 +113,7 @@ function unescapedText(text: string): { readonly text: string; readonly places: 
   for (let at = 0; at < text.length; length++) {
     places[length] = at;
     const unit = text.charCodeAt(at) === BACKSLASH ? escapedAt(text, at) : undefined;
-    // Some escapes are cut, or have no code.
+    // An escape may be cut, or have no code.
     if (unit && !Number.isNaN(unit.code)) {
       written += text.slice(copied, at) + String.fromCharCode(unit.code);
       copied = at = unit.end;
@@ -171,10 +171,10 @@ export interface Replacements {
   readonly replacementOf: (value: string) => string;
 }
 
-/** The rules by which a redactor replaces and restores. */
+/** The rules of a redactor for replacing and restoring values. */
 export interface Rules {
   readonly replace: (found: RedactorValue) => string;
-  /** Undefined where nothing is restored. */
+  /** Undefined if the redactor restores nothing. */
   readonly restore: ((value: string, found: RedactorValue & { readonly replacement: string }) => string) | undefined;
 }
 

@@ -16,7 +16,7 @@ export function portOf(name: string, text: string): number {
   throw new RangeError(`${name} must be an integer from 0 to 65535, not ${JSON.stringify(text)}.`);
 }
 
-/** The reasons for which a server cannot listen, and what helps. */
+/** Advice for each error that keeps a server from listening. */
 const HELP: Readonly<Record<string, string>> = {
   EADDRINUSE: "another server is there. Choose another port with --port or PORT.",
   EADDRNOTAVAIL: "this machine has no such address. Choose another with --host or HOST.",

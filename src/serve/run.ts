@@ -42,7 +42,7 @@ export async function serve(file: string, flags: Partial<Place> & { readonly sto
   console.log(`polygate serves ${url}${prefix} (${ways})`);
 
   async function close(): Promise<void> {
-    // From here on the gateway is not ready, and its calls in flight finish.
+    // The gateway is no longer ready, and its calls in flight finish.
     await gateway.close({ deadlineMs: closeMs });
     await soon(new Promise((closed) => void server.close(closed)));
     server.closeAllConnections();

@@ -6,7 +6,7 @@ import type { BudgetPeriod } from "./budgets.ts";
 import { isUnits } from "./durable.ts";
 import { apiKeyOf, type Book, type BudgetUser, type HoldState } from "./ledger.ts";
 
-/** An integer as it is stored. The rules check that it is exact, and in range. */
+/** A stored integer. The rules check its precision and its range. */
 export type StoredInteger = number | string | bigint;
 
 /** The books of a key or of a period: its running totals, in units. */

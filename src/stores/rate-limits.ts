@@ -345,7 +345,7 @@ class FlexibleRateLimiter implements RateLimiter {
 const ownOf = <Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined =>
   Object.hasOwn(values, name) ? values[name] : undefined;
 
-/** Makes a name that is unique for a key and a model, whatever characters they contain. */
+/** Makes a unique name for a key and a model with any characters. */
 const nameOf = (...names: readonly string[]): string => JSON.stringify(names);
 
 const tierInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.["tier"];

@@ -1,4 +1,4 @@
-/** A backend for tests: it answers from a script, and notes what it was asked. */
+/** A backend for tests that answers from a script and records its requests. */
 
 import { GatewayError } from "../errors.ts";
 import type { ChatEvent } from "../model/chat-event.ts";

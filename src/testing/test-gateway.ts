@@ -144,7 +144,7 @@ async function listen<Context>(gateway: Mountable<Context>): Promise<Server> {
   return server;
 }
 
-/** Waits for a gateway to close. Time passes on a manual clock, because nobody else winds it. */
+/** Waits for a gateway to close. Advances a manual clock, which would otherwise stand still. */
 async function windOn(closed: Promise<void>, clock: Clock | ManualClock): Promise<void> {
   if (!("advance" in clock)) return closed;
   const state = { isClosed: false };

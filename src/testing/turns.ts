@@ -36,7 +36,7 @@ interface AskedOf<Kind extends ModelKind, Request> {
 /** An event of an answer of any kind; a text is a piece of a chat answer. */
 export type TurnEvent = ChatEvent | ImageEvent | EmbeddingEvent | string;
 
-/** What any turn may contain beside events: a promise that is awaited before the next piece, or another turn. */
+/** A piece of any turn beside events: a promise that is awaited before the next piece, or another turn. */
 type AnyPiece = PromiseLike<unknown> | Turn;
 
 /** A piece of `reply`: a text, an event, a promise that is awaited before the next piece, or another turn. */
@@ -106,7 +106,7 @@ interface TurnSetup {
   readonly breakAfter?: number | undefined;
 }
 
-/** One answer of a scripted backend. `reply`, `toolCall`, `failure` and the other functions of `polygate/testing` make turns. */
+/** An answer of a scripted backend. `reply`, `toolCall`, `failure` and the other functions of `polygate/testing` make turns. */
 export class Turn {
   readonly #play: (scene: Scene) => AsyncGenerator<TurnEvent>;
 

@@ -56,7 +56,7 @@ export class Renewing<Value> {
     return known.value;
   }
 
-  /** Returns another value in place of one that was refused; undefined when there is no other. */
+  /** Returns a replacement for a refused value; undefined if there is none. */
   async after(refused: Value): Promise<Value | undefined> {
     const now = this.#now();
     if (this.#known && this.#known.value !== refused) return this.get();

@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { aborted } from "../aborted.ts";
 import { MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, post } from "../hosts/stage.ts";
 
@@ -27,8 +28,8 @@ const stopped: unknown[] = [];
 
 const backend: ModelBackend = {
   async *chat({ model }, { signal }) {
-    if (model === "waits")
-      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    if (model === "waits") await aborted(signal);
+    signal.throwIfAborted();
     yield "Hello.";
   },
 };

@@ -1,6 +1,7 @@
 /** Attacks on another tenant: under every kind of load, a call of a second tenant must be served soon. */
 
 import { memoryImageStore, memoryReplayStore, type ModelBackend, systemClock } from "../../src/index.ts";
+import { aborted } from "../aborted.ts";
 import type { ManualClock } from "../contracts/manual-clock.ts";
 import { type Attack, type Run, cpuMs, longestTurn, slowness } from "./frame.ts";
 import { type Answered, EMPTY, keyed, METERED, RICH, type Sent, Stage, type StageOptions, answering } from "./stage.ts";
@@ -91,7 +92,7 @@ const silent: ModelBackend = {
   ...answering,
   async *chat(request, call) {
     if (call.key.id === SECOND) return yield* answering.chat(request, call);
-    await new Promise((resolve) => call.signal.addEventListener("abort", resolve));
+    await aborted(call.signal);
   },
 };
 
@@ -187,7 +188,7 @@ const LOADS: readonly Load[] = [
         ...answering,
         async *image(request, call) {
           if (call.key.id === SECOND) return yield* answering.image(request, call);
-          await new Promise((resolve) => call.signal.addEventListener("abort", resolve));
+          await aborted(call.signal);
         },
       },
       onClock: (clock) => ({ images: { store: memoryImageStore({ clock, maxBytes: 252 * MIB }) } }),

@@ -13,14 +13,12 @@ import {
   type RateLimiter,
 } from "../../src/index.ts";
 import { openApiDocument, type Operation } from "../../src/openapi/index.ts";
+import { aborted } from "../aborted.ts";
 import { operationsOf } from "./reader.ts";
 
 const MODEL = "demo-chat";
 const BODY = { model: MODEL, max_tokens: 100, messages: [{ role: "user", content: "Hello" }] };
 const KEY = { apiKey: "sk-1", name: "one" };
-
-const until = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 
 /** A gateway whose backend waits until its call is cut. `begun` resolves when a call waits. */
 interface Hanging {
@@ -33,7 +31,7 @@ function hanging(options: Partial<GatewayOptions> = {}): Hanging {
   const backend: GatewayOptions["backend"] = {
     async *chat(_request, { signal }) {
       resolve();
-      await until(signal);
+      await aborted(signal);
       yield "";
     },
   };

@@ -18,6 +18,7 @@ import {
   type ReplayStore,
   type ResponseStore,
 } from "../../src/index.ts";
+import { aborted } from "../aborted.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 
 /** A token is a character here, so the prompt is 10 tokens, and `WORD` is 4. */
@@ -154,7 +155,8 @@ export function obedient(): ModelBackend & { readonly seen: { reason?: unknown; 
   async function* chat(_: ChatRequest, { signal }: CallContext): AsyncGenerator<string> {
     try {
       yield WORD;
-      await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      await aborted(signal);
+      signal.throwIfAborted();
     } finally {
       seen.reason = signal.reason;
       seen.ended = true;

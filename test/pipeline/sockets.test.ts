@@ -20,6 +20,7 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../../src/index.ts";
+import { aborted } from "../aborted.ts";
 import { manualClock } from "../contracts/index.ts";
 import { errorCodeOf, openSocket, RefusedError, responseOf, type SocketClient, textOf } from "../drivers/socket.ts";
 
@@ -217,7 +218,7 @@ describe("the turns of a WebSocket", () => {
     const backend: ModelBackend = {
       async *chat(_request, { signal }) {
         yield "One two three";
-        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        await aborted(signal);
       },
     };
     await using on = await stage({ backend });
@@ -477,7 +478,7 @@ describe("a hostile client", () => {
     const backend: ModelBackend = {
       async *chat(_request, { signal }) {
         yield "One";
-        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        await aborted(signal);
       },
     };
     await using on = await stage({ backend });
@@ -493,7 +494,7 @@ describe("a hostile client", () => {
       async *chat(_request, { signal }) {
         asked++;
         yield "One";
-        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        await aborted(signal);
         cut.resolve();
       },
     };
@@ -517,7 +518,7 @@ it.each([
       yield "One";
       const [part] = messages[0]?.parts ?? [];
       if (part?.type === "text" && part.text !== "wait") return;
-      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      await aborted(signal);
     },
   };
   const observer = { watchGateway: (shown: GatewayGauges) => void (gauges = shown), begin: () => undefined };

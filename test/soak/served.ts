@@ -41,8 +41,13 @@ export interface Census {
 /** Longer than any drained call takes. No other timer of a gateway has this length. */
 const DRAIN_MS = 599_999;
 
-/** Longer than any soak: no call ends by a deadline, and no upload because the machine is slow. */
-const LIMITS: Partial<Limits> = { deadlineMs: 24 * 3_600_000, bodyStallMs: 24 * 3_600_000, minBodyBytesPerSecond: 1 };
+/** Longer than any soak: no call ends by a deadline, and no upload because the machine is slow. No body outlives its call, so growth is a leak. */
+const LIMITS: Partial<Limits> = {
+  deadlineMs: 24 * 3_600_000,
+  bodyStallMs: 24 * 3_600_000,
+  minBodyBytesPerSecond: 1,
+  maxKnownBodyBytes: 1,
+};
 
 const HANG_UP = { cancels: "cancel", drains: { drainMs: DRAIN_MS }, cuts: { drainMs: 20 } } as const satisfies Record<
   Policy,

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { GatewayError } from "../../src/index.ts";
+import { aborted } from "../aborted.ts";
 import { ask, asking, type Driver, type Form, type Pieces, streamsOf } from "../drivers/driver.ts";
 import { MANNERS, type RawClient, rawClient } from "../drivers/raw-client.ts";
 import type { Cues } from "../hosts/cues.ts";
@@ -38,7 +39,7 @@ const untilAborted = (cues: Cues): Pieces =>
     try {
       if (stream) yield "One";
       cues.give("asked");
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      await aborted(signal);
     } finally {
       cues.give(`ended: ${(signal.reason as GatewayError | undefined)?.code}`);
     }

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
+import { aborted } from "../aborted.ts";
 import { errorCodeOf, openSocket, responseOf, type SocketClient, textOf } from "../drivers/socket.ts";
 import { Cues } from "../hosts/cues.ts";
 import { KEY, type Mount, openStage, type Play, plays, type Stage } from "../hosts/stage.ts";
@@ -72,7 +73,7 @@ export function socketsSuite(mount: Mount): void {
     const cues = new Cues();
     const play: Play = async function* (_request, { signal }) {
       yield "One two three";
-      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      await aborted(signal);
       cues.give("cut");
     };
     await using stage = await openStage(mount, { play, keys: [{ apiKey: "sk-metered", granted: 100_000 }] });

@@ -1,6 +1,6 @@
-/** The api keys that everybody knows. */
+/** The public API keys of the demo. */
 
-/** The demo's keys, and what each is there to show. */
+/** The demo's keys, and the purpose of each key. */
 export const DEMO_KEYS = [
   { apiKey: "sk-metered", about: "1,000,000 units" },
   { apiKey: "sk-demo", about: "unlimited" },

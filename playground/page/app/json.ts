@@ -1,4 +1,4 @@
-/** JSON as the page reads and writes it. */
+/** Reads JSON without trust in its shape. */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
@@ -9,7 +9,7 @@ export interface JsonObject {
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A member of an object, or undefined of anything else: what a server sends is read without trust. */
+/** Returns a member of an object; undefined if the value is no object. */
 export const member = (value: unknown, name: string): Json | undefined => (isObject(value) ? value[name] : undefined);
 
 export const objectAt = (value: unknown, name: string): JsonObject => {
@@ -32,7 +32,7 @@ export const numberAt = (value: unknown, name: string): number | undefined => {
   return typeof found === "number" ? found : undefined;
 };
 
-/** The value that a text says, or undefined where it says none. */
+/** Parses JSON. Returns undefined if the text is not JSON. */
 export function parsed(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;

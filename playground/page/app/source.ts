@@ -4,7 +4,7 @@ import type { Json } from "./json.ts";
 
 const WIDTH = 88;
 
-/** A value as JavaScript source; what fits into a line stays on one. */
+/** Returns a value as JavaScript source. A short value stays on a single line. */
 export function toSource(value: Json | undefined, depth = 0): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
   const isList = Array.isArray(value);

@@ -1,4 +1,4 @@
-/** Shows the document at /openapi.json: light or dark, as the playground is. */
+/** Shows the document at /openapi.json in the theme of the playground. */
 
 declare const SwaggerUIBundle: (options: object) => unknown;
 
@@ -21,6 +21,6 @@ SwaggerUIBundle({
   deepLinking: true,
   defaultModelsExpandDepth: 0,
   docExpansion: "list",
-  // The badge of a validator would be fetched from elsewhere.
+  // The validator's badge would come from another server.
   validatorUrl: null,
 });

@@ -434,7 +434,7 @@ function idOf(pattern: string, url: string): string {
   }
 }
 
-/** Returns the parameters of an address. One that stands there several times has a list. */
+/** Returns the parameters of an address. A repeated parameter has a list of values. */
 function parametersOf(url: string): Record<string, string | string[]> {
   const query = queryOf(url);
   return Object.fromEntries(

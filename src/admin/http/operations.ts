@@ -62,7 +62,7 @@ export interface Told {
 /** A part of the admin that only some hosts have. */
 export type Part = "budgets" | "health" | "live" | "calls";
 
-/** One operation. */
+/** An operation of the admin. */
 export interface Operation {
   readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   /** The path below the mount; `:id` is an id. */

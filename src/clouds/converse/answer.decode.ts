@@ -135,7 +135,7 @@ export class ConverseDecoder extends NativeDecoder {
         return this.#end(valid(name, wire).contentBlockIndex);
       case "messageStop": {
         const { stopReason, additionalModelResponseFields } = valid(name, wire);
-        // Some models leave their blocks open.
+        // Close the blocks, because not all models do.
         for (const index of this.#blocks.keys()) this.#end(index);
         return this.#finish(stopReason, additionalModelResponseFields);
       }

@@ -80,7 +80,7 @@ const KEPT: Readonly<Partial<Record<ConvertedField, Omit<Conversion, "field">>>>
   "messages.reasoning.foreign": approximated("Reasoning of another maker is sent as text."),
 };
 
-/** The fields of which `convertedFields` knows too little: the encoder adds them where something is lost. */
+/** The fields that `convertedFields` cannot judge. The encoder reports them if it loses something. */
 const ADDED_BY_ENCODER = [
   "topK",
   "messages.cache",

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../model/json.ts";
 /** The name of the format. */
 export const FORMAT = "bedrock-converse";
 
-/** What a model takes of a request. A field that a model does not take fails the whole request. */
+/** The fields and values that a model accepts. A request with any other field fails. */
 export interface ModelFamily {
   readonly isClaude: boolean;
   /** The control of the reasoning, unless the host names another. */
@@ -25,7 +25,7 @@ export interface ModelFamily {
   /** True for a model that takes a temperature and `topP`. */
   readonly isSampled: boolean;
   readonly maxStopSequences: number;
-  /** The places of marks for the prompt cache: everywhere, behind what is no tool, or nowhere. */
+  /** The places of marks for the prompt cache: everywhere, everywhere except behind tools, or nowhere. */
   readonly cacheMarks: "all" | "prompt" | "none";
   /** True for a model that holds its answers and its arguments to a schema. */
   readonly isStructured: boolean;

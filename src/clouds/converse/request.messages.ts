@@ -298,7 +298,7 @@ export class ConversationEncoder {
     const content = part.parts.flatMap((inner) => this.#inResult(inner));
     const toolResult = {
       toolUseId: this.#id(part.callId, this.#ids.ofResult(part.callId)),
-      // Some models refuse a result without content, and all refuse a failure without words.
+      // A model may refuse a result without content, and all models refuse a failure without text.
       content: content.length > 0 ? content : [{ text: part.isError ? "The tool has failed." : "" }],
       ...(part.isError && { status: "error" }),
     };

@@ -31,7 +31,7 @@ const WIRE_ERROR = {
   not_found: [404, "NOT_FOUND"],
   // A retry may succeed, because running calls may release a part of their holds.
   quota_held: [429, "RESOURCE_EXHAUSTED"],
-  // Some rows below are not in the spec's table. Their names follow its style.
+  // The spec's table lacks a part of the rows below. Their names follow its style.
   method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
   upgrade_required: [426, "UPGRADE_REQUIRED"],
   idempotency_key_reused: [409, "ALREADY_EXISTS"],

@@ -76,7 +76,7 @@ function bodyOf(body: EncodedRequest["body"]): Pick<RequestBelow, "headers" | "b
   return { headers: { "content-type": contentType }, body: bytes };
 }
 
-/** Stands for a picture that was not fetched, so that it is counted. */
+/** Replaces a picture that was not fetched, so that the picture is counted. */
 const UNFETCHED: Picture = { bytes: new Uint8Array(), mediaType: "image/png" };
 
 const drawn = ({ revisedPrompt }: ToldPicture, picture: Picture): ImageEvent => ({

@@ -13,7 +13,7 @@ export interface CompactionOptions {
 
 export const COMPACTION_SHAPE: Check = fieldsOf<CompactionOptions>({ keys: ENCRYPTION_KEYS, prompt: "string?" });
 
-/** The words by which a model is asked for a summary, unless the host has others. */
+/** The default prompt for a summary. */
 export const COMPACTION_PROMPT = `Write a summary of this conversation that lets another assistant continue the work without having seen it. Call no tool.
 Include, as far as they occur: the goal and the wishes of the user; what was decided, and why; what was done, with the names of files, functions, commands and addresses; results and errors that still matter; the state of the work, and the next steps.
 Keep exact names, numbers and quotations. Leave out everything that is no longer needed. Write only the summary.`;

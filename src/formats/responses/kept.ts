@@ -687,7 +687,7 @@ export function inputDocuments({ request, requestId }: AnswerContext): NewKept[]
   return chunksOf(id, inputIdOf(id), items);
 }
 
-/** Returns the names by which items are found, without those of items that are kept elsewhere. */
+/** Returns the aliases of items for later lookups. Skips references, whose items are stored elsewhere. */
 const aliasesOf = (items: readonly JsonObject[]): string[] => {
   const ids = items.filter((item) => !isReference(item)).map(({ id }) => id);
   return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id)).map(aliasOf);

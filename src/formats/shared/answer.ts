@@ -170,7 +170,7 @@ export const dataOf = (value: object): string =>
 
 /** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
 export function frameOf({ event, data }: NativeFrame): string {
-  // Most data is one line, and to search for line breaks is faster than to replace them.
+  // Search for line breaks first: most data has none, and a search is faster than a replacement.
   const isOneLine = !data.includes("\n") && !data.includes("\r");
   const lines = isOneLine ? data : data.replaceAll(/\r\n|\r|\n/g, "\ndata: ");
   return `${event === undefined ? "" : `event: ${event}\n`}data: ${lines}\n\n`;

@@ -319,7 +319,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
     const most = {
-      // A backend may count reasoning for which it sends no events. Reasoning counts toward the limit.
+      // A backend may count reasoning without sending events. Reasoning counts toward the limit.
       output: Math.max(request.maxOutputTokens * (request.candidateCount ?? 1), this.#outputEstimate),
     };
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));

@@ -230,7 +230,7 @@ export interface CallTable {
   units: StoredInteger;
   /** The units that rest on an estimate. */
   estimated: StoredInteger;
-  /** The currency of which a unit is a millionth; null for units of another kind. */
+  /** The currency if a unit is a millionth of a currency; null for other units. */
   currency: string | null;
   replay_of: string | null;
   first_event_ms: StoredInteger | null;

@@ -391,7 +391,7 @@ const AGES = [0.2, 0.5, 1, 2, 4, Number.POSITIVE_INFINITY];
 /** The first guess of the chance within a lifetime, and after it. */
 const [WITHIN, AFTER] = [0.9, 0.1];
 
-/** The chances that one upstream still has a prefix, by the age of the prefix. */
+/** The chances that an upstream still has a prefix, by the age of the prefix. */
 class CacheChances {
   readonly #byAge = AGES.map((age) => new Chance(age <= 1 ? WITHIN : AFTER));
 

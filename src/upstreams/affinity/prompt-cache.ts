@@ -235,7 +235,7 @@ function readerOf(
     if (event.type === "finish") hasEnded = true;
     if ("usage" in event) counts = { ...counts, ...(event.usage as Partial<Usage>) };
     const { inputTokens, outputTokens, cacheReadTokens } = counts;
-    // Most upstreams count the input at once, and some tell no cached tokens where there are none.
+    // Wait for the cached tokens or the end: an upstream may omit the count if there are none.
     if (!hasInput && isCount(inputTokens) && (hasEnded || isCount(cacheReadTokens))) {
       hasInput = true;
       onInput({ ...counts, inputTokens });

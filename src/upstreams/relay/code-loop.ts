@@ -212,7 +212,7 @@ class Counted {
   }
 
   /**
-   * Returns the usage of all turns, of which the last one has broken off.
+   * Returns the usage of all turns. The last turn has broken off.
    *
    * @param hasEnded True after the end of the turn. Before, its counts may not include its latest output.
    */

@@ -67,7 +67,7 @@ export interface Spoken<Event> {
   readonly counts: readonly Event[];
 }
 
-/** The functions by which a route asks, and hears of failures. */
+/** The functions that ask upstreams and handle their failures. */
 interface HedgedAsk<Event> {
   readonly call: CallContext;
   /** True when another upstream may go on after a break of the answer. */
@@ -357,7 +357,7 @@ class RacingCall implements CallContext {
     if (!this.isSilent) this.#call?.reportUnread?.(unread);
   }
 
-  /** Passes on what the upstream has reported, and what it reports from now on. */
+  /** Passes on the past and all later reports of the upstream. */
   speak(): void {
     this.isSilent = false;
     this.#call?.reportConversions(this.#conversions);

@@ -15,7 +15,7 @@ export interface RoutableRequest {
   };
 }
 
-/** Fields of a request by which an upstream keeps something, or does something beside its answer. */
+/** Fields of a request that make an upstream store something, or act beyond its answer. */
 const KEEPING: readonly string[] = ["background", "container", "mcp_servers", "store"];
 
 /**

@@ -24,7 +24,7 @@ const OTHERS: Readonly<Partial<Record<Neutral["type"], string>>> = {
   "code-result": "the result of code was shown",
 };
 
-/** About so many characters are a token. Used for tool calls that nobody has seen. */
+/** The estimated characters of a token, for tool calls that no client has seen. */
 const CHARS_A_TOKEN = 4;
 
 /** The way in which an answer can go on after a break. */

@@ -139,7 +139,7 @@ export class RoutedCall implements CallContext {
   #own: UpstreamObserver | undefined = undefined;
   /** The last attempt, reported or not. */
   #last: UpstreamObserver | undefined = undefined;
-  /** Set where the counts of the answer are needed even if nobody else reads them. */
+  /** True if the route itself needs the counts of the answer. */
   isMetered = false;
   /** Gets the headers of each answer. */
   onHead: ((header: (name: string) => string | undefined) => void) | undefined = undefined;
@@ -212,7 +212,7 @@ export class RoutedCall implements CallContext {
     this.#own = this.#last = this.#call.observeUpstream?.(this.#asked());
   }
 
-  /** Charges the call as one that this upstream answers, although another one was asked later. */
+  /** Charges the call as answered by this upstream, although a later upstream was asked. */
   choose(): void {
     this.#last?.chosen?.();
   }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type ApiKeyOptions, GatewayError, type ImageKind, imagePriceTable } from "../../../src/index.ts";
+import { aborted } from "../../aborted.ts";
 import { Cues } from "../../hosts/cues.ts";
 import { flat, imagePriceFrom } from "../../hosts/prices.ts";
 import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../../hosts/stage.ts";
@@ -113,7 +114,7 @@ export function quotaSuite(mount: Mount): void {
           yield drawn(0);
           yield drawn(1);
           cues.give("drawing");
-          await new Promise((resolve) => signal.addEventListener("abort", resolve));
+          await aborted(signal);
         } finally {
           cues.give(`ended: ${(signal.reason as GatewayError | undefined)?.code}`);
         }

@@ -15,6 +15,7 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../../../src/index.ts";
+import { aborted } from "../../aborted.ts";
 import { manualClock } from "../../contracts/index.ts";
 
 const keyOf = (name: string, byte: number): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
@@ -470,9 +471,8 @@ describe("context_management", () => {
         async *chat(_request, { signal }) {
           yield SUMMARY;
           begun.resolve();
-          await new Promise((_resolve, reject) =>
-            signal.addEventListener("abort", () => reject(signal.reason as Error)),
-          );
+          await aborted(signal);
+          signal.throwIfAborted();
         },
       },
     );

@@ -12,6 +12,7 @@ import {
   type RouteBackend,
   type RouteOptions,
 } from "../../../src/upstreams/route/index.ts";
+import { aborted } from "../../aborted.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { ask, type Attempted, begin, observing, type Scripted, scripted, type Step } from "./stage.ts";
 
@@ -255,9 +256,8 @@ const outrun = (isReported: boolean): ModelBackend => ({
     expect(attempt?.isBrief ?? false).toBe(false);
     try {
       yield { type: "start", usage: { inputTokens: 9 } };
-      await new Promise((_resolve, reject) => {
-        call.signal.addEventListener("abort", () => reject(call.signal.reason as Error));
-      });
+      await aborted(call.signal);
+      call.signal.throwIfAborted();
     } catch (thrown) {
       const error = new GatewayError("backend_failed", "cut");
       attempt?.end({ endMs: 1, errorCode: "backend_failed", error, usage: { inputTokens: 9 } });

@@ -18,6 +18,7 @@ import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
 import { type Route, route, type RouteOptions, type RouteUpstream } from "../../../src/upstreams/route/index.ts";
 import { anchorOf, Join } from "../../../src/upstreams/route/shown.ts";
+import { aborted } from "../../aborted.ts";
 import { manualClock, type ManualClock } from "../../contracts/manual-clock.ts";
 
 const KEY = "sk-caller";
@@ -40,8 +41,11 @@ function scripted(...events: readonly (Yields | ((request: ChatRequest) => reado
       backend.signals.push(call.signal);
       for (const event of events.flatMap((one) => (typeof one === "function" ? one(request) : [one]))) {
         if (event instanceof Error) throw event;
-        if (event === "silence") await new Promise((_, reject) => call.signal.addEventListener("abort", reject));
-        else yield event;
+        if (event !== "silence") yield event;
+        else {
+          await aborted(call.signal);
+          call.signal.throwIfAborted();
+        }
       }
     },
   };

@@ -1,4 +1,4 @@
-/** Reads the Markdown that the docs are written in: headings, paragraphs, flat lists, tables and code. */
+/** Parses the Markdown of the docs: headings, paragraphs, flat lists, tables and code. */
 
 export type Block =
   | { readonly type: "heading"; readonly level: number; readonly text: string; readonly id: string }
@@ -14,7 +14,7 @@ export function blocksOf(markdown: string): Block[] {
   const lines = markdown.replaceAll(/<!--.*?-->\n?/gs, "").split("\n");
   for (let at = 0; at < lines.length;) {
     const first = lines[at] ?? "";
-    /** Takes lines from the current one on, as long as they go on with what it begins. */
+    /** Takes the current line and the following lines that match. */
     const take = (goesOn: (line: string) => boolean): string[] => {
       const start = at++;
       while (at < lines.length && goesOn(lines[at] ?? "")) at++;
@@ -54,7 +54,7 @@ const cellsOf = (row: string): string[] =>
     .split(/(?<!\\)\|/)
     .map((cell) => cell.trim().replaceAll(String.raw`\|`, "|"));
 
-/** The id of a heading, as links to it have it. */
+/** Returns the id of a heading, as links in the docs write it. */
 const slugOf = (heading: string): string =>
   heading
     .toLowerCase()
@@ -70,7 +70,7 @@ export interface Piece {
 
 const PIECES = /`([^`]+)`|\*\*([^*]+)\*\*|!?\[((?:`[^`]*`|[^\]`])+)\]\(([^)\s]+)\)/g;
 
-/** The pieces of a line. What is in a link or in bold may have pieces of its own. */
+/** Returns the pieces of a line. A link or bold text may contain further pieces. */
 export function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
   let end = 0;
@@ -85,7 +85,7 @@ export function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** The address in this page of a link in a page of the docs; undefined for what is not served. */
+/** Returns the address in this page for a link in the docs; undefined for a file that is not served. */
 export function addressOf(href: string, page: string): string | undefined {
   if (/^https?:/.test(href)) return href;
   const found = /^(?:(?:[\w.-]+\/)*([\w-]+)\.md|(?:docs\/)?examples\/([\w-]+\.ts))?(?:#(.+))?$/.exec(href);

@@ -3,7 +3,7 @@
 import MiniSearch from "minisearch";
 import { type Block, blocksOf, piecesOf } from "./markdown.ts";
 
-/** A section that was found. */
+/** A found section. */
 export interface Hit {
   readonly page: string;
   /** The id of the heading in its page; empty for the page as a whole. */
@@ -18,7 +18,7 @@ interface Section extends Hit {
   readonly text: string;
 }
 
-/** The most hits that are returned. */
+/** The most results of a query. */
 const MOST_HITS = 12;
 const EXCERPT_CHARS = 140;
 
@@ -41,7 +41,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   };
 }
 
-/** Sections that explain go before those of the reference and the changelog. */
+/** Ranks explanations before the reference and the changelog. */
 const preference = (id: string): number => (/^(?:polygate|CHANGELOG)/.test(id) ? 0.5 : 1);
 
 function sectionsOf(page: string, blocks: readonly Block[]): Section[] {

@@ -1,4 +1,4 @@
-/** An answer as the page shows it, put together from what any of the formats sends. */
+/** Collects an answer from the events of any format, as the page shows it. */
 
 import type { Json, JsonObject } from "../json.ts";
 
@@ -11,7 +11,7 @@ interface Piece {
 export type Block = Piece &
   (
     | { readonly type: "thinking" | "text" | "code" }
-    /** The arguments are JSON as text, which comes in pieces. */
+    /** The arguments as JSON text, which arrives in pieces. */
     | { readonly type: "tool-call"; readonly id: string; readonly name: string }
     | { readonly type: "code-result"; readonly outcome: string }
   );
@@ -19,22 +19,22 @@ export type Block = Piece &
 export type ToolCall = Extract<Block, { type: "tool-call" }>;
 
 export interface Answer {
-  /** The answer's own id, in formats that go on from it. */
+  /** The id of the answer, in formats whose next request refers to the answer. */
   readonly id?: string;
   readonly blocks: readonly Block[];
-  /** Token counts by what they count, in the order of their first mention. */
+  /** The token counts by their names, in the order in which the names first arrive. */
   readonly usage: Readonly<Record<string, number>>;
-  /** Why the model stopped, in the format's own word. */
+  /** The reason why the model stopped, as the format names the reason. */
   readonly stopReason?: string;
-  /** An error that came in the middle of the stream, as it came. */
+  /** The unchanged error from the middle of the stream. */
   readonly error?: JsonObject;
 }
 
-/** The calls of an answer, which wait for their results. */
+/** Returns the calls of an answer, which need results. */
 export const callsIn = ({ blocks }: Answer): readonly ToolCall[] =>
   blocks.filter((block) => block.type === "tool-call");
 
-/** Collects an answer. A key names the block that a piece belongs to; a key of its own begins a new block. */
+/** Collects an answer. The key of a piece names its block. A new key begins a new block. */
 export class AnswerBuilder {
   #blocks = new Map<string, Block>();
   #usage: Record<string, number> = {};
@@ -54,7 +54,7 @@ export class AnswerBuilder {
     this.#id = id;
   }
 
-  /** Adds to the last block where it is of the same type, for formats that do not number their blocks. */
+  /** Appends to the last block if the type is the same, for formats that do not number their blocks. */
   append(block: Block): void {
     if (this.#lastType !== block.type || block.type === "tool-call") this.#runs++;
     this.add(`run ${this.#runs}`, block);
@@ -84,7 +84,7 @@ export class AnswerBuilder {
   }
 }
 
-/** A block that goes on with another piece. Seals that are lists come in pieces, too. */
+/** Appends a piece to a block. A seal that is a list arrives in pieces, too. */
 function joined(before: Block, { text, seal }: Piece): Block {
   const all =
     Array.isArray(before.seal) && Array.isArray(seal) ? [...(before.seal as Json[]), ...(seal as Json[])] : seal;

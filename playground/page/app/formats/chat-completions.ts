@@ -20,7 +20,7 @@ function encode(draft: ChatDraft): JsonObject {
     ...(draft.schema !== undefined && {
       response_format: { type: "json_schema", json_schema: { name: "answer", schema: parsed(draft.schema) } },
     }),
-    // Without it a stream tells no usage.
+    // Without this option, a stream reports no usage.
     ...(draft.stream && { stream: true, stream_options: { include_usage: true } }),
     messages: [
       ...(draft.system !== "" ? [{ role: "system", content: draft.system }] : []),
@@ -50,7 +50,7 @@ function encodeAnswer(answer: Answer): JsonObject {
   };
 }
 
-/** A delta of a stream and a whole message are of one shape, but that calls are numbered in a stream. */
+/** Reads a delta of a stream or a complete message. Both have the same shape, but only a stream numbers its calls. */
 function readMessage(answer: AnswerBuilder, message: JsonObject): void {
   const thinking = textAt(message, "reasoning_content") || textAt(message, "reasoning");
   const text = textAt(message, "content") + textAt(message, "refusal");

@@ -1,4 +1,4 @@
-/** What the user asks for, before it is written in a format. */
+/** The user's chat request, independent of any format. */
 
 import type { JsonObject } from "../json.ts";
 import type { Answer } from "./answer.ts";
@@ -6,18 +6,18 @@ import type { Answer } from "./answer.ts";
 export interface ChatDraft {
   readonly model: string;
   readonly system: string;
-  /** The turns before this one, with the answers that came in the format that the draft is written in. */
+  /** The earlier turns, with their answers in the format of this conversation. */
   readonly past: readonly PastTurn[];
-  /** Results of the calls of the answer before, sent along with the prompt or without one. */
+  /** The results of the last answer's calls, to send with or without a prompt. */
   readonly results: readonly ToolResult[];
   readonly prompt: string;
   readonly maxTokens: number;
-  /** Undefined leaves it to the model. */
+  /** Undefined uses the model's default. */
   readonly temperature: number | undefined;
   readonly stream: boolean;
   /** The effort of the model's thinking; undefined for none. */
   readonly thinking: Effort | undefined;
-  /** Whether the model may call the weather tool. */
+  /** True if the model may call the weather tool. */
   readonly tools: boolean;
   /** The JSON Schema that the answer must satisfy, as text. */
   readonly schema: string | undefined;
@@ -38,13 +38,13 @@ export interface ToolResult {
   readonly text: string;
 }
 
-/** All turns of a draft; the last one has no answer yet. */
+/** Returns all turns of a draft. The last turn has no answer yet. */
 export const turnsOf = ({ past, prompt, results }: ChatDraft): readonly (Said & { readonly answer?: Answer })[] => [
   ...past,
   { prompt, results },
 ];
 
-/** The one tool of the page. */
+/** The only tool of the page. */
 export const WEATHER: { readonly name: string; readonly description: string; readonly schema: JsonObject } = {
   name: "get_weather",
   description: "The weather in a city right now.",
@@ -58,12 +58,12 @@ export const WEATHER: { readonly name: string; readonly description: string; rea
 export const EFFORTS = ["low", "medium", "high"] as const;
 export type Effort = (typeof EFFORTS)[number];
 
-/** The share of the output that a model may think, for the formats that ask for a number of tokens. */
+/** The share of the output for thinking, for formats that need a number of tokens. */
 const SHARES = { low: 0.25, medium: 0.5, high: 0.75 } as const satisfies Record<Effort, number>;
 
-/** The least that such formats take. */
+/** The smallest number of tokens that such formats accept. */
 const LEAST_THINKING = 1_024;
 
-/** How many tokens a model may think. */
+/** Returns the tokens for thinking. */
 export const thinkingTokens = (effort: Effort, maxTokens: number): number =>
   Math.max(LEAST_THINKING, Math.floor(SHARES[effort] * maxTokens));

@@ -7,7 +7,7 @@ import type { Answer, AnswerBuilder } from "./answer.ts";
 import { type ChatDraft, thinkingTokens, turnsOf, WEATHER } from "./draft.ts";
 import type { ChatFormat } from "./format.ts";
 
-/** The key goes into a header: an address is written to logs. */
+/** Sends the key in a header, because addresses appear in logs. */
 const KEY_HEADER = "x-goog-api-key";
 
 const toolsOf = ({ tools, codeExecution }: ChatDraft): JsonObject[] => [
@@ -72,7 +72,7 @@ function encode(draft: ChatDraft): JsonObject {
 const pathOf = ({ model, stream }: ChatDraft): string =>
   `/v1beta/models/${encodeURIComponent(model)}:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`;
 
-/** A chunk of a stream and a whole answer are of one shape. */
+/** Reads a chunk of a stream or a complete answer: both have the same shape. */
 function read(answer: AnswerBuilder, chunk: JsonObject): void {
   if (member(chunk, "error")) return answer.fail(chunk);
   const [candidate] = listAt(chunk, "candidates");
@@ -120,7 +120,7 @@ export const generateContent: ChatFormat = {
         ...(tools.length > 0 && { tools }),
       },
     });
-    // `text` leaves out calls and code, so where these may come all parts are shown.
+    // `text` omits calls and code, so show all parts if the answer may contain these.
     const hasParts = draft.tools || draft.codeExecution;
     const show = (answer: string): string =>
       hasParts

@@ -1,4 +1,4 @@
-/** The chat formats of the page, in the order in which they are shown. A new one is a file beside this and a line here. */
+/** The chat formats of the page, in display order. A new format needs a file in this folder and a line here. */
 
 import { chatCompletions } from "./chat-completions.ts";
 import type { ChatFormat } from "./format.ts";

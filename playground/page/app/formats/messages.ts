@@ -49,7 +49,7 @@ function encodeBlock({ text, seal, ...block }: Answer["blocks"][number]): JsonOb
     : [];
 }
 
-/** What a block says, whole or when it begins. */
+/** Reads a complete block, or the start of a streamed block. */
 function blockOf(block: unknown): Block | undefined {
   switch (textAt(block, "type")) {
     case "text":

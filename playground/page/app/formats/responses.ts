@@ -27,7 +27,7 @@ function encode(draft: ChatDraft): JsonObject {
       text: { format: { type: "json_schema", name: "answer", schema: parsed(draft.schema), strict: false } },
     }),
     ...(draft.stream && { stream: true }),
-    // The gateway has kept the turns before.
+    // The gateway has stored the earlier turns.
     ...(before !== undefined && { previous_response_id: before }),
     input: inputOf(draft),
   };
@@ -60,7 +60,7 @@ function readEvent(answer: AnswerBuilder, event: JsonObject): void {
       if (textAt(item, "type") !== "function_call") return;
       return answer.add(textAt(item, "id"), callOf(item, ""));
     case "response.output_item.done":
-      // Code comes whole, and not in deltas.
+      // Code arrives complete, and not in deltas.
       return textAt(item, "type") === "code_interpreter_call" ? readItem(answer, item) : undefined;
     case "response.completed":
     case "response.incomplete":

@@ -1,11 +1,11 @@
-/** A call as a curl command for a POSIX shell. */
+/** Writes a call as a curl command for a POSIX shell. */
 
 import type { ApiCall } from "./call.ts";
 import { KEY_VARIABLE } from "./secret.ts";
 
 export function asCurl(call: ApiCall, baseUrl: string): string {
   const { method, path, headers, body, form } = call;
-  // A form is sent with POST anyway, and so is data.
+  // curl uses POST by default for a form or data.
   const parts = [
     `curl --no-buffer ${method === "POST" && (body || form) ? "" : `-X ${method} `}${quoted(baseUrl + path)}`,
   ];
@@ -15,13 +15,13 @@ export function asCurl(call: ApiCall, baseUrl: string): string {
     parts.push(
       field.file
         ? `-F ${quoted(`${field.name}=@${field.file.name};type=${field.file.type}`)}`
-        : // The text of a field may begin with what -F takes for a file.
+        : // `-F` would read a text that begins with `@` or `<` from a file.
           `--form-string ${quoted(`${field.name}=${field.text}`)}`,
     );
   return parts.join(" \\\n  ");
 }
 
-/** A word in single quotes, but for the variable that stands for a key. */
+/** Quotes a word with single quotes, except for the variable with the key. */
 function quoted(word: string): string {
   const single = `'${word.replaceAll("'", String.raw`'\''`)}'`;
   return single.replaceAll(`$${KEY_VARIABLE}`, `'"$${KEY_VARIABLE}"'`);

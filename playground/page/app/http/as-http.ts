@@ -1,10 +1,10 @@
-/** A call as the text that HTTP/1.1 sends. */
+/** Writes a call as the text of an HTTP/1.1 request. */
 
 import type { ApiCall } from "./call.ts";
 
 const BOUNDARY = "polygate-boundary";
 
-/** The request line, the headers and the body. A file in a form is only named: its bytes are no text. */
+/** Returns the request line, the headers and the body. Shows only the name of a file in a form, because its bytes are not text. */
 export function asHttp(call: ApiCall, host: string): string {
   const { method, path, headers, body, form } = call;
   const text = body ? JSON.stringify(body, undefined, 2) : "";

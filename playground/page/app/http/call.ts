@@ -1,4 +1,4 @@
-/** An HTTP call to the gateway, before it is made. */
+/** The description of an HTTP call to the gateway. */
 
 import type { JsonObject } from "../json.ts";
 
@@ -15,7 +15,7 @@ export type FormField =
   | { readonly name: string; readonly text: string; readonly file?: never }
   | { readonly name: string; readonly file: File };
 
-/** A POST of JSON. */
+/** Returns a POST call with a JSON body. */
 export const postJson = (path: string, headers: Readonly<Record<string, string>>, body: JsonObject): ApiCall => ({
   method: "POST",
   path,
@@ -23,7 +23,7 @@ export const postJson = (path: string, headers: Readonly<Record<string, string>>
   body,
 });
 
-/** What a form is sent as; the browser chooses the boundary and says so in the header. */
+/** Returns the form as the browser sends it. The browser chooses the boundary, and adds it to the header. */
 export function formData(form: readonly FormField[]): FormData {
   const data = new FormData();
   for (const field of form) {

@@ -1,4 +1,4 @@
-/** Makes a call and follows it: what goes out, what comes in, how long it takes, and how it ends. */
+/** Makes a call, and tracks its upload, its answer, its times and its end. */
 
 import { type ReadonlySignal, signal } from "@preact/signals";
 import type { ApiCall } from "./call.ts";
@@ -7,31 +7,31 @@ import type { Listener } from "./listener.ts";
 import { uploadCall } from "./upload-call.ts";
 
 export interface Progress {
-  /** `stopped` by the user; `broken` where the connection ended before the answer did. */
+  /** `stopped`: the user has stopped the call. `broken`: the connection ended before the answer was complete. */
   readonly phase: "sending" | "receiving" | "done" | "stopped" | "broken";
-  /** The share of an upload that has left, from 0 to 1. */
+  /** The sent share of an upload, from 0 to 1. */
   readonly uploaded?: number;
   readonly status?: number;
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** All of the body that has come. */
+  /** The body so far. */
   readonly text: string;
   /** Milliseconds from the start of the call. */
   readonly firstByteMs?: number;
   readonly totalMs?: number;
-  /** Why it is broken. */
+  /** The reason for the phase `broken`. */
   readonly problem?: string;
 }
 
 export interface Exchange {
   readonly progress: ReadonlySignal<Progress>;
-  /** Resolves when the call has ended, however it did. */
+  /** Resolves when the call has ended for any reason. Never rejects. */
   readonly ended: Promise<Progress>;
   readonly stop: () => void;
 }
 
 export const isRunning = ({ phase }: Progress): boolean => phase === "sending" || phase === "receiving";
 
-/** Starts a call. `onText` is told each piece of the body before the progress is. */
+/** Starts a call. Passes each piece of the body to `onText` before `progress` shows the piece. */
 export function startExchange(call: ApiCall, onText: (text: string, progress: Progress) => void = () => {}): Exchange {
   const abort = new AbortController();
   const startedAt = performance.now();
@@ -66,7 +66,7 @@ export function startExchange(call: ApiCall, onText: (text: string, progress: Pr
   return { progress, ended: run(), stop: () => abort.abort() };
 }
 
-/** Runs a function at most once for each frame that the browser paints. */
+/** Limits a function to a single run for each frame of the browser. */
 export function oncePerFrame(run: () => void): { readonly soon: () => void; readonly now: () => void } {
   let waiting = 0;
   const now = (): void => {

@@ -1,4 +1,4 @@
-/** Makes a call with fetch, and hands on its body as it comes. */
+/** Makes a call with `fetch`, and passes on each piece of the body when it arrives. */
 
 import type { ApiCall } from "./call.ts";
 import type { Listener } from "./listener.ts";

@@ -1,4 +1,4 @@
-/** What a call tells while it is under way. */
+/** The functions that a running call reports to. */
 
 export interface Listener {
   readonly onUpload: (share: number) => void;

@@ -1,17 +1,17 @@
-/** Keeps a key that the user typed out of what is shown and copied. */
+/** Hides the user's own key in shown requests and copied code. */
 
-/** The environment variable that stands for such a key in copied code. */
+/** The environment variable that replaces the user's own key in copied code. */
 export const KEY_VARIABLE = "POLYGATE_API_KEY";
 
-/** How a key appears in shown requests and copied code. */
+/** The representations of a key in shown requests and copied code. */
 export interface ShownKey {
-  /** In headers. */
+  /** The text in headers. */
   readonly text: string;
-  /** In JavaScript, as an expression. */
+  /** The JavaScript expression. */
   readonly source: string;
 }
 
-/** A key of the demo stands there as it is: everybody knows it. */
+/** Shows the demo's keys unchanged, because they are public. */
 export const shownKey = (apiKey: string, isPublic: boolean): ShownKey =>
   isPublic
     ? { text: apiKey, source: JSON.stringify(apiKey) }

@@ -1,4 +1,4 @@
-/** Makes a call that uploads a form. Only XMLHttpRequest tells how much of a body has left. */
+/** Makes a call that uploads a form. Only XMLHttpRequest reports the progress of an upload. */
 
 import { type ApiCall, formData } from "./call.ts";
 import type { Listener } from "./listener.ts";
@@ -33,7 +33,7 @@ export function uploadCall(call: ApiCall, signal: AbortSignal, listener: Listene
   });
 }
 
-/** The headers in the text that XMLHttpRequest has of them. */
+/** Parses the headers from the text that XMLHttpRequest returns. */
 const headersOf = (text: string): [string, string][] =>
   text
     .split("\r\n")

@@ -1,4 +1,4 @@
-/** The call for the vectors of sentences, how the official SDK makes it, and how near vectors are to one another. */
+/** Builds the call for the vectors of sentences, shows its code for the official SDK, and compares vectors. */
 
 import { type ApiCall, postJson } from "../http/call.ts";
 import { isObject, type JsonObject, listAt, numberAt, objectAt, parsed } from "../json.ts";
@@ -6,12 +6,12 @@ import { toSource } from "../source.ts";
 
 const PATH = "/v1/embeddings";
 
-/** More would make a table that nobody reads. */
+/** The most sentences to compare: a larger table would not be readable. */
 export const MAX_SENTENCES = 12;
 
 export interface NearnessDraft {
   readonly model: string;
-  /** The numbers in a vector; undefined leaves their count to the model. */
+  /** The length of a vector. Undefined uses the model's default. */
   readonly dimensions: number | undefined;
   /** The sentences, each on a line of its own. */
   readonly text: string;
@@ -27,7 +27,7 @@ The quarterly invoices are due on Friday.
 Invoices of the quarter are due by Friday.`,
 };
 
-/** The lines that say something. */
+/** Returns the lines that are not empty. */
 export const sentencesOf = ({ text }: NearnessDraft): readonly string[] =>
   text.split("\n").flatMap((line) => line.trim() || []);
 
@@ -57,7 +57,7 @@ export interface Embeddings {
   readonly inputTokens: number | undefined;
 }
 
-/** Reads an answer, whose vectors may come in any order; undefined where it has none. */
+/** Reads the vectors of an answer, which may have any order; undefined if there are none. */
 export function embeddingsIn(text: string): Embeddings | undefined {
   const body = parsed(text);
   const vectors: number[][] = [];
@@ -66,7 +66,7 @@ export function embeddingsIn(text: string): Embeddings | undefined {
   return vectors.length > 0 ? { vectors, inputTokens: numberAt(objectAt(body, "usage"), "prompt_tokens") } : undefined;
 }
 
-/** The cosine of the angle between two vectors: 1 for the same direction, 0 for nothing in common. */
+/** Returns the cosine of the angle between two vectors: 1 for the same direction, 0 for unrelated vectors. */
 export function nearness(one: readonly number[], other: readonly number[]): number {
   const lengths = Math.sqrt(dot(one, one) * dot(other, other));
   return lengths > 0 ? dot(one, other) / lengths : 0;

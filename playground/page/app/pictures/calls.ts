@@ -1,4 +1,4 @@
-/** The calls of the image endpoints, and how the official SDK makes them. */
+/** Builds the calls of the image endpoints, and code that makes them with the official SDK. */
 
 import { type ApiCall, type FormField, postJson } from "../http/call.ts";
 import { toSource } from "../source.ts";
@@ -18,7 +18,7 @@ const PATHS = {
 
 const METHODS = { draw: "generate", edit: "edit", vary: "createVariation" } as const satisfies Record<Action, string>;
 
-/** The fields of a call but for its files. */
+/** Returns the fields of a call, without its files. */
 function fieldsOf(action: Action, draft: ImageDraft): Readonly<Record<string, string | number>> {
   const response_format = draft.responseFormat;
   switch (action) {
@@ -35,11 +35,11 @@ function fieldsOf(action: Action, draft: ImageDraft): Readonly<Record<string, st
   }
 }
 
-/** The size that was drawn, so that the edited picture keeps it; the multi model keeps it by itself. */
+/** Returns the size of the drawn picture, so that the edit keeps the size. The multi model keeps the size without this field. */
 const sizeOfEdit = (model: string, size: string): { size?: string } =>
   model === "image-model-2" && DRAWING_MODELS[model]?.sizes.includes(size) ? { size } : {};
 
-/** The multi model answers with both, and its official clients send no wish. */
+/** Omits the response format for the multi model, which answers with both formats, as its official clients do. */
 const accepted = (model: string, response_format: string): { response_format?: string } =>
   model === "image-model-multi" ? {} : { response_format };
 
@@ -56,7 +56,7 @@ export function imageCall(action: Action, draft: ImageDraft, { image, mask }: Im
 const sourceOf = ({ name, type }: File): string =>
   `await toFile(createReadStream(${JSON.stringify(name)}), null, { type: ${JSON.stringify(type)} })`;
 
-/** A program that makes the call; the files stand beside it under their own names. */
+/** Returns a program that makes the call. The program reads the files from its own folder. */
 export function imageCode(
   action: Action,
   draft: ImageDraft,

@@ -1,4 +1,4 @@
-/** What the user wants of the image endpoints, before it is a call. */
+/** The user's input for a call of the image endpoints. */
 
 export type Action = "draw" | "edit" | "vary";
 
@@ -15,7 +15,7 @@ export interface ImageDraft {
   readonly responseFormat: string;
 }
 
-/** The sizes of each model that draws, and its qualities; an empty one is not sent. */
+/** The sizes and qualities of each drawing model. An empty quality is not sent. */
 export const DRAWING_MODELS: Readonly<Record<string, { sizes: readonly string[]; qualities: readonly string[] }>> = {
   "image-model-2": { sizes: ["512x512", "256x256", "1024x1024"], qualities: [] },
   "image-model-3": { sizes: ["1024x1024", "1792x1024", "1024x1792"], qualities: ["standard", "hd"] },

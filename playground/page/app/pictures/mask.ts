@@ -1,6 +1,6 @@
-/** A mask as the steps that painted it, so that the last one can be taken back. */
+/** Keeps a mask as painting steps, so that the user can undo the last step. */
 
-/** A point in the picture's own pixels. */
+/** A point in pixels of the picture. */
 export type Point = readonly [x: number, y: number];
 
 export type MaskStep =
@@ -15,7 +15,7 @@ export type MaskStep =
 
 type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
 
-/** Any colour that stands out: the mask itself has none. */
+/** A colour that stands out on screen. The mask file has no colour. */
 const PAINT = "#ff2e79";
 
 export function paintStep(context: Context, step: MaskStep): void {
@@ -32,7 +32,7 @@ export function paintStep(context: Context, step: MaskStep): void {
   context.moveTo(x, y);
   for (const point of others) context.lineTo(...point);
   context.stroke();
-  // A line of no length is not drawn, and a click is to paint a dot.
+  // Paint a dot for a click: the canvas does not draw a line without length.
   context.beginPath();
   context.arc(x, y, step.width / 2, 0, 2 * Math.PI);
   context.fill();
@@ -46,13 +46,13 @@ export function paintSteps(context: Context, steps: readonly MaskStep[]): void {
 
 /** A mask that is ready to be sent. */
 export interface PaintedMask {
-  /** A PNG of the picture's size, fully transparent where it was painted (spec 2.2). */
+  /** A PNG of the picture's size. Painted pixels are fully transparent (spec 2.2). */
   readonly file: File;
-  /** How much of the picture is painted, from 0 to 1. */
+  /** The painted share of the picture, from 0 to 1. */
   readonly share: number;
 }
 
-/** The mask that some steps come to; undefined where they leave nothing painted. */
+/** Returns the mask of the steps; undefined if nothing is painted. */
 export async function maskOf(
   steps: readonly MaskStep[],
   { width, height }: { readonly width: number; readonly height: number },
@@ -72,7 +72,7 @@ export async function maskOf(
   return { file: new File([blob], "mask.png", { type: "image/png" }), share };
 }
 
-/** Only what is painted in full is transparent in full, and edited. */
+/** Returns the share of fully painted pixels: only these become fully transparent. */
 function paintedShare(pixels: Uint8ClampedArray): number {
   let count = 0;
   for (let alpha = 3; alpha < pixels.length; alpha += 4) if (pixels[alpha] === 255) count++;

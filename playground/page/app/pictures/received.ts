@@ -1,8 +1,8 @@
-/** The pictures in an answer of the image endpoints, as files. */
+/** Reads the pictures from an answer of the image endpoints. */
 
 import { listAt, parsed, textAt } from "../json.ts";
 
-/** Reads an answer (spec 2.4): pictures in it are decoded, those it links are fetched. */
+/** Reads an answer (spec 2.4): decodes embedded pictures, and fetches linked pictures. */
 export function receivedFiles(answer: string): Promise<Blob[]> {
   const images = listAt(parsed(answer), "data");
   return Promise.all(

@@ -6,13 +6,13 @@ import { type Block, blocksOf } from "../docs/markdown.ts";
 import { type Hit, searchIn } from "../docs/search.ts";
 import { docPage, place } from "./place.ts";
 
-/** The texts of all pages by name. Undefined until they have come; a text says why they have not. */
+/** The texts of all pages by name. Undefined until loaded. A text tells why loading has failed. */
 const pages: Signal<Readonly<Record<string, string>> | string | undefined> = signal(undefined);
 
 const textOf = (page: string): string | undefined =>
   typeof pages.value === "object" && Object.hasOwn(pages.value, page) ? pages.value[page] : undefined;
 
-/** The page that is shown. Undefined until it has come; a text says why it has not. */
+/** The current page. Undefined until loaded. A text tells why loading has failed. */
 export const doc: ReadonlySignal<readonly Block[] | string | undefined> = computed(() => {
   if (typeof pages.value !== "object") return pages.value;
   const text = textOf(docPage.value);
@@ -23,7 +23,7 @@ export const groups: ReadonlySignal<readonly Group[]> = computed(() => groupsOf(
 
 export const query: Signal<string> = signal("");
 
-/** Made with the first query, because it reads all pages. */
+/** The search. Created with the first query, because it reads all pages. */
 const find: ReadonlySignal<(query: string) => readonly Hit[]> = computed(() =>
   typeof pages.value === "object" ? searchIn(pages.value) : () => [],
 );
@@ -32,7 +32,7 @@ export const hits: ReadonlySignal<readonly Hit[]> = computed(() =>
   query.value.trim() === "" ? [] : find.value(query.value),
 );
 
-/** Asks for the pages when the docs are first opened. */
+/** Loads the pages when the user first opens the docs. */
 export const followDocs = (): (() => void) =>
   effect(() => {
     if (place.value !== "docs" || typeof pages.peek() === "object") return;

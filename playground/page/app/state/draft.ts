@@ -1,4 +1,4 @@
-/** The chat request that the user is composing, and the formats that it is to be sent in. */
+/** The chat request that the user is composing, and the formats to send the request in. */
 
 import { type Signal, signal } from "@preact/signals";
 import type { ChatDraft } from "../formats/draft.ts";
@@ -19,7 +19,7 @@ export const FIRST_SCHEMA: string = JSON.stringify(
   2,
 );
 
-/** What an example begins from. */
+/** The draft that each example changes. */
 export const PLAIN: ChatDraft = {
   model: "demo-chat",
   system: "",
@@ -41,19 +41,19 @@ export const draft: Signal<ChatDraft> = signal({
   thinking: "low",
 });
 
-/** The result that is sent for each call of the weather tool. */
+/** The result for each call of the weather tool. */
 export const weather: Signal<string> = signal("21 °C and light rain");
 
 export const changeDraft = (changes: Partial<ChatDraft>): void => {
   draft.value = { ...draft.peek(), ...changes };
 };
 
-/** The formats that the gateway has; undefined until it was asked. */
+/** The formats of the gateway. Undefined until the gateway has answered. */
 export const formats: Signal<readonly ChatFormat[] | undefined> = signal(undefined);
 /** The ids of the formats that the user does not want. */
 export const unwanted: Signal<ReadonlySet<string>> = signal(new Set<string>());
 
-/** Asks which of the formats the gateway has. Where that fails all are shown, and calls say what is wrong. */
+/** Requests the formats of the gateway. Shows all formats if this fails, because calls then report the error. */
 export async function findFormats(): Promise<void> {
   const ids = await fetch("/page/formats.json")
     .then((response) => response.json() as Promise<readonly string[]>)

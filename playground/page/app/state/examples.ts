@@ -1,11 +1,11 @@
-/** What can be tried with one click: the usual things, and the hard cases. */
+/** Examples to try with a click: common cases and hard cases. */
 
 import type { ChatDraft } from "../formats/draft.ts";
 import { FIRST_SCHEMA } from "./draft.ts";
 
 export interface Example {
   readonly name: string;
-  /** What there is to see. */
+  /** The result that the user should see. */
   readonly about: string;
   readonly draft: Partial<ChatDraft> & Pick<ChatDraft, "prompt">;
 }

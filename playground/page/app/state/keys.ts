@@ -1,9 +1,9 @@
-/** The api key that calls are made with: one of the demo's, or one that the user types. */
+/** The API key for calls: a key of the demo, or a key that the user types. */
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { type ShownKey, shownKey } from "../http/secret.ts";
 
-/** Chosen where the user types a key of their own, which is kept in memory alone. */
+/** The choice of the user's own key, which is kept only in memory. */
 export const OTHER = "other";
 
 export const chosenKey: Signal<string> = signal("sk-metered");
@@ -13,5 +13,5 @@ const isTyped = (): boolean => chosenKey.value === OTHER;
 
 export const apiKey: ReadonlySignal<string> = computed(() => (isTyped() ? typedKey.value.trim() : chosenKey.value));
 
-/** The key as it may be shown and copied. */
+/** The form of the key for display and copies. */
 export const keyToShow: ReadonlySignal<ShownKey> = computed(() => shownKey(apiKey.value, !isTyped()));

@@ -1,4 +1,4 @@
-/** The models that the chosen key may use, by what they do. */
+/** The models that the chosen key may use, by their kind. */
 
 import { effect, type Signal, signal } from "@preact/signals";
 import { listAt, parsed, textAt } from "../json.ts";
@@ -11,11 +11,11 @@ export interface Models {
 
 const NONE: Models = { chat: [], embedding: [] };
 
-/** Empty where the models cannot be told: any name can be typed all the same. */
+/** The models. Empty if they are unknown: the user can still type any name. */
 export const models: Signal<Models> = signal(NONE);
 
 async function ask(key: string): Promise<Models> {
-  // Only this format's list says what each model does.
+  // Only the list of this format tells the kind of each model.
   const response = await fetch("/v1beta/models?pageSize=1000", { headers: { "x-goog-api-key": key } });
   const all = listAt(parsed(await response.text()), "models");
   const that = (does: string): string[] =>
@@ -25,7 +25,7 @@ async function ask(key: string): Promise<Models> {
   return { chat: that("generateContent"), embedding: that("embedContent") };
 }
 
-/** Asks anew for each key that is chosen. */
+/** Requests the models again for each chosen key. */
 export function followModels(): () => void {
   let pause: ReturnType<typeof setTimeout> | undefined;
   return effect(() => {

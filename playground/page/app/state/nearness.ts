@@ -1,4 +1,4 @@
-/** The sentences that are compared, and the last call for their vectors. */
+/** The sentences to compare, and the last call for their vectors. */
 
 import { type Signal, signal } from "@preact/signals";
 import { type Exchange, startExchange } from "../http/exchange.ts";

@@ -12,10 +12,10 @@ import { watchQuota } from "./quota.ts";
 
 export interface Picture {
   readonly id: number;
-  /** How it came about. */
+  /** The origin of the picture, such as its prompt. */
   readonly about: string;
   readonly file: File;
-  /** An address of the file, for this page alone. */
+  /** An address of the file that works only in this page. */
   readonly src: string;
   readonly width: number;
   readonly height: number;
@@ -35,12 +35,12 @@ export const changeImageDraft = (changes: Partial<ImageDraft>): void => {
   imageDraft.value = { ...imageDraft.peek(), ...changes };
 };
 
-/** What the user is about to do, whose call is shown before it is made. */
+/** The next action. The page shows a preview of its call. */
 export const action: Signal<Action> = signal("draw");
 export const pictures: Signal<readonly Picture[]> = signal([]);
 export const chosenId: Signal<number | undefined> = signal(undefined);
 export const imageRun: Signal<ImageRun | undefined> = signal(undefined);
-/** Why the last picture could not be taken, or empty. */
+/** The reason why the last picture could not be added, or empty. */
 export const pictureProblem: Signal<string> = signal("");
 
 export const chosen: ReadonlySignal<Picture | undefined> = computed(() =>
@@ -56,14 +56,14 @@ effect(() => {
   if (!picture || steps.length === 0) mask.value = undefined;
   else
     void maskOf(steps, picture).then((made) => {
-      // The user may have painted on in the meantime.
+      // The user may have painted more in the meantime.
       if (chosen.peek() === picture && picture.maskSteps.peek() === steps) mask.value = made;
     });
 });
 
 export const filesToSend = (): ImageFiles => ({ image: chosen.value?.file, mask: mask.value?.file });
 
-/** Takes a picture in, and chooses it. */
+/** Adds and chooses a picture. */
 export async function addPicture(blob: Blob, about: string): Promise<void> {
   const id = (pictures.peek().at(-1)?.id ?? 0) + 1;
   const extension = blob.type.slice("image/".length) || "png";
@@ -81,12 +81,12 @@ export async function addPicture(blob: Blob, about: string): Promise<void> {
   }
 }
 
-/** Makes a call of the image endpoints, and takes in what comes of it. */
+/** Calls an image endpoint, and adds the pictures of the answer. */
 export async function callImages(next: Action): Promise<void> {
   imageRun.peek()?.exchange.stop();
   action.value = next;
   const [draft, picture] = [imageDraft.peek(), chosen.peek()];
-  // The signal may be a stroke behind.
+  // The signal `mask` may lack the last stroke.
   const made = picture && next === "edit" ? await maskOf(picture.maskSteps.peek(), picture) : undefined;
   const files = { image: picture?.file, mask: made?.file };
   const exchange = startExchange(imageCall(next, draft, files, apiKey.peek()));

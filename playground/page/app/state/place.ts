@@ -1,4 +1,4 @@
-/** Which part of the page is shown; its name stands in the address, after the `#`. */
+/** The current part of the page. The address contains its name after the `#`. */
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 

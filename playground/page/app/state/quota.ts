@@ -1,4 +1,4 @@
-/** What the chosen key has left. Asked while a call runs, so that the hold and then the charge can be seen. */
+/** The remaining quota of the chosen key. Polled during calls, to show the hold and then the charge. */
 
 import { effect, type Signal, signal } from "@preact/signals";
 import { numberAt, objectAt, parsed, textAt } from "../json.ts";
@@ -10,23 +10,23 @@ export interface Quota {
   readonly used: number;
   readonly available: number;
   readonly isUnlimited: boolean;
-  /** The models that the key may use, or undefined where it may use all. */
+  /** The models that the key may use; undefined if all models are allowed. */
   readonly models: readonly string[] | undefined;
   /** Seconds since 1970; 0 means never. */
   readonly expiresAt: number;
 }
 
-/** Undefined until it is known; a text says why it cannot be. */
+/** The quota. Undefined until known. A text tells why the quota is unknown. */
 export const quota: Signal<Quota | string | undefined> = signal(undefined);
-/** What live calls hold now, beyond what was used when they began. */
+/** The units that live calls hold now. */
 export const held: Signal<number> = signal(0);
-/** What the last calls were charged, once they are settled. */
+/** The charge of the last calls after they are settled. */
 export const charged: Signal<number | undefined> = signal(undefined);
 
 const POLL_MS = 150;
 
 let running = 0;
-/** What was used before the first of the live calls; nothing can be more than what is not known. */
+/** The used units before the first live call. Infinity if unknown, so that no charge is shown. */
 let usedBefore = Number.POSITIVE_INFINITY;
 let polling: ReturnType<typeof setTimeout> | undefined;
 let asked = 0;
@@ -34,7 +34,7 @@ let asked = 0;
 async function refreshQuota(): Promise<void> {
   const turn = ++asked;
   const answer = await ask(apiKey.peek()).catch(() => "The playground does not answer.");
-  // An answer that a later one has overtaken says nothing new.
+  // Ignore an answer if a later request has started.
   if (turn !== asked) return;
   quota.value = answer;
   if (typeof answer === "string") return;
@@ -61,7 +61,7 @@ async function ask(key: string): Promise<Quota | string> {
   };
 }
 
-/** Watches the quota until a call has ended, and settled. */
+/** Polls the quota until a call has ended and is settled. */
 export function watchQuota(ended: Promise<unknown>): void {
   const now = quota.peek();
   if (running === 0) {
@@ -73,7 +73,7 @@ export function watchQuota(ended: Promise<unknown>): void {
   poll();
   const end = (): void => {
     running--;
-    // What has ended may take a moment to settle.
+    // A call may settle a moment after its end.
     setTimeout(() => void refreshQuota(), POLL_MS);
     void refreshQuota();
   };
@@ -86,13 +86,13 @@ function poll(): void {
   polling = setTimeout(poll, POLL_MS);
 }
 
-/** Asks anew for each key that is chosen. While a key is typed, only once there is something of it. */
+/** Requests the quota again for each chosen key. Waits for a pause while the user types a key. */
 export function followKey(): () => void {
   let pause: ReturnType<typeof setTimeout> | undefined;
   return effect(() => {
     const key = apiKey.value;
     clearTimeout(pause);
-    // An answer that is still to come is about another key.
+    // Ignore pending answers, because they are about another key.
     asked++;
     quota.value = key === "" ? "Type a key." : undefined;
     charged.value = undefined;

@@ -1,4 +1,4 @@
-/** The chat calls that were made, the last one of each format. */
+/** The last chat call of each format. */
 
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { createParser } from "eventsource-parser";
@@ -14,7 +14,7 @@ import { watchQuota } from "./quota.ts";
 
 export interface Run {
   readonly format: ChatFormat;
-  /** What was sent, whatever the user has changed since. */
+  /** The sent draft. Later changes by the user do not affect it. */
   readonly draft: ChatDraft;
   readonly key: ShownKey;
   readonly exchange: Exchange;
@@ -26,17 +26,17 @@ export interface Run {
 export interface StreamEvent {
   /** Milliseconds from the start of the call. */
   readonly ms: number;
-  /** Its type, where the format names one. */
+  /** The type of the event; empty if the format has no types. */
   readonly name: string;
   readonly data: string;
 }
 
 export const runs: Signal<Readonly<Record<string, Run>>> = signal({});
 
-/** Begins a conversation with the draft in each of the wanted formats at once. */
+/** Starts a conversation with the draft in all wanted formats at once. */
 export const send = (): void => startAll(wantedFormats().map((format) => [format, draft.peek()]));
 
-/** Goes on with each conversation: the results of its open calls, and a prompt, which may be empty. */
+/** Continues each conversation with the results of its open calls and a prompt, which may be empty. */
 export function followUp(prompt: string): void {
   const all = conversations().flatMap(({ format, past }): [ChatFormat, ChatDraft][] => {
     const results = openCalls(past).map(({ id, name }) => ({ id, name, text: weather.peek() }));
@@ -51,7 +51,7 @@ function startAll(drafts: readonly (readonly [ChatFormat, ChatDraft])[]): void {
   runs.value = { ...runs.peek(), ...Object.fromEntries(started.map((run) => [run.format.id, run])) };
 }
 
-/** The conversations in the wanted formats that can go on. What was stopped or failed is no part of them. */
+/** Returns the conversations in the wanted formats that can continue, without stopped or failed turns. */
 export const conversations = (): readonly { readonly format: ChatFormat; readonly past: readonly PastTurn[] }[] =>
   wantedFormats().flatMap((format) => {
     const run = runs.value[format.id];
@@ -67,7 +67,7 @@ function pastOf({ draft, exchange, answer }: Run): readonly PastTurn[] {
   return [...past, { prompt, results, answer: answer.value }];
 }
 
-/** The calls that the last answer of a conversation waits for. */
+/** Returns the calls of the last answer, which need results. */
 export const openCalls = (past: readonly PastTurn[]): readonly ToolCall[] => {
   const last = past.at(-1);
   return last ? callsIn(last.answer) : [];

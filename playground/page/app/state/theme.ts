@@ -1,4 +1,4 @@
-/** Light or dark: as the system is, or as the user chose, which is remembered. */
+/** The theme, light or dark: the system's, or the remembered choice of the user. */
 
 import { effect, type Signal, signal } from "@preact/signals";
 

@@ -1,4 +1,4 @@
-/** Says to a screen reader what happens elsewhere on the page than where its user is. */
+/** Tells screen readers about changes elsewhere on the page. */
 
 import { type Signal, signal } from "@preact/signals";
 import { html, type View } from "./html.ts";

@@ -1,4 +1,4 @@
-/** Shows an answer while it comes: thoughts, text, tool calls, code and its results. */
+/** Shows an answer while it arrives: thoughts, text, tool calls, code and its results. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Answer, Block } from "../formats/answer.ts";
@@ -28,7 +28,7 @@ export function AnswerView({ answer, progress }: AnswerViewProps): View {
   `;
 }
 
-/** A turn that is over: what was said, and its answer. */
+/** Shows a completed turn: the prompt or the results, and the answer. */
 export const PastView = ({ prompt, results, answer }: PastTurn): View => html`
   <${SaidView} prompt=${prompt} results=${results} />
   <div class="answer is-past">
@@ -45,7 +45,7 @@ export const SaidView = ({ prompt, results }: Said): View => html`
 `;
 
 function BlockView({ block }: { readonly block: Block }): View {
-  // Some blocks are nothing but a signature.
+  // Some blocks consist only of a signature.
   if (block.text === "" && (block.type === "text" || block.type === "thinking")) return null;
   switch (block.type) {
     case "text":
@@ -73,7 +73,7 @@ function BlockView({ block }: { readonly block: Block }): View {
   }
 }
 
-/** JSON that is complete is laid out, anything else is told as it came. */
+/** Formats complete JSON. Shows any other text unchanged. */
 function TextBlock({ text }: { readonly text: string }): View {
   const value = text.startsWith("{") || text.startsWith("[") ? parsed(text) : undefined;
   if (value === undefined) return html`<p class="prose">${text}</p>`;

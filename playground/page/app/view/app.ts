@@ -1,4 +1,4 @@
-/** The page as a whole: its header, and the part that is shown under it. */
+/** The whole page: its header, and the current part below. */
 
 import { place } from "../state/place.ts";
 import { Announcer } from "./announcer.ts";

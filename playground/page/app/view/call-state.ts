@@ -1,4 +1,4 @@
-/** How a call stands: in a word beside its name, and in numbers under it. */
+/** Shows the state of a call: as a word beside its name, and as numbers below. */
 
 import type { Answer } from "../formats/answer.ts";
 import { type Exchange, isRunning, type Progress } from "../http/exchange.ts";
@@ -6,7 +6,7 @@ import { html, type View } from "./html.ts";
 
 interface CallStateProps {
   readonly exchange: Exchange | undefined;
-  /** Whether an error came in the middle of the stream. */
+  /** True after an error in the middle of the stream. */
   readonly hasFailed?: boolean;
 }
 
@@ -33,7 +33,7 @@ interface CallFooterProps {
   readonly answer?: Pick<Answer, "usage" | "stopReason">;
 }
 
-/** Tokens, why the model stopped, and times. */
+/** Shows the tokens, the reason why the model stopped, and the times. */
 export function CallFooter({ exchange, answer }: CallFooterProps): View {
   const { firstByteMs, totalMs, uploaded } = exchange.progress.value;
   const facts: [name: string, value: string][] = Object.entries(answer?.usage ?? {}).map(([name, tokens]) => [

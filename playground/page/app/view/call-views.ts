@@ -1,4 +1,4 @@
-/** The tabs of a call that show it as it is: the raw request and answer, and the call as code. */
+/** The tabs with the raw request, the raw answer and the code of a call. */
 
 import { asCurl } from "../http/as-curl.ts";
 import { asHttp } from "../http/as-http.ts";
@@ -8,7 +8,7 @@ import { type Tab, Tabs } from "./controls.ts";
 import { html, type View } from "./html.ts";
 import { Listing } from "./listing.ts";
 
-/** A call to show. Its key is one that may be seen. */
+/** A call to show. Its key is public or hidden. */
 export interface ShownCall {
   readonly call: ApiCall;
   readonly exchange: Exchange | undefined;
@@ -47,7 +47,7 @@ function responseText({ phase, status, headers, text, problem }: Progress): stri
   return [`HTTP/1.1 ${status}`, ...lines, "", shortened(text) + end].join("\n");
 }
 
-/** Base64 of pictures is cut out of the middle. */
+/** Removes the middle of base64 pictures. */
 const shortened = (text: string): string =>
   text.replaceAll(
     /("(?:b64_json|data)":\s*"[A-Za-z0-9+/]{60})([A-Za-z0-9+/=]{200,})"/g,

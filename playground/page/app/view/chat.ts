@@ -1,4 +1,4 @@
-/** The chat: what to ask on one side, and what each format makes of it on the other. */
+/** The chat: the form of the request, and the call of each format. */
 
 import { formats, wantedFormats } from "../state/draft.ts";
 import { Composer } from "./composer.ts";

@@ -1,11 +1,11 @@
-/** Colours code: JavaScript, JSON, curl, HTTP and streams of events, which are alike enough for one reading. */
+/** Colours JavaScript, JSON, curl, HTTP and streams of events, which are similar enough for a shared pattern. */
 
 import { html, type View } from "./html.ts";
 
 /** The most characters that are coloured: each coloured piece is an element of the page. */
 const MAX_COLOURED = 20_000;
 
-/** A text in double quotes ends in its line. What is in single quotes in a shell is JSON, and coloured as such. */
+/** The tokens of code. A text in double quotes ends in its line. Single quotes of a shell contain JSON, whose tokens get colours. */
 const PIECES =
   /(?<key>"(?:[^"\\\n]|\\.)*"(?=\s*:)|^[\w-]+(?=: )|\b[a-z]\w*(?=: ))|(?<string>"(?:[^"\\\n]|\\.)*")|(?<comment>(?:^#|\/\/) .*$)|(?<number>(?<![\w.-])-?\d[\d_]*(?:\.\d+)?(?![\w.]))|(?<word>\b(?:async|await|const|curl|DELETE|export|false|for|from|function|GET|HTTP\/1\.1|if|import|new|null|of|POST|return|true|yield)\b)/gm;
 

@@ -1,4 +1,4 @@
-/** Where a chat request is composed and sent. */
+/** The form to compose and send a chat request. */
 
 import { type ChatDraft, type Effort, EFFORTS } from "../formats/draft.ts";
 import { parsed } from "../json.ts";
@@ -19,7 +19,7 @@ function sendIfReady(): void {
   bringIntoView("answers");
 }
 
-/** Goes on with the conversations: the prompt, or nothing but the results of their calls. */
+/** Continues the conversations with the prompt, or only with the results of their calls. */
 function goOn(prompt: string): void {
   followUp(prompt);
   bringIntoView("answers");
@@ -38,7 +38,7 @@ function onSubmit(event: SubmitEvent): void {
 }
 
 export function Composer(): View {
-  // Numbers out of range are sent: the gateway's error is worth seeing.
+  // Send numbers out of range, so that the user sees the gateway's error.
   return html`
     <form class="composer card" aria-label="Request" novalidate onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
       <div class="field">
@@ -76,7 +76,7 @@ export function Composer(): View {
   `;
 }
 
-/** Answers the calls that conversations wait for. */
+/** Sends results for the open calls of all conversations. */
 function OpenCalls(): View {
   const { length } = conversations().filter(({ past }) => openCalls(past).length > 0);
   if (length === 0 || isAnyRunning()) return null;
@@ -92,7 +92,7 @@ function OpenCalls(): View {
   `;
 }
 
-/** Which formats the prompt is sent in. */
+/** Chooses the formats to send the prompt in. */
 const Wanted = (): View => html`
   <fieldset class="wanted">
     <legend>Formats</legend>

@@ -1,4 +1,4 @@
-/** The small controls that the page is built of. */
+/** The small controls of the page. */
 
 import { useSignal } from "@preact/signals";
 import { useId, useRef } from "preact/hooks";
@@ -92,7 +92,7 @@ interface TabsProps {
   readonly isSmall?: boolean;
 }
 
-/** Tabs as the ARIA practices have them: the arrow keys go from one to the next. */
+/** Shows tabs as the ARIA practices describe. The arrow keys switch between tabs. */
 export function Tabs({ label, tabs, isSmall = false }: TabsProps): View {
   const id = useId();
   const chosen = useSignal(0);

@@ -10,7 +10,7 @@ import { html, type View } from "./html.ts";
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
   const [page, heading] = [docPage.value, docHeading.value];
-  // A narrow screen shows the page that was chosen, and not the list any more.
+  // A narrow screen shows the chosen page instead of the list.
   useEffect(() => setOpen(false), [page, heading]);
   return html`
     <aside class="docs-side" aria-label="Contents">

@@ -1,4 +1,4 @@
-/** The docs, as they stand beside the playground. */
+/** Shows the docs of this version. */
 
 import { useEffect } from "preact/hooks";
 import { addressOf, type Block, piecesOf } from "../docs/markdown.ts";
@@ -22,7 +22,7 @@ function Page(): View {
     const target = document.getElementById(idOf(heading)) ?? document.querySelector<HTMLElement>(".docs h2");
     if (heading !== "" && target?.id === idOf(heading)) target.scrollIntoView({ block: "start" });
     else scrollTo(0, 0);
-    // Whoever came by a link of the side bar reads on here.
+    // Move the focus here from the link in the side bar, so that screen readers continue here.
     if (document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
   }, [found, heading]);
   return html`
@@ -39,7 +39,7 @@ const idOf = (heading: string): string => `docs-${heading}`;
 function BlockView({ block }: { readonly block: Block }): View {
   switch (block.type) {
     case "heading":
-      // The page's own name is its first heading.
+      // The first heading already shows the name of the page.
       return html`<${`h${Math.min(6, block.level + 1)}`} id=${idOf(block.id)} tabindex="-1"><${Line} text=${block.text} /></${`h${Math.min(6, block.level + 1)}`}>`;
     case "paragraph":
       return html`<p><${Line} text=${block.text} /></p>`;

@@ -1,4 +1,4 @@
-/** The events of a stream, one below the other, as they come. */
+/** Lists the events of a stream while they arrive. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { isObject, type Json, parsed } from "../json.ts";
@@ -6,7 +6,7 @@ import type { StreamEvent } from "../state/runs.ts";
 import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
-/** The most events that are shown. The last ones are shown. */
+/** The number of last events to show. */
 const MAX_SHOWN = 200;
 
 export function EventsView({ events }: { readonly events: ReadonlySignal<readonly StreamEvent[]> | undefined }): View {
@@ -23,7 +23,7 @@ export function EventsView({ events }: { readonly events: ReadonlySignal<readonl
   `;
 }
 
-/** The data without what its line says already, and what is new in it first. */
+/** Returns the data with `delta` first, and without the type that the line already shows. */
 function shortened(name: string, data: string, value: Json | undefined): string {
   if (!isObject(value)) return data;
   const { type, sequence_number: _number, delta, ...rest } = value;

@@ -5,7 +5,7 @@ import { type JsonObject, isObject, parsed, textAt } from "../json.ts";
 import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
-/** The headers that tell a client what to do next, or its support whom to ask. */
+/** The headers that tell a client how to retry, or help support to find the request. */
 const TELLING = ["retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"];
 
 /** An answer with an error status, a connection that broke, or an error in the middle of a stream. */
@@ -14,7 +14,7 @@ export function Failure({ progress, error }: { readonly progress: Progress; read
   if (error) return html`<${Alert} title="The stream broke off with an error" body=${error} />`;
   if (phase === "broken") return html`<${Alert} title="The connection broke" message=${problem} />`;
   if (status === undefined || status < 400 || phase === "receiving") return null;
-  // The id of a request stands in a header of each family, and is one and the same.
+  // The headers of all formats carry the same request id.
   const telling = headers.filter(
     ([name, value], index) =>
       TELLING.includes(name) &&

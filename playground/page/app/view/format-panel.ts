@@ -1,4 +1,4 @@
-/** One format beside the others: its answer as it comes, the raw call, and its code. */
+/** Shows a single format: its live answer, the raw call, and the code. */
 
 import { useSignalEffect } from "@preact/signals";
 import type { ChatFormat } from "../formats/format.ts";
@@ -18,7 +18,7 @@ import { Listing } from "./listing.ts";
 
 export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
   const run = runs.value[format.id];
-  // Before a call is made it is shown as it would be.
+  // Show a preview before the first call.
   const [shownDraft, key] = run ? [run.draft, run.key] : [draft.value, keyToShow.value];
   const call = format.request(shownDraft, key.text);
   const sdkCode = format.sdkCode(shownDraft, { apiKey: key.source, baseUrl: location.origin });
@@ -44,7 +44,7 @@ export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
 interface AnswerTabProps {
   readonly format: ChatFormat;
   readonly run: Run | undefined;
-  /** The body of the call before it is made. */
+  /** The body of the previewed call. */
   readonly body: JsonObject | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** All pictures so far, small; one of them is chosen. */
+/** Shows small versions of all pictures. The user chooses a picture here. */
 
 import { chosenId, pictures } from "../state/pictures.ts";
 import { html, type View } from "./html.ts";

@@ -1,4 +1,4 @@
-/** The header: the way around, the key, what it has left, and the theme. */
+/** The header: the navigation, the key, its remaining quota, and the theme. */
 
 import { PLACES, place } from "../state/place.ts";
 import { THEMES, theme } from "../state/theme.ts";
@@ -28,7 +28,7 @@ export const Header = (): View => html`
 
 const SIGNS = { system: "◐", light: "☀", dark: "☾" } as const;
 
-/** One button that goes on to the next theme. */
+/** The button that switches to the next theme. */
 function ThemeToggle(): View {
   const now = theme.value;
   const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length] ?? "system";

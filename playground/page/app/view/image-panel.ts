@@ -1,4 +1,4 @@
-/** The last call of the image endpoints, or the one that is about to be made. */
+/** Shows the last call of the image endpoints, or a preview of the next call. */
 
 import { listAt, objectAt, parsed } from "../json.ts";
 import { imageCall, imageCode } from "../pictures/calls.ts";

@@ -6,17 +6,17 @@ import { announce } from "./announcer.ts";
 import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
-/** How much of a text is shown; all of it is copied. */
+/** The most characters to show. A copy contains the whole text. */
 const MAX_SHOWN = 60_000;
 
-/** How long a button says what became of its copy, in milliseconds. */
+/** The time that a button shows the result of a copy, in milliseconds. */
 const SAID_MS = 2_000;
 
 interface ListingProps {
   readonly label: string;
   readonly text: string;
   readonly hasHeading?: boolean;
-  /** How it is laid out: `code` leaves its lines as long as they are, `short` leaves room for another below. */
+  /** The layout: `code` does not wrap lines, and `short` leaves room for another listing below. */
   readonly kind?: "code" | "short";
   /** True while the text grows. Such a text is not coloured, because colouring each version would take too long. */
   readonly isGrowing?: boolean;

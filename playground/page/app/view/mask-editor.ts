@@ -9,7 +9,7 @@ import { html, type View } from "./html.ts";
 
 interface Brush {
   readonly isErasing: boolean;
-  /** Of the picture's width, in percent. */
+  /** The width of the brush, in percent of the picture's width. */
   readonly percent: number;
 }
 
@@ -77,7 +77,7 @@ export function MaskEditor({ picture }: { readonly picture: Picture }): View {
   `;
 }
 
-/** Follows a pointer until it is lifted; the whole stroke is one step. */
+/** Records a stroke as a single step, until the pointer is lifted. */
 function startStroke(event: PointerEvent, { width, maskSteps }: Picture, { isErasing, percent }: Brush): void {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const context = canvas.getContext("2d");
@@ -109,7 +109,7 @@ function pointOf({ clientX, clientY }: PointerEvent, canvas: HTMLCanvasElement):
   return [((clientX - left) * canvas.width) / width, ((clientY - top) * canvas.height) / height];
 }
 
-/** The files that copied code reads. */
+/** Offers the files that copied code reads. */
 const SaveLinks = ({ picture }: { readonly picture: Picture }): View => html`
   <span class="save">
     <a href=${picture.src} download=${picture.file.name}>Save picture</a>
@@ -126,7 +126,7 @@ function saveMask(): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
 }
 
-/** A rectangle by numbers, for who cannot or will not draw by hand. */
+/** Adds a rectangle by numbers, for users who cannot draw by hand. */
 function RectangleFields({ picture: { width, height, maskSteps } }: { readonly picture: Picture }): View {
   const box = {
     x: useSignal(Math.round(width / 4)),

@@ -1,4 +1,4 @@
-/** The nearness of sentences to one another, by their vectors. */
+/** Shows how similar sentences are, by their vectors. */
 
 import {
   embeddingCall,

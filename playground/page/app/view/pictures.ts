@@ -50,7 +50,7 @@ const onSubmit =
     bringIntoView("stage");
   };
 
-/** Another model has other sizes and qualities. */
+/** Changes the model, and chooses its first size and quality. */
 function chooseModel(model: string): void {
   const { sizes: [size = ""] = [], qualities: [quality = ""] = [] } = DRAWING_MODELS[model] ?? {};
   changeImageDraft({ model, size, quality });
@@ -103,7 +103,7 @@ function Drawing(): View {
   `;
 }
 
-/** Takes in a picture of the user's own. */
+/** Adds a picture of the user. */
 const OpenButton = (): View => html`
   <label class="button open">
     Open your own
@@ -115,7 +115,7 @@ function openFile(event: Event): void {
   const input = event.currentTarget as HTMLInputElement;
   const [file] = input.files ?? [];
   if (file) void addPicture(file, `Your ${file.name}`);
-  // The same file may be opened again.
+  // Clear the input, so that the user can open the same file again.
   input.value = "";
 }
 

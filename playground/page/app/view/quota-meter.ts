@@ -1,4 +1,4 @@
-/** Shows what the key has left, what live calls hold of it, and what the last one was charged. */
+/** Shows the remaining quota of the key, the units that live calls hold, and the charge of the last call. */
 
 import { charged, held, type Quota, quota } from "../state/quota.ts";
 import { html, type View } from "./html.ts";
@@ -39,7 +39,7 @@ function Bar({ quota: { granted, used, available } }: { readonly quota: Quota })
   `;
 }
 
-/** The hold while a call runs; then the charge. */
+/** Shows the held units during a call, and then the charge. */
 function Change(): View {
   if (held.value > 0) return html`<span class="quota-change is-held">${number(held.value)} held</span>`;
   if (charged.value === undefined) return null;

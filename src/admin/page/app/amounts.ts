@@ -1,4 +1,4 @@
-/** The page's way to show and to read units, as money where the host says so. */
+/** Formats and parses units for the page. Units are money if the host has set a currency. */
 
 /** The currency of the amounts; empty for units. */
 export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";

@@ -120,7 +120,7 @@ const edit = (id: string): Promise<boolean> =>
           ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
           metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
         };
-        // When the budget is refused, the user tries again from what is saved here.
+        // If the gateway refuses the budget, the user tries again with the tag of this change.
         seen = (await write("PATCH", at(id), changes, seen)).tag;
         if (written["budget"] !== (key.budget ?? ""))
           await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });

@@ -1,4 +1,4 @@
-/** The parts of which the views are made: tables, dialogs with a form, and bars. */
+/** The common parts of the views: tables, dialogs with a form, and bars. */
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -83,7 +83,7 @@ export const showSecret = (secret: { readonly id: string; readonly apiKey: strin
 const closeQuestion = (): void => void (question.value = undefined);
 const closeSecret = (): void => void (shownSecret.value = undefined);
 
-/** The dialogs of the page, of which at most one is open. */
+/** The dialogs of the page. At most one dialog is open. */
 export function Dialogs(): View {
   if (shownSecret.value) return html`<${SecretDialog} ...${shownSecret.value} />`;
   return question.value ? html`<${QuestionDialog} key=${question.value.title} ...${question.value} />` : null;
