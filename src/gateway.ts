@@ -310,7 +310,12 @@ export function gatewayOf<Context>(
       const callsEnded = services.inFlight.close(deadlineMs);
       for (const goAway of services.connections) goAway();
       const settled = services.settlements.close(callsEnded, deadlineMs);
-      return settled.then(() => hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
+      return settled
+        .then(() => hooks?.close(closesAt - clock.now()))
+        .finally(() => {
+          services.knownBodies.clear();
+          quietly(() => forget?.());
+        });
     },
   };
   return { gateway, routes };

@@ -50,8 +50,9 @@ export interface Limits {
   /** The most memory for the bodies of one key, in bytes. This limit shrinks as other keys take room, like `maxCallsPerKey`. */
   readonly maxBodyBytesPerKey: number;
   /**
-   * The most memory for the last bodies of keys, in bytes, counted like `maxBodyBytesInFlight`. What a later body of the same key repeats, such
-   * as an agent's tools and first turns, is not parsed again. With 1, no body outlives its call.
+   * The most memory for the last bodies of keys and their values, in bytes. What a later body of the same key repeats, such as an agent's tools
+   * and first turns, is not parsed again. A key with more than half of this memory pushes out only its own bodies. With 1, no body outlives its
+   * call.
    */
   readonly maxKnownBodyBytes: number;
   /** A body with more bytes than this is parsed only if the key has quota left. The store is asked while the body is read. */

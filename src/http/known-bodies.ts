@@ -47,15 +47,24 @@ interface KnownBody {
 const LEAST_CHARS = 8_192;
 /** The most bodies of one key. */
 const MOST_BODIES = 64;
+/** The most members of a body, and elements of an array in it, that are parsed one by one: each costs as much as many small values. */
+const MOST_MEMBERS = 256;
+const MOST_ELEMENTS = 4_096;
+/** The first elements of an array, and the characters that they have together at least: shorter ones are parsed faster than compared. */
+const FIRST_ELEMENTS = 64;
+const FIRST_CHARS = FIRST_ELEMENTS * 16;
+/** The memory of a member beside its values, at most. */
+const MEMBER_BYTES = 512;
 /** The places at which a body is compared with earlier ones to find its own beginning, and the characters that are compared there. */
 const PLACES = 8;
 const PLACE_CHARS = 32;
 
-/** The last bodies of each key, within a bounded memory. The bodies that were not used for the longest time go first. */
+/** The last bodies of each key, within a bounded memory. The oldest go first: a conversation that goes on is always among the last. */
 export class KnownBodies {
   readonly #maxBytes: number;
-  readonly #byKey = new Map<string, Set<KnownBody>>();
-  /** All bodies; the last used comes last. */
+  /** The bodies of each key; the last comes last. */
+  readonly #byKey = new Map<string, { readonly bodies: Set<KnownBody>; bytes: number }>();
+  /** All bodies; the last comes last. */
   readonly #bodies = new Set<KnownBody>();
   #bytes = 0;
 
@@ -71,15 +80,25 @@ export class KnownBodies {
     const parsed = parseObject(text, budget, isKept, known);
     if (!parsed) return parseJson(text, budget);
     keepText(parsed.value, text, parsed.marks, budget.names);
-    if (isKept) this.#keep({ keyId, text, members: parsed.members, bytes: bytesOf(text, budget) }, known);
+    if (isKept) {
+      const { members } = parsed;
+      this.#keep({ keyId, text, members, bytes: bytesOf(text, budget) + members.size * MEMBER_BYTES }, known);
+    }
     return parsed.value;
+  }
+
+  /** Lets go of all bodies. */
+  clear(): void {
+    this.#byKey.clear();
+    this.#bodies.clear();
+    this.#bytes = 0;
   }
 
   /** Returns the body of the key that shares the longest beginning with a text, as far as a few places tell. */
   #nearest(keyId: string, text: string): KnownBody | undefined {
     let nearest: KnownBody | undefined;
     let most = 0;
-    for (const body of this.#byKey.get(keyId) ?? []) {
+    for (const body of this.#byKey.get(keyId)?.bodies ?? []) {
       const same = samePlaces(body.text, text);
       if (same >= most) [nearest, most] = [body, same];
     }
@@ -91,30 +110,38 @@ export class KnownBodies {
     if (known && isContinued(known, body)) this.#remove(known);
     if (body.bytes > this.#maxBytes) return;
     let ofKey = this.#byKey.get(body.keyId);
-    if (!ofKey) this.#byKey.set(body.keyId, (ofKey = new Set()));
-    const [first] = ofKey;
-    if (first && ofKey.size === MOST_BODIES) this.#remove(first);
-    ofKey.add(body);
-    this.#byKey.set(body.keyId, ofKey);
+    if (!ofKey) this.#byKey.set(body.keyId, (ofKey = { bodies: new Set(), bytes: 0 }));
+    ofKey.bodies.add(body);
+    ofKey.bytes += body.bytes;
     this.#bodies.add(body);
     this.#bytes += body.bytes;
-    for (const oldest of this.#bodies) {
-      if (this.#bytes <= this.#maxBytes) break;
-      this.#remove(oldest);
-    }
+    if (ofKey.bodies.size > MOST_BODIES) this.#remove(oldestOf(ofKey.bodies));
+    // A key with more than half of the memory pushes out none but its own bodies.
+    while (this.#bytes > this.#maxBytes)
+      this.#remove(oldestOf(ofKey.bytes > this.#maxBytes / 2 ? ofKey.bodies : this.#bodies));
   }
 
-  #remove(body: KnownBody): void {
-    if (!this.#bodies.delete(body)) return;
+  #remove(body: KnownBody | undefined): void {
+    if (!body || !this.#bodies.delete(body)) return;
     this.#bytes -= body.bytes;
     const ofKey = this.#byKey.get(body.keyId);
-    ofKey?.delete(body);
-    if (ofKey?.size === 0) this.#byKey.delete(body.keyId);
+    if (!ofKey) return;
+    ofKey.bodies.delete(body);
+    ofKey.bytes -= body.bytes;
+    if (ofKey.bodies.size === 0) this.#byKey.delete(body.keyId);
   }
 }
 
-/** V8 takes two bytes for each character of a text with a character beyond Latin-1. */
-const bytesOf = (text: string, { values }: JsonBudget): number => 2 * text.length + values * VALUE_BYTES;
+const oldestOf = ([oldest]: Iterable<KnownBody>): KnownBody | undefined => oldest;
+
+const BEYOND_LATIN_1 = /[^\0-\u00FF]/;
+
+/**
+ * Returns the most memory of a text and its values. The values hold the characters again. V8 takes two bytes for each character of a text
+ * with a character beyond Latin-1.
+ */
+const bytesOf = (text: string, { values }: JsonBudget): number =>
+  (BEYOND_LATIN_1.test(text) ? 4 : 2) * text.length + values * VALUE_BYTES;
 
 /** Counts the places from the beginning on at which two texts are the same. */
 function samePlaces(one: string, other: string): number {
@@ -144,11 +171,11 @@ const OBJECT = 0x7b;
 const OBJECT_END = 0x7d;
 
 /** A name whose text is its value. `__proto__` would set the prototype. */
-const PLAIN_NAME = /^(?!__proto__$)[\w.$-]+$/;
+const PLAIN_NAME = /^(?!__proto__$)[^\\\p{Cc}]*$/u;
 
 /**
- * Parses an object member by member. Returns undefined for another text, and for an object that is empty or has unusual names: the counts of the
- * budget are then as before, and some memory is booked twice. Throws as `parseJson` does.
+ * Parses an object member by member. Returns undefined for another text, and for an object that is empty or has many members or unusual names:
+ * the counts of the budget are then as before. Throws as `parseJson` does.
  *
  * @param isKept True to parse arrays element by element, and to freeze all pieces, because later bodies will share them.
  * @param known An earlier body.
@@ -167,6 +194,8 @@ function parseObject(
   const members = new Map<string, { at: number; member: Member }>();
   const marks = [begin];
   const parser = new PieceParser(text, budget, isKept, known?.text ?? "");
+  // A name that comes twice counts twice.
+  const mostMarks = 2 * Math.min(limits.maxJsonKeys, MOST_MEMBERS);
   budget.chars += text.length;
   take(budget, { values: 2, items: 0, names: 0 });
   for (let at = begin + 1; ; at++) {
@@ -174,8 +203,7 @@ function parseObject(
     const close = text.charCodeAt(quote) === QUOTE ? text.indexOf('"', quote + 1) : -1;
     const name = text.slice(quote + 1, close);
     const colon = afterSpace(text, close + 1);
-    if (close < 0 || text.charCodeAt(colon) !== COLON || !PLAIN_NAME.test(name) || members.size === limits.maxJsonKeys)
-      break;
+    if (close < 0 || text.charCodeAt(colon) !== COLON || !PLAIN_NAME.test(name) || marks.length > mostMarks) break;
     const member = parser.member(at, colon, known?.members.get(name));
     value[name] = member.value as JsonObject[string];
     members.set(name, { at, member });
@@ -190,12 +218,18 @@ function parseObject(
   return undefined;
 }
 
-/** Returns the index of the first character from `at` on that is no white space. */
-function afterSpace(text: string, at: number): number {
-  for (; ; at++) {
+/** The white space that is skipped one by one. For more, an expression is many times faster. */
+const FEW_SPACES = 64;
+const NO_SPACE = /[^ \n\r\t]/g;
+
+/** Returns the index of the first character from `from` on that is no white space. */
+function afterSpace(text: string, from: number): number {
+  for (let at = from; at < from + FEW_SPACES; at++) {
     const unit = text.charCodeAt(at);
     if (unit !== 0x20 && unit !== 0x0a && unit !== 0x0d && unit !== 0x09) return at;
   }
+  NO_SPACE.lastIndex = from + FEW_SPACES;
+  return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length;
 }
 
 class PieceParser {
@@ -242,7 +276,10 @@ class PieceParser {
     };
   }
 
-  /** Parses the elements of an array, and returns the end of its member; undefined for an empty array. */
+  /**
+   * Parses the elements of an array, and returns the end of its member. Returns undefined for an empty array, and for one of many or short
+   * elements: the counts of the budget are then as before.
+   */
   #list(
     begin: number,
     known: { at: number; member: Member } | undefined,
@@ -250,10 +287,16 @@ class PieceParser {
     const text = this.#text;
     if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
     const budget = this.#budget;
+    const outside = countsOf(budget);
     const pieces: Piece[] = [];
     const knownPieces = known?.member.elements?.pieces ?? [];
     let knownAt = (known?.at ?? 0) + (known?.member.elements?.at ?? 0);
     for (let at = begin; ; at++) {
+      const isShort = pieces.length === FIRST_ELEMENTS && at - begin < FIRST_CHARS;
+      if (isShort || pieces.length === MOST_ELEMENTS) {
+        Object.assign(budget, outside);
+        return undefined;
+      }
       take(budget, { values: 1, items: 1, names: 0 });
       const before = countsOf(budget);
       const knownPiece = knownPieces[pieces.length];
@@ -272,9 +315,8 @@ class PieceParser {
   }
 
   #value(at: number, depth: number): { readonly end: number; readonly value: unknown } {
-    const { values } = this.#budget;
     const end = scanJson(this.#text, at, depth, this.#budget);
-    const value = parseCounted(this.#text.slice(at, end), this.#budget, values);
+    const value = parseCounted(this.#text.slice(at, end), this.#budget);
     return { end, value: this.#isKept ? frozen(value) : value };
   }
 
@@ -294,7 +336,7 @@ class PieceParser {
 /** Counts values, and books their memory. */
 function take(budget: JsonBudget, counts: JsonCounts): void {
   count(budget, counts);
-  budget.booking?.take(counts.values * VALUE_BYTES);
+  budget.book();
 }
 
 const countsOf = ({ values, items, names }: JsonCounts): JsonCounts => ({ values, items, names });
@@ -307,12 +349,20 @@ const since = (before: JsonCounts, { values, items, names }: JsonCounts): JsonCo
 
 /** Freezes a value and all values inside it. Walks without recursion, because a host may allow deeper bodies than the stack. */
 function frozen<Value>(value: Value): Value {
-  const open: unknown[] = [value];
-  for (let one = open.pop(); one !== undefined; one = open.pop()) {
-    if (typeof one !== "object" || one === null) continue;
+  const open: object[] = isContainer(value) ? [value] : [];
+  for (let one = open.pop(); one; one = open.pop()) {
+    // V8 walks a list and an object's own names faster before they are frozen.
+    if (Array.isArray(one)) {
+      for (const inner of one as unknown[]) if (isContainer(inner)) open.push(inner);
+    } else {
+      for (const name in one) {
+        const inner = (one as Readonly<Record<string, unknown>>)[name];
+        if (isContainer(inner)) open.push(inner);
+      }
+    }
     Object.freeze(one);
-    for (const inner of Array.isArray(one) ? (one as unknown[]) : Object.values(one))
-      if (typeof inner === "object" && inner !== null) open.push(inner);
   }
   return value;
 }
+
+const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;

@@ -84,9 +84,19 @@ export class JsonBudget {
   names = 0;
   /** Books memory for values before they are parsed; throws when there is no room. */
   booking: { take(bytes: number): void } | undefined = undefined;
+  /** The values whose memory is booked. */
+  booked = 0;
 
   constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.limits = limits;
+  }
+
+  /** Books the memory of the values that were counted since. Values that are counted again are booked once. */
+  book(): void {
+    this.isLarge = this.values > LARGE_VALUES || this.chars > LARGE_CHARS;
+    if (this.values <= this.booked) return;
+    this.booking?.take((this.values - this.booked) * VALUE_BYTES);
+    this.booked = this.values;
   }
 }
 
@@ -104,11 +114,10 @@ export function parseJson(text: string, bounds: JsonBudget | JsonLimits = DEFAUL
     return parseJson(text, new JsonBudget(bounds));
   }
   if (text.length > bounds.limits.maxJsonBytes) throw tooLarge(bounds.limits);
-  const before = bounds.values;
   count(bounds, ONE_VALUE);
   scanJson(text, 0, 0, bounds);
   bounds.chars += text.length;
-  return parseCounted(text, bounds, before);
+  return parseCounted(text, bounds);
 }
 
 /** The counts of a part of a text. */
@@ -124,13 +133,13 @@ export function count(budget: JsonBudget, { values, items, names }: JsonCounts):
 }
 
 /** Parses a text that was scanned. Books its memory first. Throws as `parseJson` does. */
-export function parseCounted(text: string, budget: JsonBudget, valuesBefore: number): unknown {
-  budget.isLarge = budget.values > LARGE_VALUES || budget.chars > LARGE_CHARS;
-  budget.booking?.take((budget.values - valuesBefore) * VALUE_BYTES);
+export function parseCounted(text: string, budget: JsonBudget): unknown {
+  budget.book();
   try {
     return JSON.parse(text);
   } catch (error) {
     budget.values += VALUES_OF_AN_ERROR;
+    budget.booked += VALUES_OF_AN_ERROR;
     throw error;
   }
 }

@@ -3,6 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
+import { KnownBodies } from "../../src/http/known-bodies.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget } from "../../src/model/json.ts";
 import { type BodyLease, BodyRoom } from "../../src/ports/shared-room.ts";
 import { parsed } from "./intake.ts";
@@ -77,4 +78,33 @@ it("a body for which there is no room once parsed is not parsed", () => {
   lease.take(100);
   // The text is no JSON, so that the parser would throw another error.
   expect(() => booked("[1,2,3,4,5,", lease)).toThrow(expect.objectContaining({ code: "body_too_large" }));
+});
+
+const KNOWN_BYTES = 4 * 2 ** 20;
+
+it.each<[what: string, text: (index: number) => string]>([
+  ["Latin-1", (index) => JSON.stringify({ index, text: `é${index}`.repeat(20_000) })],
+  ["wide texts", (index) => JSON.stringify({ index, text: `语${index}`.repeat(20_000) })],
+  ["texts with one wide character", (index) => JSON.stringify({ index, texts: ["语", `x${index}`.repeat(20_000)] })],
+  ["many members", (index) => `{${list(2_000, (at) => `"k${index}_${at}":1`).slice(1, -1)}}`],
+  ["arrays", (index) => `{${list(250, (at) => `"k${index}_${at}":[1,"${"x".repeat(40)}"]`).slice(1, -1)}}`],
+  [
+    "conversations",
+    (index) =>
+      JSON.stringify({
+        messages: Array.from({ length: 200 }, (_, at) => ({ role: "user", content: `${index} ${at}` })),
+      }),
+  ],
+])("known bodies of %s stay within their memory", (_what, make) => {
+  const bodies = new KnownBodies(KNOWN_BYTES);
+  const parse = (index: number): unknown =>
+    bodies.parse(`key ${index}`, Buffer.from(make(index)).toString(), new JsonBudget());
+  // The first call compiles the code.
+  parse(0);
+  bodies.clear();
+  const before = heapBytes();
+  for (let index = 0; index < 60; index++) parse(index);
+  expect(heapBytes() - before).toBeLessThan(KNOWN_BYTES * 1.05);
+  bodies.clear();
+  expect(heapBytes() - before).toBeLessThan(KNOWN_BYTES / 4);
 });

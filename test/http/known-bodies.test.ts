@@ -42,6 +42,19 @@ const known = (text: string, limits?: JsonLimits): unknown =>
   outcome((budget) => bodies.parse("key", text, budget), limits);
 const alone = (text: string, limits?: JsonLimits): unknown => outcome((budget) => parseJson(text, budget), limits);
 
+/** Returns the memory that a parse books, in bytes. */
+const bookedBy = (parse: (budget: JsonBudget) => unknown): number => {
+  const budget = new JsonBudget();
+  let booked = 0;
+  budget.booking = { take: (bytes) => (booked += bytes) };
+  try {
+    parse(budget);
+  } catch {
+    // One of the texts is no JSON.
+  }
+  return booked;
+};
+
 const parsed = (text: string, keyId = "key"): JsonObject => bodies.parse(keyId, text, new JsonBudget()) as JsonObject;
 
 const messagesOf = (text: string, keyId?: string): readonly Turn[] =>
@@ -54,6 +67,7 @@ interface Turn {
 
 const turns = (count: number): Turn[] =>
   Array.from({ length: count }, (_, index) => ({ role: index % 2 ? "assistant" : "user", content: `turn ${index}` }));
+const repeated = (count: number, value: unknown): unknown[] => Array.from({ length: count }, () => value);
 const bodyOf = (messages: readonly unknown[], system: unknown = LONG): string =>
   JSON.stringify({ model: "m", messages, system });
 
@@ -104,6 +118,38 @@ describe("a body that repeats an earlier one", () => {
     const first = messagesOf(bodyOf(turns(1), `0${LONG}`));
     for (let index = 1; index <= 64; index++) parsed(bodyOf([index], `${index}`.repeat(9_000)));
     expect(messagesOf(bodyOf(turns(1), `0${LONG}`))[0]).not.toBe(first[0]);
+  });
+
+  it("pushes out bodies of its own key before it takes more than half of the memory from others", () => {
+    bodies = new KnownBodies(200_000);
+    const [other] = messagesOf(bodyOf(turns(2)), "other");
+    for (let index = 0; index < 40; index++) parsed(bodyOf([index], `${index}`.repeat(9_000)));
+    expect(messagesOf(bodyOf(turns(2)), "other")[0]).toBe(other);
+  });
+
+  it("shares nothing with what was there before all was let go", () => {
+    const [one] = messagesOf(bodyOf(turns(2)));
+    bodies.clear();
+    expect(messagesOf(bodyOf(turns(2)))[0]).not.toBe(one);
+  });
+
+  it("shares no element of an array of short ones, or of very many", () => {
+    for (const list of [repeated(65, { a: 1 }), repeated(5_000, { text: "x".repeat(40) })]) {
+      const [one] = messagesOf(bodyOf([...list, 1]));
+      const other = messagesOf(bodyOf([...list, 2]));
+      expect(other).toEqual([...list, 2]);
+      expect(other[0]).not.toBe(one);
+      expect(known(bodyOf([...list, 3]))).toEqual(alone(bodyOf([...list, 3])));
+    }
+  });
+
+  it("is large each time", () => {
+    for (const text of [bodyOf([repeated(10_001, 1)]), bodyOf(turns(2), "x".repeat(2 ** 21))])
+      for (let time = 0; time < 3; time++) {
+        const budget = new JsonBudget();
+        bodies.parse("key", text, budget);
+        expect(budget.isLarge).toBe(true);
+      }
   });
 
   it("takes no number for the beginning of a longer one", () => {
@@ -199,6 +245,25 @@ describe("every body", () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  it.each(['"a\\\\u0062":1', '"__proto__":1', '"a":1}}'])("with %s at its end, is booked once", (end) => {
+    const text = `{"system":${JSON.stringify(LONG)},"messages":${JSON.stringify(turns(50))},${end}}`;
+    expect(bookedBy((budget) => bodies.parse("key", text, budget))).toBe(bookedBy((budget) => parseJson(text, budget)));
+  });
+
+  it.each([3, 300])("counts %i members of one name as so many", (most) => {
+    const text = `{"system":${JSON.stringify(LONG)}${',"a":1'.repeat(most)}}`;
+    const limits = { ...DEFAULT_JSON_LIMITS, maxJsonKeys: most };
+    expect(known(text, limits)).toBe("JsonLimitError");
+    expect(known(text, { ...limits, maxJsonKeys: most + 1 })).toEqual(alone(text));
+  });
+
+  it("has the values of a whole parse, with much white space at any place", () => {
+    const space = " \n\t\r".repeat(40);
+    const text = `${space}{${space}"a"${space}:${space}[${space}1${space},${space}2${space}]${space},${space}"system":${space}"${LONG}"${space}}${space}`;
+    for (let time = 0; time < 2; time++) expect(known(text)).toEqual(alone(text));
+    expect(known(text.slice(0, -1) + "x")).toBe("SyntaxError");
   });
 
   describe("meets a limit", () => {

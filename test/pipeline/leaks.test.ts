@@ -427,6 +427,34 @@ describe("nothing of a call is left with", () => {
   });
 });
 
+it("nothing of the last bodies is left once the gateway has closed", async () => {
+  const refs: { what: string; ref: WeakRef<object> }[] = [];
+  const gateway = createGateway({
+    backend: {
+      async *chat({ tools }) {
+        const [tool] = tools;
+        if (tool?.type === "function") refs.push({ what: "a schema", ref: new WeakRef(tool.inputSchema) });
+        yield WORD;
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: 1_000_000 }]),
+  });
+  kept.push(gateway);
+  const body = JSON.stringify({
+    model: "any",
+    max_tokens: 5,
+    system: "-".repeat(9_000),
+    messages: [{ role: "user", content: "Hi" }],
+    tools: [{ name: "look", input_schema: { type: "object" } }],
+  });
+  const headers = { "x-api-key": "sk-one", "anthropic-version": "2023-06-01", "content-type": "application/json" };
+  const response = await gateway.fetch(new Request("http://host/v1/messages", { method: "POST", headers, body }));
+  await response.text();
+  expect(await leftOf(refs)).toEqual(["a schema"]);
+  await gateway.close();
+  expect(await leftOf(refs)).toEqual([]);
+});
+
 async function single(
   { clock, send }: Stage,
   sending: Sending | undefined,

@@ -2,6 +2,7 @@
 
 import { decodeUpstreamError } from "../../formats/shared/errors.decode.ts";
 import type { VariedFields } from "../../formats/shared/frame-shape.ts";
+import { MAX_UNSUPPORTED } from "../../formats/shared/schema.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isValid } from "../../http/validation.ts";
 import { fromBase64, toBase64 } from "../../media/base64.ts";
@@ -43,6 +44,9 @@ interface OpenBlock {
 /** The memory of an open block beside its content, counted as characters. */
 const BLOCK_CHARS = 64;
 
+/** Tells whether a value is an object with one member. */
+const isAlone = (value: unknown): value is JsonObject => isJsonObject(value) && Object.keys(value).length === 1;
+
 const isEventName = (name: string | undefined): name is EventName => name !== undefined && Object.hasOwn(EVENTS, name);
 
 /** Decodes one answer. Throws `backend_failed` for frames, blocks or arguments that Converse does not have. */
@@ -71,7 +75,7 @@ export class ConverseDecoder extends NativeDecoder {
 
   /** Returns the name of an unknown event, which is told as a whole. */
   #reportedOnce(name: string): readonly string[] {
-    if (this.reported.has(name)) return [];
+    if (this.reported.has(name) || this.reported.size >= MAX_UNSUPPORTED) return [];
     this.reported.add(name);
     return [name];
   }
@@ -104,12 +108,13 @@ export class ConverseDecoder extends NativeDecoder {
   }
 
   protected variedIn({ delta }: JsonObject): VariedFields | undefined {
-    if (!isJsonObject(delta)) return undefined;
+    // Anything beside the text would be held for each frame.
+    if (!isAlone(delta)) return undefined;
     const { text, toolUse, reasoningContent } = delta;
     const ignored = [["p"]] as const;
     if (typeof text === "string") return { text: ["delta", "text"], ignored };
     if (isJsonObject(toolUse)) return { text: ["delta", "toolUse", "input"], ignored };
-    return isJsonObject(reasoningContent) ? { text: ["delta", "reasoningContent", "text"], ignored } : undefined;
+    return isAlone(reasoningContent) ? { text: ["delta", "reasoningContent", "text"], ignored } : undefined;
   }
 
   protected unsupportedIn(wire: unknown): readonly string[] {
@@ -209,7 +214,7 @@ export class ConverseDecoder extends NativeDecoder {
     this.#hold(block, chars);
     if (piece) block.pieces.push(piece);
     if (citation) block.citations.push(citation);
-    if (toolResult) block.results.push(...toolResult);
+    for (const result of toolResult ?? []) block.results.push(result);
   }
 
   #input(block: OpenBlock, json: string): void {

@@ -7,7 +7,7 @@ import type { MediaSource } from "../../model/chat-request.ts";
 import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
 
 /** The largest number of unsupported fields that are reported for one body. */
-const MAX_UNSUPPORTED = 32;
+export const MAX_UNSUPPORTED = 32;
 /** The length to which the name of a reported field is cut, in characters. */
 const MAX_NAME_CHARS = 100;
 

@@ -256,6 +256,39 @@ describe("a stream", () => {
     expect(unsupported).toEqual(["aNewEvent"]);
   });
 
+  it("of ever new events tells a few of their names", () => {
+    const decoder = new ConverseDecoder(undefined, CLAUDE);
+    const pieces = Array.from({ length: 1_000 }, (_, index) => decoder.frame(`new${index}`, "{}")).flat();
+    expect(readBy(pieces).unsupported).toHaveLength(32);
+  });
+
+  it("with very many results of a tool of Bedrock's own is read", () => {
+    const decoder = new ConverseDecoder(undefined, CLAUDE);
+    const start = { toolResult: { toolUseId: "a" } };
+    const toolResult = Array.from({ length: 200_000 }, () => ({}));
+    decoder.frame("contentBlockStart", JSON.stringify({ contentBlockIndex: 0, start }));
+    decoder.frame("contentBlockDelta", JSON.stringify({ contentBlockIndex: 0, delta: { toolResult } }));
+    const { events } = readBy(decoder.frame("contentBlockStop", JSON.stringify({ contentBlockIndex: 0 })));
+    expect(events).toEqual([
+      { type: "provider", format: "bedrock-converse", value: { toolResult: { toolUseId: "a", content: toolResult } } },
+    ]);
+  });
+
+  it.each([
+    [{ text: "Hi." }, true],
+    [{ reasoningContent: { text: "Hm." } }, true],
+    [{ text: "Hi.", citation: { source: "a" } }, false],
+    [{ reasoningContent: { text: "Hm.", redactedContent: "QUJD" } }, false],
+  ])("is read without a parser only where its frames hold a text alone: %j", (delta, isAlone) => {
+    const decoder = new ConverseDecoder(undefined, CLAUDE);
+    const data = JSON.stringify({ contentBlockIndex: 0, delta });
+    const frame = `event: contentBlockDelta\ndata: ${data}\n\n`;
+    decoder.frame("messageStart", "{}");
+    decoder.frame("contentBlockDelta", data);
+    decoder.note(frame);
+    expect(decoder.run(frame.repeat(4), 0, 10_000, true) !== undefined).toBe(isAlone);
+  });
+
   it("is told when it holds more than fits in memory", () => {
     const decoder = new ConverseDecoder(undefined, CLAUDE);
     const piece = "QUJD".repeat(500_000);
