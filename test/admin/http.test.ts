@@ -340,7 +340,7 @@ describe("adminHandler", () => {
     expect(await second?.text()).toContain("call_stopped");
     expect((await ask("POST", `${at}/stop`)).body.error).toEqual({
       code: "not_found",
-      message: `No call of the request id ${at.slice(6)} runs in this process.`,
+      message: `No call of the request id ${at.slice(6)} runs in this process, or it has just ended.`,
     });
     expect((await ask("GET", "/live")).body).toMatchObject({ total: 1 });
     expect((await ask("GET", "/audit")).body).toMatchObject({
