@@ -62,13 +62,6 @@ async function close(
   stores: OpenedStores,
   { server, gateway, backend }: Started,
 ): Promise<void> {
-  const end = (part: string, work: () => unknown): Promise<unknown> =>
-    Promise.resolve()
-      .then(work)
-      .catch((error: unknown) => {
-        process.exitCode = 1;
-        console.error(`${part} has failed: ${describeProblem(error)}`);
-      });
   // From here on the gateway is not ready, and its calls in flight finish.
   await gateway.close({ deadlineMs: config.closeMs ?? 60_000 });
   await soon(new Promise((closed) => void server.close(closed)));
@@ -79,6 +72,15 @@ async function close(
   await soon(end("onClose", () => config.onClose?.()));
   process.exit();
 }
+
+/** Ends a part. Prints its failure, after which the process ends with the code 1. */
+const end = (part: string, work: () => unknown): Promise<unknown> =>
+  Promise.resolve()
+    .then(work)
+    .catch((error: unknown) => {
+      process.exitCode = 1;
+      console.error(`${part} has failed: ${describeProblem(error)}`);
+    });
 
 /** Waits for the end of work, but not for work that hangs. */
 const soon = (work: Promise<unknown>): Promise<unknown> => within(work, FAREWELL_MS, systemClock);
