@@ -196,7 +196,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
   readonly liveCalls: () => readonly LiveCall[];
   /**
    * Stops a running call of this process. Its caller gets the error `call_stopped`, which the official SDKs do not retry, and is charged for
-   * what the call has used. Returns false when no call of this request id runs here.
+   * what the call has used. Returns false when no call of this request id runs here, or when the call has ended and is only being settled.
    */
   readonly stopCall: (requestId: string) => boolean;
   /**

@@ -63,6 +63,11 @@ export class CallAbort {
     return Math.max(0, this.#deadlineAt - this.#clock.now());
   }
 
+  /** True when a cut would change nothing: the call is over, or its answer is complete and only waits for the settlement. */
+  get isOver(): boolean {
+    return this.#over || this.#handOn !== undefined;
+  }
+
   /** Lets the call run for `drainMs` milliseconds after a disconnect. The longest time counts. */
   drainFor(drainMs: number): void {
     this.#drainMs = Math.max(this.#drainMs, drainMs);

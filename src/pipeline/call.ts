@@ -204,6 +204,10 @@ export class Call implements Incoming {
     return this.json.isLarge ? nextIteration() : undefined;
   }
 
+  get isOver(): boolean {
+    return this.abort.isOver;
+  }
+
   /** Ends the call early. */
   cut(reason: GatewayError): void {
     this.abort.cut(reason);

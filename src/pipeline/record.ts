@@ -166,7 +166,8 @@ export function liveCallOf(call: Described & { readonly socket: unknown }, began
 function outcomeOf(call: Recorded): CallOutcome {
   const { abort, found } = call;
   const { error } = found;
-  if (abort.isClientGone) return "client-closed";
+  // A call that goes on without its client may be stopped later.
+  if (abort.isClientGone && abort.reason?.code !== "call_stopped") return "client-closed";
   // An expired image is answered without an error.
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.

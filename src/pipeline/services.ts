@@ -164,6 +164,8 @@ export interface InFlightCall {
   readonly id: string;
   /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
   readonly hasWaitUntil: boolean;
+  /** True when the call has ended and only waits for its settlement: nobody can cut it any more. */
+  readonly isOver: boolean;
   /** Ends the call early. */
   cut(reason: GatewayError): void;
   /**
@@ -296,12 +298,13 @@ export class InFlightCalls {
     return calls;
   }
 
-  /** Cuts a call by its request id. Returns false when no such call runs. */
+  /** Cuts a call by its request id. Returns false when no such call runs, or when it only waits for its settlement. */
   stop(requestId: string): boolean {
     let slot = this.#first;
     while (slot && slot.call?.id !== requestId) slot = slot.next;
-    if (slot) cut(slot, stopped());
-    return slot !== undefined;
+    if (!slot?.call || slot.call.isOver) return false;
+    cut(slot, stopped());
+    return true;
   }
 
   #isOverdue({ beganAt }: InFlightSlot, now: number): boolean {

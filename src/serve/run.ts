@@ -11,6 +11,7 @@ import { adminPage } from "../admin/page/index.ts";
 import { createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
+import { describeProblem } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
 import { listen, onEnd, type Place, portOf } from "./process.ts";
@@ -20,6 +21,20 @@ const FAREWELL_MS = 5_000;
 
 /** Serves the gateway of a file, and prints its address. Rejects with the reason when that cannot be. */
 export async function serve(file: string, flags: Partial<Place> & { readonly store?: string } = {}): Promise<void> {
+  // Without this, Node would end the process with a warning about code of this package.
+  const onStuck = (): never => {
+    console.error(`${oneLine(file)} waits for a promise that never settles.`);
+    process.exit(1);
+  };
+  process.once("beforeExit", onStuck);
+  try {
+    await started(file, flags);
+  } finally {
+    process.off("beforeExit", onStuck);
+  }
+}
+
+async function started(file: string, flags: Partial<Place> & { readonly store?: string }): Promise<void> {
   const config = await configIn(file);
   const place = placeOf(flags, config);
   const address = flags.store ?? config.stores ?? process.env["POLYGATE_STORE"] ?? "";
@@ -28,32 +43,44 @@ export async function serve(file: string, flags: Partial<Place> & { readonly sto
       "No store is given. Name it as stores in the configuration, with --store, or in POLYGATE_STORE.",
     );
   const stores = await openStores(address, config.storeOptions);
-  let started: Started;
+  let server: Started;
   try {
-    started = await start(config, stores, place);
+    server = await start(config, stores, place);
   } catch (error) {
     await stores.close();
     throw error;
   }
-  const { url, server, gateway, backend } = started;
-  const { prefix = "", admin, closeMs = 60_000 } = config;
-  onEnd(() => void close());
+  const { prefix = "", admin } = config;
+  onEnd(() => void close(config, stores, server));
   const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}`;
-  console.log(`polygate serves ${url}${prefix} (${ways})`);
-
-  async function close(): Promise<void> {
-    // The gateway is no longer ready, and its calls in flight finish.
-    await gateway.close({ deadlineMs: closeMs });
-    await soon(new Promise((closed) => void server.close(closed)));
-    server.closeAllConnections();
-    if (hasMethod(backend, "close")) await soon((backend as ModelBackend & { close(): Promise<void> }).close());
-    await stores.close();
-    await soon((async () => config.onClose?.())()).catch((error: unknown) =>
-      console.error("onClose has failed.", error),
-    );
-    process.exit();
-  }
+  console.log(`polygate serves ${server.url}${prefix} (${ways})`);
 }
+
+/** Ends the server and the process. A part that fails or hangs does not keep the next part from its end. */
+async function close(
+  config: ServerOptions,
+  stores: OpenedStores,
+  { server, gateway, backend }: Started,
+): Promise<void> {
+  // From here on the gateway is not ready, and its calls in flight finish.
+  await gateway.close({ deadlineMs: config.closeMs ?? 60_000 });
+  await soon(new Promise((closed) => void server.close(closed)));
+  server.closeAllConnections();
+  if (hasMethod(backend, "close"))
+    await soon(end("The close of the backend", () => (backend as ModelBackend & { close(): unknown }).close()));
+  await end("The close of the stores", () => stores.close());
+  await soon(end("onClose", () => config.onClose?.()));
+  process.exit();
+}
+
+/** Ends a part. Prints its failure, after which the process ends with the code 1. */
+const end = (part: string, work: () => unknown): Promise<unknown> =>
+  Promise.resolve()
+    .then(work)
+    .catch((error: unknown) => {
+      process.exitCode = 1;
+      console.error(`${part} has failed: ${describeProblem(error)}`);
+    });
 
 /** Waits for the end of work, but not for work that hangs. */
 const soon = (work: Promise<unknown>): Promise<unknown> => within(work, FAREWELL_MS, systemClock);
@@ -142,10 +169,13 @@ function reasonOf(error: unknown): string {
   return error instanceof SyntaxError ? `${error.name}: ${error.message}` : error.message;
 }
 
-/** The flags come first, then the configuration, then the environment, in which an empty variable counts as missing. */
+/**
+ * The flags come first, then the configuration, then the environment. An empty host counts as missing: Node would listen on every address of
+ * the machine.
+ */
 function placeOf(flags: Partial<Place>, config: ServerOptions): Place {
   return {
-    host: flags.host ?? config.host ?? (process.env["HOST"] || "127.0.0.1"),
+    host: flags.host || config.host || process.env["HOST"] || "127.0.0.1",
     port: flags.port ?? config.port ?? portOf("PORT", process.env["PORT"] || "3000"),
   };
 }

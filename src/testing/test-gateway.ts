@@ -49,7 +49,10 @@ export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncD
    * without a host is one of the gateway.
    */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
-  /** Listens at a free port of this machine. Resolves with the address, such as `http://127.0.0.1:41234`; a second call with the same. */
+  /**
+   * Listens at a free port of this machine. Resolves with the address, such as `http://127.0.0.1:41234`; a second call with the same. Rejects
+   * after `close`.
+   */
   readonly listen: () => Promise<string>;
   /** The records of the calls that have ended, in the order of their ends. */
   readonly records: readonly CallRecord<Context>[];
@@ -117,6 +120,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     records: calls.records,
     fetch: async (input, init) => fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init)),
     async listen() {
+      if (closing) throw new Error("testGateway: the gateway is closed.");
       const server = await (listening ??= listen(gateway));
       return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     },

@@ -10,7 +10,7 @@ import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingUs
 import { IMAGE, type ImageEvent, type ImageRequest, type ImageUsage } from "../model/image.ts";
 import type { JsonObject } from "../model/json.ts";
 import { TOKEN_COUNTS } from "../model/usage.ts";
-import { assertOptions, fieldsOf, nearest, type Shapes, shownWord } from "../options.ts";
+import { assertOptions, fieldsOf, nearest, type Shapes, shown, shownWord } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CallContext } from "../ports/model-backend.ts";
@@ -191,8 +191,16 @@ const REPLY_SHAPES: Shapes<ReplyOptions> = {
  * @example reply(["It is ", gate, "sunny."], { usage: { inputTokens: 12, outputTokens: 4 } });
  */
 export function reply(content: string | Iterable<ReplyPiece>, options: ReplyOptions = {}): Turn {
+  assertPieces("reply", "a text or pieces", content);
   assertOptions<ReplyOptions>("reply", options, REPLY_SHAPES);
   return chatTurn(typeof content === "string" ? [content] : content, options);
+}
+
+/** Throws a TypeError for a content without pieces. Only `reply` takes a text: elsewhere, each of its characters would be a piece. */
+function assertPieces(name: string, what: string, content: unknown): void {
+  const isIterable = typeof (Object(content) as Partial<Iterable<unknown>>)[Symbol.iterator] === "function";
+  if (!isIterable || (typeof content === "string" && name !== "reply"))
+    throw new TypeError(`${name}: expects ${what}, not ${shown(content)}.`);
 }
 
 function chatTurn(content: Iterable<Piece>, { reasoning, ...setup }: ReplyOptions): Turn {
@@ -226,7 +234,7 @@ export function refusal(text = "I cannot help with that.", options: ReplyOptions
  * @param error The code of a GatewayError, or the error itself, such as a GatewayError with a `retryAfterMs`. Any other error is one that
  * the caller is not told.
  * @param message The message that the caller is told, for a code.
- * @throws TypeError for a code that does not exist.
+ * @throws TypeError for a code that does not exist, and for anything else that is no error.
  */
 export function failure(error: GatewayErrorCode | Error, message = "The script fails here."): Turn {
   const known: readonly string[] = GATEWAY_ERROR_CODES;
@@ -235,6 +243,9 @@ export function failure(error: GatewayErrorCode | Error, message = "The script f
     const hint = meant === undefined ? "" : `; did you mean "${meant}"?`;
     throw new TypeError(`failure: there is no error code ${shownWord(error)}${hint || "."}`);
   }
+  // Not `instanceof`: the errors of a runner's own realm are errors, too.
+  if (typeof error !== "string" && (typeof error !== "object" || error === null))
+    throw new TypeError(`failure: expects an error code or an error, not ${shown(error)}.`);
   return turnOf([
     () => {
       throw typeof error === "string" ? new GatewayError(error, message) : error;
@@ -287,6 +298,7 @@ export function image(
   content: Uint8Array | Iterable<ImagePiece> = fromBase64(PIXEL),
   options: ImageTurnOptions = {},
 ): Turn {
+  assertPieces("image", "bytes or pieces", content);
   assertOptions<ImageTurnOptions>("image", options, {
     usage: {
       optional: fieldsOf<Partial<ImageUsage>>({
@@ -320,6 +332,7 @@ const DIMENSIONS = 8;
  * have equal vectors. It has 8 numbers, or as many as the caller asks for.
  */
 export function embedding(content?: Iterable<EmbeddingPiece>, options: EmbeddingTurnOptions = {}): Turn {
+  if (content !== undefined) assertPieces("embedding", "vectors or pieces", content);
   assertOptions<EmbeddingTurnOptions>("embedding", options, {
     usage: { optional: fieldsOf<EmbeddingUsage>({ inputTokens: "fromZero" }) },
     breakAfter: "fromZero?",

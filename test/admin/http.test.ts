@@ -179,6 +179,9 @@ describe("adminHandler", () => {
 
   it.each([
     ["POST", "/keys", { grantd: 1 }, "grantd does not exist; did you mean granted?"],
+    ["POST", "/keys/team/revoke", { overlapMs: 1 }, "This route takes no fields, not overlapMs."],
+    ["POST", "/keys", [], "The body must be a JSON object."],
+    ["DELETE", "/budgets/b", { units: 1 }, "This route takes no fields, not units."],
     ["POST", "/keys", { granted: -1 }, "granted: "],
     ["POST", "/keys", { metadata: { a: 1 } }, "metadata.a: "],
     ["POST", "/keys", { metadata: { "a b": "x" } }, '"a b" is no name of metadata'],
@@ -340,7 +343,7 @@ describe("adminHandler", () => {
     expect(await second?.text()).toContain("call_stopped");
     expect((await ask("POST", `${at}/stop`)).body.error).toEqual({
       code: "not_found",
-      message: `No call of the request id ${at.slice(6)} runs in this process.`,
+      message: `No call of the request id ${at.slice(6)} runs in this process, or it has just ended.`,
     });
     expect((await ask("GET", "/live")).body).toMatchObject({ total: 1 });
     expect((await ask("GET", "/audit")).body).toMatchObject({

@@ -35,7 +35,13 @@ function callOf(clock: Clock, hasWaitUntil = false): { readonly call: InFlightCa
   const cuts: string[] = [];
   const abort = new CallAbort(stopped(clock), DEADLINE_MS, { aborted: ({ code }) => cuts.push(code), clientGone() {} });
   return {
-    call: { id: "req_1", hasWaitUntil, cut: (reason) => abort.cut(reason), live: (beganAt) => ({ ...LIVE, beganAt }) },
+    call: {
+      id: "req_1",
+      hasWaitUntil,
+      isOver: false,
+      cut: (reason) => abort.cut(reason),
+      live: (beganAt) => ({ ...LIVE, beganAt }),
+    },
     cuts,
   };
 }

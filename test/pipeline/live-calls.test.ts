@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
-import { type CallRecord, type ModelBackend } from "../../src/index.ts";
+import { type CallRecord, memoryReplayStore, type ModelBackend } from "../../src/index.ts";
 import { INPUT, never, opened, PROMPT, readUntil, requestOf, type Setup, speaking, WORD } from "./bench.ts";
 
 /** Says a word, and then nothing any more. */
@@ -101,6 +101,40 @@ describe("stopCall", () => {
     expect(gateway.liveCalls()).toHaveLength(1);
     void gateway.close({ deadlineMs: 0 });
     await clock.advance(0);
+  });
+
+  it.each([
+    ["a stream", true],
+    ["a complete answer", false],
+  ])("does not say that it has stopped %s that only waits for its settlement", async (_what, stream) => {
+    const settling = Promise.withResolvers<void>();
+    const { gateway, clock, records, send } = recording({
+      backend: speaking(WORD),
+      around: (store) => ({ settle: async (...settled) => settling.promise.then(() => store.settle(...settled)) }),
+    });
+    const response = send({ body: { stream } });
+    await clock.advance(0);
+    const [live] = gateway.liveCalls();
+    expect(gateway.stopCall(live?.requestId ?? "")).toBe(false);
+    settling.resolve();
+    expect(await (await response).text()).toContain(WORD);
+    await clock.advance(0);
+    expect(records).toMatchObject([{ requestId: live?.requestId, outcome: "completed", errorCode: undefined }]);
+  });
+
+  it("stops a call that goes on without its client, and records so", async () => {
+    const { gateway, clock, records, report, send } = recording({
+      replays: (time) => memoryReplayStore({ clock: time }),
+    });
+    const client = new AbortController();
+    await send({ body: { stream: true }, headers: { "idempotency-key": "1" }, signal: client.signal });
+    client.abort();
+    await clock.advance(0);
+    const [live] = gateway.liveCalls();
+    expect([live?.requestId, "none"].map((id = "") => gateway.stopCall(id))).toEqual([true, false]);
+    await clock.advance(0);
+    expect(records).toMatchObject([{ outcome: "stopped", errorCode: "call_stopped", units: INPUT + WORD.length }]);
+    expect(report()).toMatchObject({ held: 0, timers: 0 });
   });
 
   it("lets a call cut itself in a runtime where nobody else may", async () => {

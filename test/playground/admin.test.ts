@@ -2,6 +2,7 @@
 
 import { request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { isOfThisMachine } from "../../playground/admin.ts";
 import { type Playground, startPlayground } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
 
@@ -47,4 +48,19 @@ it("lets nobody in by the name of another site", async () => {
     asked.on("error", reject).end();
   });
   expect(status).toBe(401);
+});
+
+it.each([
+  ["localhost:3000", "127.0.0.1", true],
+  ["127.0.0.1", "::ffff:127.0.0.1", true],
+  ["[::1]:3000", "::1", true],
+  // Another machine can write any name.
+  ["localhost:3000", "192.0.2.7", false],
+  ["localhost:3000", "::ffff:192.0.2.7", false],
+  ["localhost:3000", "127.0.0.1.example", false],
+  ["localhost:3000", undefined, false],
+  ["evil.example", "127.0.0.1", false],
+  [null, "127.0.0.1", false],
+])("treats a request for %s from %s as one of this machine: %s", (host, address, expected) => {
+  expect(isOfThisMachine(host, address)).toBe(expected);
 });

@@ -181,6 +181,16 @@ describe("polygate serve", () => {
       /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum/,
     ],
     [
+      "waits for a promise that never settles",
+      `await new Promise(() => {});\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
+      /^wrong\.ts waits for a promise that never settles\.$/m,
+    ],
+    [
+      "has a gateway that waits for a promise that never settles",
+      `${DEFINE}({ gateway: () => new Promise(() => {}) });`,
+      /^wrong\.ts waits for a promise that never settles\.$/m,
+    ],
+    [
       "throws",
       `throw new Error("UPSTREAM_URL is not set.");`,
       /^wrong\.ts cannot be loaded: UPSTREAM_URL is not set\.$/m,
@@ -196,6 +206,25 @@ describe("polygate serve", () => {
     expect(started.output()).toBe("");
     expect(started.errors()).toMatch(line);
     expect(started.errors()).not.toMatch(/^\s+at /m);
+  });
+
+  it("closes all other parts when one fails, and never listens on all addresses for an empty host", async () => {
+    const file = await written(
+      "closing.ts",
+      `${DEFINE}({
+        host: "",
+        gateway: () => ({ backend: { ...demoModel(), close: () => Promise.reject(new Error("no bus://me:hunter2@there")) } }),
+        onClose: () => console.log("closed"),
+      });`,
+    );
+    const store = `sqlite:${join(folder, "closing.db")}`;
+    const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
+    const server = await startPlayground({ HOST: "" }, [...command], folder);
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    server.process.child.kill("SIGTERM");
+    expect(await server.process.ended).toEqual({ code: 1, signal: null });
+    expect(server.process.output()).toMatch(/\nclosed\n$/);
+    expect(server.process.errors()).toBe("The close of the backend has failed: no bus://***@there\n");
   });
 
   it("says in a line what is wrong outside of the file", async () => {

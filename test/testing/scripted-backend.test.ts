@@ -250,6 +250,17 @@ describe("a script that does not fit", () => {
     expect(() => scriptedBackend(script as Script)).toThrow(message);
   });
 
+  it.each<[turn: () => unknown, message: string]>([
+    [() => reply(5 as never), "reply: expects a text or pieces, not a number"],
+    [() => reply({ text: "Hi" } as never), "reply: expects a text or pieces, not an object"],
+    [() => image("iVBOR" as never), "image: expects bytes or pieces, not a text"],
+    [() => embedding("Hi" as never), "embedding: expects vectors or pieces, not a text"],
+    [() => failure(500 as never), "failure: expects an error code or an error, not a number"],
+    [() => failure(undefined as never), "failure: expects an error code or an error, not undefined"],
+  ])("because its turn %o gets something else is refused", (turn, message) => {
+    expect(turn).toThrow(message);
+  });
+
   it("because its bytes are no picture, or its time no time, is refused", () => {
     expect(() => image(new Uint8Array(9))).toThrow("image: the bytes must be those of a PNG, JPEG or WebP.");
     expect(() => delay(-1)).toThrow("delay: the time must be milliseconds from 0 up.");

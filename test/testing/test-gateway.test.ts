@@ -145,6 +145,15 @@ describe("its ways in", () => {
     await expect(gateway.fetch("http://")).rejects.toThrow("Invalid URL");
   });
 
+  it("listens no more after its end, when nobody would close the server", async () => {
+    for (const isListening of [true, false]) {
+      const gateway = testGateway();
+      if (isListening) await gateway.listen();
+      await gateway.close();
+      await expect(gateway.listen()).rejects.toThrow("testGateway: the gateway is closed.");
+    }
+  });
+
   it("listens at one address, over HTTP and WebSockets", async () => {
     await using gateway = testGateway({ backend: backendOf() });
     const [url, again] = await Promise.all([gateway.listen(), gateway.listen()]);

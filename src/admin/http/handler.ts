@@ -242,7 +242,7 @@ class Admin {
     const asked: Asked = {
       user,
       id: idOf(operation.path, req.url),
-      body: operation.body && parsed(operation.body, text),
+      body: operation.method === "GET" ? undefined : parsed(operation.body ?? NOTHING, text),
       query: operation.query && checked(operation.query, parametersOf(req.url)),
       ifMatch: req.headers.get("if-match") ?? undefined,
       accept: req.headers.get("accept") ?? undefined,
@@ -445,6 +445,9 @@ function parametersOf(url: string): Record<string, string | string[]> {
   );
 }
 
+/** The body of a change that takes no fields. */
+const NOTHING = v.strictObject({});
+
 function parsed(schema: v.GenericSchema, text: string): unknown {
   let body: unknown;
   try {
@@ -452,6 +455,8 @@ function parsed(schema: v.GenericSchema, text: string): unknown {
   } catch {
     throw refused(400, "The body is not JSON.");
   }
+  // Valibot would take an empty list for an object without fields.
+  if (!isJsonObject(body)) throw refused(400, "The body must be a JSON object.");
   assertNamesAreKept(body);
   return checked(schema, body);
 }
@@ -469,7 +474,8 @@ function checked(schema: v.GenericSchema, value: unknown): unknown {
   const [issue] = result.issues;
   if (issue.type === "strict_object" && issue.path && issue.expected === "never") {
     const { entries } = schema as unknown as { readonly entries: object };
-    throw refused(400, `${unknownName(String(issue.path.at(-1)?.key), Object.keys(entries))}.`);
+    const [name, known] = [String(issue.path.at(-1)?.key), Object.keys(entries)];
+    throw refused(400, known.length > 0 ? `${unknownName(name, known)}.` : `This route takes no fields, not ${name}.`);
   }
   const path = v.getDotPath(issue);
   throw refused(400, `${path === null ? "The body" : path}: ${issue.message}.`);

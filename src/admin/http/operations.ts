@@ -565,7 +565,8 @@ export const OPERATIONS: readonly Operation[] = [
     needs: "live",
     answer: v.object({ requestId: TEXT, stopped: v.boolean() }),
     async run({ gateway }, { id }) {
-      if (!gateway?.stopCall?.(id)) throw refused(404, `No call of the request id ${id} runs in this process.`);
+      if (!gateway?.stopCall?.(id))
+        throw refused(404, `No call of the request id ${id} runs in this process, or it has just ended.`);
       return { body: { requestId: id, stopped: true } };
     },
   }),
