@@ -26,6 +26,19 @@ const EVIL = `<img src=x onerror="document.title='taken'">`;
 const isPlain = (text: string): boolean =>
   text.isWellFormed() && !/[\p{C}\s]{2}|\p{C}|^\s|\s$/u.test(text) && text !== "__proto__";
 
+/** Returns what is written in a field. */
+const fieldOf = (page: Page, name: string): Promise<string> => page.getByRole("textbox", { name }).inputValue();
+
+/** Downloads the CSV of the report that is shown. */
+async function csvOf(page: Page): Promise<string> {
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("link", { name: "CSV" }).click(),
+  ]);
+  expect(download.suggestedFilename()).toBe("usage.csv");
+  return readFile(await download.path(), "utf8");
+}
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -124,30 +137,66 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     return response.headers.get("request-id") ?? "";
   }
 
-  it("shows the spend by team, model and day, and gives it as CSV", async () => {
+  it("shows the spend by group, model and day, and gives it as CSV", async () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", metadata: { group: EVIL } });
     await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", metadata: { group: "=team" } });
     for (const keyId of ["ann", "ann", "bob"]) await call(keyId, "small");
     const page = await open("#spend");
     await rowOf(page, EVIL).waitFor();
     expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
+    expect(await page.getByRole("columnheader").first().textContent()).toBe("Group");
     expect(await page.locator(".sum").textContent()).toContain("for 3 calls");
-    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(/^Spend by day from 20.* The highest is \$/);
-    // A month, of which one day has calls.
-    expect(await page.locator("svg rect").count()).toBe(30);
+    // Each day of the month, of which one has calls.
+    const [since, until] = [await fieldOf(page, "From"), await fieldOf(page, "To")];
+    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(
+      `Spend by day from ${since} to ${until}. The highest is $`,
+    );
+    expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
     expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("link", { name: "CSV" }).click(),
-    ]);
-    expect(download.suggestedFilename()).toBe("usage.csv");
-    expect(await readFile(await download.path(), "utf8")).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
-    await page.getByRole("combobox", { name: "By" }).selectOption("Model");
+    expect(await csvOf(page)).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
     await page.getByRole("textbox", { name: "To" }).fill("2020-01-01");
     await page.getByText("No call is recorded in these days.").waitFor();
     expect(await page.title()).not.toBe("taken");
+    await page.close();
+  });
+
+  it("shows the spend of each budget by a second column, under an address that others can open", async () => {
+    const { quotas } = stores.ports;
+    for (const id of ["team-a", "team-b"]) {
+      await quotas.addBudget({ id, amount: 5_000_000 });
+      await quotas.add({ id: `of-${id}`, apiKey: `sk-of-${id}`, budget: id });
+    }
+    await call("of-team-a", "small");
+    await call("of-team-a", "large");
+    await call("of-team-b", "small");
+    const page = await open("#spend");
+    await rowOf(page, "team-b").waitFor();
+    expect(await page.getByRole("columnheader").first().textContent()).toBe("Budget");
+    await page.getByRole("combobox", { name: "and by" }).selectOption("Model");
+    await rowOf(page, "large").waitFor();
+    expect(await page.getByRole("row").count()).toBe(4);
+    expect(await rowOf(page, "large").textContent()).toMatch(/^team-alarge/);
+    expect(await csvOf(page)).toMatch(/^budget,model,calls,.*\r\nteam-a,large,1,/s);
+    const address = new URL(page.url());
+    expect(address.hash).toMatch(/^#spend\?by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
+    const linked = await open(address.hash);
+    await rowOf(linked, "large").waitFor();
+    expect(await linked.getByRole("row").count()).toBe(4);
+    await linked.getByRole("button", { name: "Last month" }).click();
+    await linked.getByText("No call is recorded in these days.").waitFor();
+    const [last, first] = [await fieldOf(linked, "To"), await fieldOf(page, "From")];
+    expect(Date.parse(first) - Date.parse(last)).toBe(86_400_000);
+    await linked.getByRole("button", { name: "This month" }).click();
+    await rowOf(linked, "large").waitFor();
+    expect(linked.url()).toBe(address.href);
+    // A column cannot be chosen twice.
+    await linked.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
+    await linked.getByRole("columnheader", { name: "Budget" }).waitFor({ state: "detached" });
+    expect(new URL(linked.url()).hash).toMatch(/^#spend\?by=model&/);
+    await linked.close();
     await page.close();
   });
 
@@ -224,7 +273,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota in USD").fill("2.50");
     await page.getByLabel("Models").fill("small-1\nlarge-1\n");
-    await page.getByLabel("Notes").fill("plan=gold");
+    await page.getByLabel("Metadata").fill("plan=gold");
     await page.keyboard.press("Tab");
     await page.getByRole("button", { name: "Create" }).click();
     const secret = (await page.locator(".secret").textContent()) ?? "";
@@ -270,7 +319,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Edit a/b" }).click();
     await page.getByLabel("Name").fill(EVIL);
     await page.getByLabel("Budget").fill("company");
-    await page.getByLabel("Notes").fill("plan=free");
+    await page.getByLabel("Metadata").fill("plan=free");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("a/b is changed.").waitFor();
     expect(await stores.ports.quotas.report("a/b")).toMatchObject({

@@ -10,7 +10,7 @@ import { Keys, loadKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
 import { Dialogs } from "./parts.ts";
 import { loadRefusals, Refusals } from "./refusals.ts";
-import { loadSpend, Spend } from "./spend.ts";
+import { openSpend, Spend } from "./spend.ts";
 
 interface Me {
   readonly name: string;
@@ -33,7 +33,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: loadLive, needs: "live" },
-  spend: { name: "Spend", view: Spend, load: loadSpend, needs: "calls" },
+  spend: { name: "Spend", view: Spend, load: () => openSpend(me.value?.budgets ?? false), needs: "calls" },
   refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
@@ -45,7 +45,7 @@ const me = signal<Me | undefined>(undefined);
 const shown = signal("keys");
 
 function follow(): void {
-  const wanted = location.hash.slice(1);
+  const [wanted = ""] = location.hash.slice(1).split("?");
   shown.value = Object.hasOwn(PARTS, wanted) ? wanted : "keys";
   notice.value = undefined;
   void PARTS[shown.value]?.load();
