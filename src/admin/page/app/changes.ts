@@ -43,7 +43,7 @@ export function Changes(): View {
       columns=${CHANGE_COLUMNS}
       rows=${changes.value}
       keyOf=${({ id }: AuditRecord) => id}
-      empty="Nobody has changed anything yet."
+      empty="This admin has changed nothing yet. Changes by the command line are not among these."
     />
     ${older.value !== null && html`<button type="button" onClick=${() => loadChanges(older.value ?? "")}>Older changes</button>`}
   </section>`;
@@ -59,6 +59,7 @@ export async function loadHealth(): Promise<void> {
 
 const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   { name: "Upstream", cell: ({ upstream }) => upstream },
+  { name: "Route", cell: ({ route }) => route },
   { name: "Circuit breaker", cell: ({ state }) => html`<span class=${`state ${state}`}>${state}</span>` },
   { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
   {
@@ -97,7 +98,7 @@ export function Health(): View {
               caption="Upstreams"
               columns=${UPSTREAM_COLUMNS}
               rows=${upstreams}
-              keyOf=${({ upstream }: UpstreamStatus) => upstream}
+              keyOf=${({ route, upstream }: UpstreamStatus) => JSON.stringify([route, upstream])}
               empty="The backend has no upstreams."
             />`
     }

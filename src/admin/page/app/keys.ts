@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
-import { attempt, type Listed, read, write } from "./api.ts";
+import { attempt, type Listed, mayChange, read, write } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { askUser, Bar, type Column, type Field, RowButton, Select, showSecret, Table } from "./parts.ts";
 
@@ -204,6 +204,7 @@ const COLUMNS: readonly Column<KeyReport>[] = [
   },
   {
     name: "Change",
+    isChange: true,
     cell: ({ id, revoked, unlimited }) =>
       revoked
         ? null
@@ -229,7 +230,7 @@ export function Keys(): View {
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
       <${Select} label="State" of=${state} choices=${STATES} onChange=${() => loadKeys()} />
-      <button type="button" class="main" onClick=${create}>New key</button>
+      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
     <${Table}
       caption="Keys"

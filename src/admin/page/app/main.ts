@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { attempt, notice, read } from "./api.ts";
+import { attempt, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { html, type View } from "./html.ts";
@@ -70,7 +70,7 @@ function App({ title }: { title: string }): View {
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
     </header>
     <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
-    <main class=${readOnly ? "read-only" : ""}>${part && html`<${part.view} ...${has} />`}</main>
+    <main>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
 }
@@ -80,5 +80,6 @@ if (root) render(html`<${App} title=${root.dataset["title"]} />`, root);
 addEventListener("hashchange", follow);
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
+  mayChange.value = !me.value.readOnly;
 });
 follow();

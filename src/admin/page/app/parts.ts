@@ -2,7 +2,8 @@
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { attempt } from "./api.ts";
+import type { RecordedCall } from "../../../stores/calls.ts";
+import { attempt, mayChange } from "./api.ts";
 import { type Children, html, type View } from "./html.ts";
 
 /** A column of a table. */
@@ -11,7 +12,15 @@ export interface Column<Row> {
   readonly cell: (row: Row) => Children;
   /** True for numbers, which are aligned at their ends. */
   readonly isNumber?: boolean;
+  /** True for the buttons of a row, which a user who may only look does not get. */
+  readonly isChange?: boolean;
 }
+
+/** The route of a recorded call: all that there is to say of a call without a model, such as a list of models. */
+export const ROUTE: Column<Pick<RecordedCall, "route" | "format">> = {
+  name: "Route",
+  cell: ({ route, format }) => html`<span class="long">${route}</span><span class="quiet">${format}</span>`,
+};
 
 interface TableProps<Row> {
   readonly caption: string;
@@ -24,7 +33,8 @@ interface TableProps<Row> {
 export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>): View {
   if (!rows) return html`<p class="quiet">Loading…</p>`;
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
-  const [first, ...others] = columns;
+  const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
+  const [first, ...others] = shown;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <caption class="unseen">
@@ -32,7 +42,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<
       </caption>
       <thead>
         <tr>
-          ${columns.map(({ name, isNumber }) => html`<th scope="col" class=${isNumber ? "number" : ""}>${name}</th>`)}
+          ${shown.map(({ name, isNumber }) => html`<th scope="col" class=${isNumber ? "number" : ""}>${name}</th>`)}
         </tr>
       </thead>
       <tbody>
