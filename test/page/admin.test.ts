@@ -548,6 +548,40 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it.each([390, 768])("shows every row as a whole on a screen of %i pixels", async (width) => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
+    await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, models: ["m".repeat(60)], metadata: { group: "a" } });
+    await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "company" });
+    await call("poor", "claude-sonnet-4-5-20250929");
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+        await new Promise(() => {});
+      },
+    };
+    live = createGateway({ backend, ...stores.ports });
+    await live.fetch(asked("rich", "claude-sonnet-4-5-20250929", true));
+    const page = await open("", { viewport: { width, height: 844 } });
+    for (const part of ["Keys", "Budgets", "Live", "Refusals", "Health", "Spend"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      await page.getByText("Loading…").waitFor({ state: "detached" });
+      await page.getByRole("row").nth(1).waitFor();
+      const cut = await page.evaluate(() =>
+        [...document.querySelectorAll("tbody tr, tbody tr *")]
+          .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth)
+          .map((one) => one.outerHTML),
+      );
+      expect([part, cut, await isWiderThanScreen(page)]).toEqual([part, [], false]);
+      // Buttons wrap, and none is hidden below another.
+      const buttons = page.locator("tbody button");
+      await Promise.all((await buttons.all()).map((button) => button.click({ trial: true })));
+    }
+    await page.close();
+    await live.close({ deadlineMs: 0 });
+  });
+
   it.each<[string, BrowserContextOptions]>([
     ["in the light", { colorScheme: "light" }],
     ["in the dark", { colorScheme: "dark" }],

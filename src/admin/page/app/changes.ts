@@ -26,7 +26,11 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "User", cell: ({ user }) => user },
   { name: "Change", cell: ({ action }) => action },
   { name: "Of", cell: ({ target }) => target ?? "–" },
-  { name: "Fields", cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>` },
+  {
+    name: "Fields",
+    isWide: true,
+    cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>`,
+  },
   {
     name: "End",
     cell: ({ state, reason }) =>

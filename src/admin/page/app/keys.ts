@@ -199,6 +199,7 @@ const COLUMNS: readonly Column<KeyReport>[] = [
   { name: "Expires", cell: ({ expiresAt }) => (expiresAt > 0 ? shownTime(expiresAt * 1_000) : "never") },
   {
     name: "Metadata",
+    isWide: true,
     cell: ({ metadata = {} }) =>
       Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
   },

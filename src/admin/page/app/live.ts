@@ -93,7 +93,7 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
   {
     name: "Route",
     cell: (call) =>
-      html`<span class="long">${call.method} ${call.route}</span
+      html`<span class="route">${call.method} ${call.route}</span
         ><span class="quiet">${call.format}, ${transportOf(call)}</span>`,
   },
   { name: "Input tokens", isNumber: true, cell: ({ usage }) => (usage ? plain.format(usage.inputTokens) : "–") },

@@ -57,6 +57,7 @@ const COLUMNS: readonly Column<Call>[] = [
   },
   {
     name: "Reasons",
+    isWide: true,
     cell: ({ reasons }) =>
       html`<ul class="reasons">
         ${reasons.map((reason) => html`<li>${reason}</li>`)}
