@@ -2,15 +2,27 @@
 
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
+import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
+import { getRequestListener } from "@hono/node-server";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import express from "express";
+import fastify from "fastify";
+import { Hono } from "hono";
 import Koa from "koa";
+import mount from "koa-mount";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
-import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
+import {
+  type AdminHandler,
+  adminHandler,
+  type AdminHandlerOptions,
+  type AuditLog,
+  memoryAuditLog,
+} from "../../src/admin/http/index.ts";
+import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../contracts/index.ts";
@@ -752,24 +764,46 @@ describe("a repeated request", () => {
 });
 
 describe("every mount", () => {
-  const mounts: readonly [name: string, listener: () => RequestListener][] = [
-    ["Node", () => toNodeHandler(adminHandler(stores.ports.quotas, { authorize }), { prefix: "/admin" })],
+  const page = pageIn(new URL("../../src/admin/page/app/", import.meta.url));
+  const express4 = createRequire(import.meta.url)("express-4") as typeof express;
+  const admin = (): AdminHandler => adminHandler(stores.ports.quotas, { authorize, page });
+  const mounts: readonly [name: string, listener: () => RequestListener | Promise<RequestListener>][] = [
+    ["Node", () => toNodeHandler(admin(), { prefix: "/admin" })],
+    ["Express", () => express().use("/admin", toExpressHandler(admin())) as RequestListener],
+    ["Express 4", () => express4().use("/admin", toExpressHandler(admin())) as RequestListener],
     [
-      "Express",
-      () =>
-        express().use("/admin", toExpressHandler(adminHandler(stores.ports.quotas, { authorize }))) as RequestListener,
+      "a router of Express",
+      () => {
+        const router = express.Router().use("/admin", toExpressHandler(admin()));
+        return express().use(router) as RequestListener;
+      },
+    ],
+    ["Koa", () => new Koa().use(toKoaMiddleware(admin(), { prefix: "/admin" })).callback()],
+    ["koa-mount", () => new Koa().use(mount("/admin", toKoaMiddleware(admin()))).callback()],
+    [
+      "Fastify",
+      async () => {
+        const app = fastify();
+        const handler = toNodeHandler(admin(), { prefix: "/admin" });
+        app.addHook("onRequest", (request, reply, done) => handler(request.raw, reply.raw, done));
+        await app.ready();
+        return (req, res) => app.routing(req, res);
+      },
     ],
     [
-      "Koa",
-      () =>
-        new Koa()
-          .use(toKoaMiddleware(adminHandler(stores.ports.quotas, { authorize }), { prefix: "/admin" }))
-          .callback(),
+      "Hono",
+      () => {
+        const routes = admin().at("/admin");
+        const app = new Hono();
+        app.use("/admin/*", async (context, next) => (await routes.handle(context.req.raw)) ?? next());
+        const listener = getRequestListener(app.fetch);
+        return (req, res) => void listener(req, res);
+      },
     ],
   ];
 
   it.each(mounts)("%s serves it over a socket", async (_name, listener) => {
-    const server = createServer(listener()).listen(0, "127.0.0.1");
+    const server = createServer(await listener()).listen(0, "127.0.0.1");
     await once(server, "listening");
     try {
       const root = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin`;
@@ -782,6 +816,12 @@ describe("every mount", () => {
         expect.objectContaining({ granted: 3 }),
       ]);
       expect((await fetch(`${root}/keys`)).status).toBe(401);
+      for (const path of ["", "/", "?from=mail", "/?from=mail"]) {
+        const text = await (await fetch(root + path, { headers })).text();
+        const base = new URL(/<base href="([^"]*)"/.exec(text)?.[1] ?? "", root);
+        const style = await fetch(new URL("style.css", base), { headers });
+        expect([path, style.status, style.headers.get("content-type")]).toEqual([path, 200, "text/css; charset=utf-8"]);
+      }
     } finally {
       server.close();
       server.closeAllConnections();

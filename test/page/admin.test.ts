@@ -26,6 +26,19 @@ const EVIL = `<img src=x onerror="document.title='taken'">`;
 const isPlain = (text: string): boolean =>
   text.isWellFormed() && !/[\p{C}\s]{2}|\p{C}|^\s|\s$/u.test(text) && text !== "__proto__";
 
+/** Returns what is written in a field. */
+const fieldOf = (page: Page, name: string): Promise<string> => page.getByRole("textbox", { name }).inputValue();
+
+/** Downloads the CSV of the report that is shown. */
+async function csvOf(page: Page): Promise<string> {
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("link", { name: "CSV" }).click(),
+  ]);
+  expect(download.suggestedFilename()).toBe("usage.csv");
+  return readFile(await download.path(), "utf8");
+}
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -70,7 +83,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       stores: { "quota-store": "resting" },
       reasons: { "quota-store": "The store has hung several times in a row." },
       restingUpstreams: 1,
-      upstreams: [{ route: "*", upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined }],
+      upstreams: ["large", "*"].map((route) => {
+        return { route, upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined };
+      }),
     };
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
@@ -124,30 +139,66 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     return response.headers.get("request-id") ?? "";
   }
 
-  it("shows the spend by team, model and day, and gives it as CSV", async () => {
+  it("shows the spend by group, model and day, and gives it as CSV", async () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", metadata: { group: EVIL } });
     await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", metadata: { group: "=team" } });
     for (const keyId of ["ann", "ann", "bob"]) await call(keyId, "small");
     const page = await open("#spend");
     await rowOf(page, EVIL).waitFor();
     expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
+    expect(await page.getByRole("columnheader").first().textContent()).toBe("Group");
     expect(await page.locator(".sum").textContent()).toContain("for 3 calls");
-    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(/^Spend by day from 20.* The highest is \$/);
-    // A month, of which one day has calls.
-    expect(await page.locator("svg rect").count()).toBe(30);
+    // Each day of the month, of which one has calls.
+    const [since, until] = [await fieldOf(page, "From"), await fieldOf(page, "To")];
+    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(
+      `Spend by day from ${since} to ${until}. The highest is $`,
+    );
+    expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
     expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("link", { name: "CSV" }).click(),
-    ]);
-    expect(download.suggestedFilename()).toBe("usage.csv");
-    expect(await readFile(await download.path(), "utf8")).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
-    await page.getByRole("combobox", { name: "By" }).selectOption("Model");
+    expect(await csvOf(page)).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
     await page.getByRole("textbox", { name: "To" }).fill("2020-01-01");
     await page.getByText("No call is recorded in these days.").waitFor();
     expect(await page.title()).not.toBe("taken");
+    await page.close();
+  });
+
+  it("shows the spend of each budget by a second column, under an address that others can open", async () => {
+    const { quotas } = stores.ports;
+    for (const id of ["team-a", "team-b"]) {
+      await quotas.addBudget({ id, amount: 5_000_000 });
+      await quotas.add({ id: `of-${id}`, apiKey: `sk-of-${id}`, budget: id });
+    }
+    await call("of-team-a", "small");
+    await call("of-team-a", "large");
+    await call("of-team-b", "small");
+    const page = await open("#spend");
+    await rowOf(page, "team-b").waitFor();
+    expect(await page.getByRole("columnheader").first().textContent()).toBe("Budget");
+    await page.getByRole("combobox", { name: "and by" }).selectOption("Model");
+    await rowOf(page, "large").waitFor();
+    expect(await page.getByRole("row").count()).toBe(4);
+    expect(await rowOf(page, "large").textContent()).toMatch(/^team-alarge/);
+    expect(await csvOf(page)).toMatch(/^budget,model,calls,.*\r\nteam-a,large,1,/s);
+    const address = new URL(page.url());
+    expect(address.hash).toMatch(/^#spend\?by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
+    const linked = await open(address.hash);
+    await rowOf(linked, "large").waitFor();
+    expect(await linked.getByRole("row").count()).toBe(4);
+    await linked.getByRole("button", { name: "Last month" }).click();
+    await linked.getByText("No call is recorded in these days.").waitFor();
+    const [last, first] = [await fieldOf(linked, "To"), await fieldOf(page, "From")];
+    expect(Date.parse(first) - Date.parse(last)).toBe(86_400_000);
+    await linked.getByRole("button", { name: "This month" }).click();
+    await rowOf(linked, "large").waitFor();
+    expect(linked.url()).toBe(address.href);
+    // A column cannot be chosen twice.
+    await linked.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
+    await linked.getByRole("columnheader", { name: "Budget" }).waitFor({ state: "detached" });
+    expect(new URL(linked.url()).hash).toMatch(/^#spend\?by=model&/);
+    await linked.close();
     await page.close();
   });
 
@@ -169,6 +220,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Request id").fill("req/none?");
     await page.getByRole("button", { name: "Find" }).click();
     await page.getByText("No call of the request id req/none? is recorded.").waitFor();
+    expect(await page.getByRole("row").count()).toBe(0);
     await page.getByLabel("End").selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
     await page.close();
@@ -191,8 +243,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.clock.install();
     await open("#live", {}, page);
     await rowOf(page, id).waitFor();
-    expect(await rowOf(page, id).textContent()).toMatch(/\d m?sann<img src=x.*<img src=x.*stream.*Stop/s);
-    expect(await rowOf(page, "quick").textContent()).toMatch(/completed200.*\$0\.0000/);
+    expect(await rowOf(page, id).textContent()).toMatch(
+      /\d m?sann<img src=x.*<img src=x.*POST \/v1\/chat\/completions.*stream.*Stop/s,
+    );
+    expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*\$0\.0000/);
     await page.getByRole("button", { name: `Stop ${id}` }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
     await page.getByText(`${id} is stopped.`).waitFor();
@@ -224,7 +278,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota in USD").fill("2.50");
     await page.getByLabel("Models").fill("small-1\nlarge-1\n");
-    await page.getByLabel("Notes").fill("plan=gold");
+    await page.getByLabel("Metadata").fill("plan=gold");
     await page.keyboard.press("Tab");
     await page.getByRole("button", { name: "Create" }).click();
     const secret = (await page.locator(".secret").textContent()) ?? "";
@@ -270,7 +324,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Edit a/b" }).click();
     await page.getByLabel("Name").fill(EVIL);
     await page.getByLabel("Budget").fill("company");
-    await page.getByLabel("Notes").fill("plan=free");
+    await page.getByLabel("Metadata").fill("plan=free");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("a/b is changed.").waitFor();
     expect(await stores.ports.quotas.report("a/b")).toMatchObject({
@@ -312,7 +366,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
 
   it("makes, changes, tops up and removes a budget", async () => {
-    const page = await open("#budgets");
+    const page = await open("#changes", { timezoneId: "Asia/Tokyo", locale: "en-US" });
+    await page.getByText("This admin has changed nothing yet.").waitFor();
+    await page.getByRole("link", { name: "Budgets" }).click();
     await page.getByRole("button", { name: "New budget" }).click();
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Amount in USD").fill("100");
@@ -324,6 +380,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       period: "month",
       timeZone: "Europe/Berlin",
     });
+    // Midnight in Berlin, wherever the browser is.
+    expect(await rowOf(page, "team-a").textContent()).toMatch(/ 1, 20\d\d, 12:00\sAMEurope\/Berlin/);
     await page.getByRole("button", { name: "Top up team-a" }).click();
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
@@ -341,8 +399,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("shows the health of the gateway", async () => {
     const page = await open("#health");
-    await rowOf(page, "primary").waitFor();
-    expect(await rowOf(page, "primary").textContent()).toMatch(/open12 s/);
+    await rowOf(page, "large").waitFor();
+    expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
     expect(await page.getByRole("main").textContent()).toContain("The store has hung several times in a row.");
     await page.close();
   });
@@ -353,6 +411,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await rowOf(page, "team-a").waitFor();
     expect(await page.getByRole("button").count()).toBe(0);
+    expect(await page.getByRole("columnheader", { name: "Change" }).count()).toBe(0);
     user = undefined;
     await page.getByLabel("State").selectOption("active");
     await page.getByText("You are not logged in.").waitFor();
@@ -487,6 +546,40 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("team-a is changed.").waitFor();
     expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Team A");
     await page.close();
+  });
+
+  it.each([390, 768])("shows every row as a whole on a screen of %i pixels", async (width) => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
+    await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, models: ["m".repeat(60)], metadata: { group: "a" } });
+    await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "company" });
+    await call("poor", "claude-sonnet-4-5-20250929");
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+        await new Promise(() => {});
+      },
+    };
+    live = createGateway({ backend, ...stores.ports });
+    await live.fetch(asked("rich", "claude-sonnet-4-5-20250929", true));
+    const page = await open("", { viewport: { width, height: 844 } });
+    for (const part of ["Keys", "Budgets", "Live", "Refusals", "Health", "Spend"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      await page.getByText("Loading…").waitFor({ state: "detached" });
+      await page.getByRole("row").nth(1).waitFor();
+      const cut = await page.evaluate(() =>
+        [...document.querySelectorAll("tbody tr, tbody tr *")]
+          .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth)
+          .map((one) => one.outerHTML),
+      );
+      expect([part, cut, await isWiderThanScreen(page)]).toEqual([part, [], false]);
+      // Buttons wrap, and none is hidden below another.
+      const buttons = page.locator("tbody button");
+      await Promise.all((await buttons.all()).map((button) => button.click({ trial: true })));
+    }
+    await page.close();
+    await live.close({ deadlineMs: 0 });
   });
 
   it.each<[string, BrowserContextOptions]>([

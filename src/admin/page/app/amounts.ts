@@ -31,7 +31,17 @@ export function readAmount(written: string): number {
 /** Returns an amount as a user writes it. */
 export const writtenAmount = (units: number): string => String(money ? units / UNITS_OF_ONE : units);
 
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
+const moment = new Intl.DateTimeFormat(undefined, MOMENT);
 
 /** @param ms Milliseconds since the Unix epoch. */
 export const shownTime = (ms: number): string => moment.format(ms);
+
+/** Shows a time as the clocks of a zone do. A browser may not know a zone that the server knows. */
+export function shownTimeIn(timeZone: string, ms: number): string {
+  try {
+    return new Intl.DateTimeFormat(undefined, { ...MOMENT, timeZone }).format(ms);
+  } catch {
+    return new Date(ms).toISOString();
+  }
+}

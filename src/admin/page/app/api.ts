@@ -5,6 +5,9 @@ import { type Signal, signal } from "@preact/signals";
 /** The last thing that happened, for the line below the header and for screen readers. */
 export const notice: Signal<{ readonly text: string; readonly isError: boolean } | undefined> = signal(undefined);
 
+/** True for a user who may change something. */
+export const mayChange: Signal<boolean> = signal(false);
+
 /** An answer, and the tag of the resource in it. */
 export interface Answered<Body> {
   readonly body: Body;

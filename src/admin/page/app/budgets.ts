@@ -2,8 +2,8 @@
 
 import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import { AMOUNT, readAmount, shownAmount, shownTime, writtenAmount } from "./amounts.ts";
-import { attempt, type Listed, read, write } from "./api.ts";
+import { AMOUNT, readAmount, shownAmount, shownTimeIn, writtenAmount } from "./amounts.ts";
+import { attempt, type Listed, mayChange, read, write } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { askUser, Bar, type Column, RowButton, Table } from "./parts.ts";
 
@@ -138,12 +138,13 @@ const COLUMNS: readonly Column<BudgetReport>[] = [
   },
   {
     name: "Begins anew",
-    cell: ({ endsAt, timeZone }) =>
-      endsAt === undefined ? "never" : html`${shownTime(endsAt)}<span class="quiet">${timeZone}</span>`,
+    cell: ({ endsAt, timeZone = "UTC" }) =>
+      endsAt === undefined ? "never" : html`${shownTimeIn(timeZone, endsAt)}<span class="quiet">${timeZone}</span>`,
   },
   { name: "Parent", cell: ({ parent }) => parent ?? "–" },
   {
     name: "Change",
+    isChange: true,
     cell: ({ id }) =>
       html`<div class="row-buttons">
         <${RowButton} name="Amount" row=${id} onClick=${() => edit(id)} />
@@ -157,7 +158,7 @@ export function Budgets(): View {
   return html`<section aria-labelledby="budgets-title">
     <header class="tools">
       <h2 id="budgets-title">Budgets</h2>
-      <button type="button" class="main" onClick=${create}>New budget</button>
+      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
     </header>
     <${Table}
       caption="Budgets"

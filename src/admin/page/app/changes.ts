@@ -26,7 +26,11 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "User", cell: ({ user }) => user },
   { name: "Change", cell: ({ action }) => action },
   { name: "Of", cell: ({ target }) => target ?? "–" },
-  { name: "Fields", cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>` },
+  {
+    name: "Fields",
+    isWide: true,
+    cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>`,
+  },
   {
     name: "End",
     cell: ({ state, reason }) =>
@@ -43,7 +47,7 @@ export function Changes(): View {
       columns=${CHANGE_COLUMNS}
       rows=${changes.value}
       keyOf=${({ id }: AuditRecord) => id}
-      empty="Nobody has changed anything yet."
+      empty="This admin has changed nothing yet. Changes by the command line are not among these."
     />
     ${older.value !== null && html`<button type="button" onClick=${() => loadChanges(older.value ?? "")}>Older changes</button>`}
   </section>`;
@@ -59,6 +63,7 @@ export async function loadHealth(): Promise<void> {
 
 const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   { name: "Upstream", cell: ({ upstream }) => upstream },
+  { name: "Route", cell: ({ route }) => route },
   { name: "Circuit breaker", cell: ({ state }) => html`<span class=${`state ${state}`}>${state}</span>` },
   { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
   {
@@ -97,7 +102,7 @@ export function Health(): View {
               caption="Upstreams"
               columns=${UPSTREAM_COLUMNS}
               rows=${upstreams}
-              keyOf=${({ upstream }: UpstreamStatus) => upstream}
+              keyOf=${({ route, upstream }: UpstreamStatus) => JSON.stringify([route, upstream])}
               empty="The backend has no upstreams."
             />`
     }

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
-import { attempt, type Listed, read, write } from "./api.ts";
+import { attempt, type Listed, mayChange, read, write } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { askUser, Bar, type Column, type Field, RowButton, Select, showSecret, Table } from "./parts.ts";
 
@@ -41,8 +41,8 @@ async function issued(path: string, body: object): Promise<void> {
 
 const RIGHTS: readonly Field[] = [
   { name: "models", label: "Models", type: "lines", hint: "One name a line. Empty: every model." },
-  { name: "expires", label: "Ends on", type: "date", hint: "Empty: never." },
-  { name: "metadata", label: "Notes", type: "lines", hint: "One name=text a line, such as team=a." },
+  { name: "expires", label: "Expires on", type: "date", hint: "Empty: never." },
+  { name: "metadata", label: "Metadata", type: "lines", hint: "One name=text a line, such as group=team-a." },
 ];
 
 const linesIn = (text: string): string[] =>
@@ -51,12 +51,12 @@ const linesIn = (text: string): string[] =>
     .map((line) => line.trim())
     .filter((line) => line !== "");
 
-/** Reads the notes that a user has written. Throws for a line without a sign between name and text. */
-function notesIn(text: string): Record<string, string> {
+/** Reads the metadata that a user has written. Throws for a line without a sign between name and text. */
+function metadataIn(text: string): Record<string, string> {
   return Object.fromEntries(
     linesIn(text).map((line) => {
       const sign = line.indexOf("=");
-      if (sign < 1) throw new Error(`${JSON.stringify(line)} is no note. Write name=text.`);
+      if (sign < 1) throw new Error(`${JSON.stringify(line)} is no metadata. Write name=text.`);
       return [line.slice(0, sign), line.slice(sign + 1)];
     }),
   );
@@ -78,7 +78,7 @@ const create = (): void =>
     ],
     run: (values) => {
       const models = linesIn(values["models"] ?? "");
-      const metadata = notesIn(values["metadata"] ?? "");
+      const metadata = metadataIn(values["metadata"] ?? "");
       const expiresAt = endOf(values["expires"] ?? "");
       return issued("keys", {
         ...(values["id"] && { id: values["id"] }),
@@ -111,7 +111,7 @@ const edit = (id: string): Promise<boolean> =>
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
       run: async (written) => {
-        const metadata = notesIn(written["metadata"] ?? "");
+        const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
         const changes = {
@@ -196,14 +196,16 @@ const COLUMNS: readonly Column<KeyReport>[] = [
     cell: ({ modelLimits, modelLimitsEnabled }) =>
       modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
   },
-  { name: "Ends", cell: ({ expiresAt }) => (expiresAt > 0 ? shownTime(expiresAt * 1_000) : "never") },
+  { name: "Expires", cell: ({ expiresAt }) => (expiresAt > 0 ? shownTime(expiresAt * 1_000) : "never") },
   {
-    name: "Notes",
+    name: "Metadata",
+    isWide: true,
     cell: ({ metadata = {} }) =>
       Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
   },
   {
     name: "Change",
+    isChange: true,
     cell: ({ id, revoked, unlimited }) =>
       revoked
         ? null
@@ -229,7 +231,7 @@ export function Keys(): View {
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
       <${Select} label="State" of=${state} choices=${STATES} onChange=${() => loadKeys()} />
-      <button type="button" class="main" onClick=${create}>New key</button>
+      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
     <${Table}
       caption="Keys"

@@ -7,7 +7,7 @@ import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain, shownAmount, shownTime } from "./amounts.ts";
 import { type Listed, notice, read, tellFailure, write } from "./api.ts";
 import { html, type View } from "./html.ts";
-import { askUser, type Column, RowButton, Table } from "./parts.ts";
+import { askUser, type Column, ROUTE, RowButton, Table } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -90,11 +90,17 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
       html`<span class="long">${modelAsked ?? "–"}</span
         >${upstream !== undefined && html`<span class="quiet">${upstream}</span>`}`,
   },
-  { name: "Format", cell: (call) => html`${call.format}<span class="quiet">${transportOf(call)}</span>` },
+  {
+    name: "Route",
+    cell: (call) =>
+      html`<span class="route">${call.method} ${call.route}</span
+        ><span class="quiet">${call.format}, ${transportOf(call)}</span>`,
+  },
   { name: "Input tokens", isNumber: true, cell: ({ usage }) => (usage ? plain.format(usage.inputTokens) : "–") },
   { name: "Output so far", isNumber: true, cell: outputOf },
   {
     name: "Change",
+    isChange: true,
     cell: ({ requestId }) =>
       html`<div class="row-buttons">
         <${RowButton} name="Stop" row=${requestId} onClick=${() => stop(requestId)} />
@@ -107,6 +113,7 @@ const ENDED_COLUMNS: readonly Column<RecordedCall>[] = [
   { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
   { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
   { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
+  ROUTE,
   {
     name: "End",
     cell: ({ outcome, status }) =>

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { attempt, notice, read } from "./api.ts";
+import { attempt, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { html, type View } from "./html.ts";
@@ -10,7 +10,7 @@ import { Keys, loadKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
 import { Dialogs } from "./parts.ts";
 import { loadRefusals, Refusals } from "./refusals.ts";
-import { loadSpend, Spend } from "./spend.ts";
+import { openSpend, Spend } from "./spend.ts";
 
 interface Me {
   readonly name: string;
@@ -33,7 +33,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: loadLive, needs: "live" },
-  spend: { name: "Spend", view: Spend, load: loadSpend, needs: "calls" },
+  spend: { name: "Spend", view: Spend, load: () => openSpend(me.value?.budgets ?? false), needs: "calls" },
   refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
@@ -45,7 +45,7 @@ const me = signal<Me | undefined>(undefined);
 const shown = signal("keys");
 
 function follow(): void {
-  const wanted = location.hash.slice(1);
+  const [wanted = ""] = location.hash.slice(1).split("?");
   shown.value = Object.hasOwn(PARTS, wanted) ? wanted : "keys";
   notice.value = undefined;
   void PARTS[shown.value]?.load();
@@ -70,7 +70,7 @@ function App({ title }: { title: string }): View {
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
     </header>
     <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
-    <main class=${readOnly ? "read-only" : ""}>${part && html`<${part.view} ...${has} />`}</main>
+    <main>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
 }
@@ -80,5 +80,6 @@ if (root) render(html`<${App} title=${root.dataset["title"]} />`, root);
 addEventListener("hashchange", follow);
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
+  mayChange.value = !me.value.readOnly;
 });
 follow();

@@ -2,7 +2,8 @@
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { attempt } from "./api.ts";
+import type { RecordedCall } from "../../../stores/calls.ts";
+import { attempt, mayChange } from "./api.ts";
 import { type Children, html, type View } from "./html.ts";
 
 /** A column of a table. */
@@ -11,7 +12,17 @@ export interface Column<Row> {
   readonly cell: (row: Row) => Children;
   /** True for numbers, which are aligned at their ends. */
   readonly isNumber?: boolean;
+  /** True for the buttons of a row, which a user who may only look does not get. */
+  readonly isChange?: boolean;
+  /** True for cells that take the whole width of a narrow screen. */
+  readonly isWide?: boolean;
 }
+
+/** The route of a recorded call: all that there is to say of a call without a model, such as a list of models. */
+export const ROUTE: Column<Pick<RecordedCall, "route" | "format">> = {
+  name: "Route",
+  cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
+};
 
 interface TableProps<Row> {
   readonly caption: string;
@@ -21,26 +32,34 @@ interface TableProps<Row> {
   readonly empty: string;
 }
 
+const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
+  `${isNumber ? "number" : ""} ${isWide || isChange ? "wide" : ""}`;
+
+/** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>): View {
   if (!rows) return html`<p class="quiet">Loading…</p>`;
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
-  const [first, ...others] = columns;
+  const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
+  const [first, ...others] = shown;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table>
+    <table role="table">
       <caption class="unseen">
         ${caption}
       </caption>
-      <thead>
-        <tr>
-          ${columns.map(({ name, isNumber }) => html`<th scope="col" class=${isNumber ? "number" : ""}>${name}</th>`)}
+      <thead role="rowgroup">
+        <tr role="row">
+          ${shown.map(({ name, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber ? "number" : ""}>${name}</th>`)}
         </tr>
       </thead>
-      <tbody>
+      <tbody role="rowgroup">
         ${rows.map(
           (row) =>
-            html`<tr key=${keyOf(row)}>
-              <th scope="row">${first?.cell(row)}</th>
-              ${others.map(({ cell, isNumber }) => html`<td class=${isNumber ? "number" : ""}>${cell(row)}</td>`)}
+            html`<tr role="row" key=${keyOf(row)}>
+              <th scope="row" role="rowheader">${first?.cell(row)}</th>
+              ${others.map(
+                (column) =>
+                  html`<td role="cell" class=${classOf(column)} data-column=${column.name}>${column.cell(row)}</td>`,
+              )}
             </tr>`,
         )}
       </tbody>

@@ -5,7 +5,7 @@ import type { RecordedCall } from "../../../stores/calls.ts";
 import { shownAmount, shownTime } from "./amounts.ts";
 import { attempt, type Listed, read } from "./api.ts";
 import { html, type View } from "./html.ts";
-import { type Column, Select, Table } from "./parts.ts";
+import { type Column, ROUTE, Select, Table } from "./parts.ts";
 
 type Call = RecordedCall & { readonly reasons: readonly string[] };
 
@@ -32,9 +32,10 @@ async function search(event: SubmitEvent): Promise<void> {
   // The cast is safe: no form has a field for files.
   const id = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
   if (id === "") return loadRefusals();
+  calls.value = [];
+  next.value = null;
   await attempt(async () => {
     calls.value = [(await read<Call>(`calls/${encodeURIComponent(id)}`)).body];
-    next.value = null;
   });
 }
 
@@ -48,6 +49,7 @@ const COLUMNS: readonly Column<Call>[] = [
     cell: ({ keyId, group }) => html`${keyId ?? "–"}${group && html`<span class="quiet">${group}</span>`}`,
   },
   { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
+  ROUTE,
   {
     name: "End",
     cell: ({ outcome: end, status, errorCode }) =>
@@ -55,6 +57,7 @@ const COLUMNS: readonly Column<Call>[] = [
   },
   {
     name: "Reasons",
+    isWide: true,
     cell: ({ reasons }) =>
       html`<ul class="reasons">
         ${reasons.map((reason) => html`<li>${reason}</li>`)}

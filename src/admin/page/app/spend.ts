@@ -1,61 +1,111 @@
-/** The view of spend: a chart of the days, and a table by team, budget, model, key, upstream or day. */
+/** The view of spend: a chart of the days, and a table by one or two columns. The address holds the choice, so that it can be linked. */
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
+import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
 import { CURRENCY, plain, shownAmount } from "./amounts.ts";
-import { attempt, read } from "./api.ts";
+import { attempt, type Listed, read } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { Bar, type Column, Select, Table } from "./parts.ts";
 
-const BY: Readonly<Record<UsageColumn, string>> = {
-  group: "Team",
+/** The columns of the API, under their names there. */
+const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   budget: "Budget",
+  group: "Group",
   model: "Model",
   key: "Key",
   upstream: "Upstream",
   day: "Day",
 };
 
-/** The most columns of the chart. Earlier days are in the table. */
-const MOST_DAYS = 92;
+/** The most days in the chart. Earlier days are in the table. */
+const MOST_DAYS = 366;
 
-/** The local day of some days ago, as an address has it. */
-function dayAgo(days: number): string {
-  const date = new Date();
-  date.setDate(date.getDate() - days);
-  return [date.getFullYear(), date.getMonth() + 1, date.getDate()]
-    .map((part) => String(part).padStart(2, "0"))
-    .join("-");
+const isColumn = (text: string): text is UsageColumn => Object.hasOwn(COLUMNS, text);
+
+/** Returns a day of the calendar as an address has it. */
+const dayOf = (date: Date): string =>
+  [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
+
+/** Returns the first and the last day of this month, or of a month before. */
+function monthAgo(months: number): readonly [since: string, until: string] {
+  const now = new Date();
+  const [year, month] = [now.getFullYear(), now.getMonth() - months];
+  return [dayOf(new Date(year, month, 1)), dayOf(new Date(year, month + 1, 0))];
 }
 
-const by = signal<UsageColumn>("group");
-const since = signal(dayAgo(30));
-const until = signal("");
-const report = signal<(UsageReport & { readonly next: number | null }) | undefined>(undefined);
-const days = signal<readonly UsageRow[]>([]);
+/** The first column; empty before the choice. */
+const by: Signal<UsageColumn | ""> = signal("");
+/** The second column; empty for none. */
+const andBy: Signal<UsageColumn | ""> = signal("");
+const [thisMonth, untilThisMonth] = monthAgo(0);
+const since = signal(thisMonth);
+const until = signal(untilThisMonth);
+type Report = UsageReport & { readonly next: number | null };
+/** The report, and the days that it is of. */
+const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
 
-const addressOf = (column: UsageColumn, more: Readonly<Record<string, string>>): string => {
+/** Returns the chosen columns. */
+const chosen = (): UsageColumn[] => [by.value || "group", andBy.value].filter((one) => one !== "");
+
+const queryOf = (columns: readonly UsageColumn[], more: Readonly<Record<string, string>> = {}): string => {
   const range = { ...(since.value && { since: since.value }), ...(until.value && { until: until.value }) };
-  return `usage?${new URLSearchParams({ by: column, ...range, ...more })}`;
+  // Keep the commas legible: a column holds none.
+  return `by=${columns.join(",")}&${new URLSearchParams({ ...range, ...more })}`;
 };
 
-export async function loadSpend(): Promise<void> {
+/** Takes the choice from the address, if it has one. */
+function readAddress(): void {
+  const [, query] = location.hash.split("?");
+  if (query === undefined) return;
+  const asked = new URLSearchParams(query);
+  const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
+  by.value = first ?? by.value;
+  andBy.value = first && second ? second : "";
+  for (const [name, of] of [["since", since] as const, ["until", until] as const]) {
+    const day = asked.get(name) ?? "";
+    of.value = /^\d{4}-\d\d-\d\d$/.test(day) ? day : "";
+  }
+}
+
+/**
+ * Shows what the address asks for.
+ *
+ * @param hasBudgets True when the host's store has budgets.
+ */
+export async function openSpend(hasBudgets: boolean): Promise<void> {
+  readAddress();
+  if (by.value === "") {
+    let budgets = 0;
+    await attempt(async () => {
+      if (hasBudgets) budgets = (await read<Listed<BudgetReport>>("budgets?limit=1")).body.data.length;
+    });
+    by.value ||= budgets > 0 ? "budget" : "group";
+  }
+  await loadSpend();
+}
+
+async function loadSpend(): Promise<void> {
+  if (andBy.value === by.value) andBy.value = "";
+  const query = queryOf(chosen());
+  if (/^#spend(?:\?|$)/.test(location.hash))
+    history.replaceState(null, "", `${location.pathname}${location.search}#spend?${query}`);
   await attempt(async () => {
-    const column = by.value;
-    const address = addressOf(column, {});
     const [rows, perDay] = await Promise.all([
-      read<UsageReport & { readonly next: number | null }>(address),
-      read<UsageReport>(addressOf("day", { limit: "100000" })),
+      read<Report>(`usage?${query}`),
+      read<UsageReport>(`usage?${queryOf(["day"], { limit: "100000" })}`),
     ]);
     // The answers to an earlier choice may come last.
-    if (address !== addressOf(by.value, {})) return;
-    report.value = rows.body;
-    days.value = perDay.body.rows.slice(-MOST_DAYS);
+    if (query !== queryOf(chosen())) return;
+    report.value = { ...rows.body, days: everyDay(perDay.body.rows) };
   });
 }
 
-const columnsOf = (column: UsageColumn, total: number): readonly Column<UsageRow>[] => [
-  { name: BY[column], cell: (row) => html`<span class="id">${row[column] || "–"}</span>` },
+const columnsOf = (columns: readonly UsageColumn[], total: number): readonly Column<UsageRow>[] => [
+  ...columns.map((column) => ({
+    name: COLUMNS[column],
+    cell: (row: UsageRow) => html`<span class="id">${row[column] || "–"}</span>`,
+  })),
   {
     name: "Spent",
     isNumber: true,
@@ -69,31 +119,31 @@ const columnsOf = (column: UsageColumn, total: number): readonly Column<UsageRow
 ];
 
 const DAY_MS = 86_400_000;
-const MONTH_DAYS = 30;
 
-/** Returns every day from the first to the last, also days without a call; at least a month. */
-function everyDay(rows: readonly UsageRow[]): readonly Pick<UsageRow, "day" | "units">[] {
+type ShownDay = Pick<UsageRow, "day" | "units">;
+
+/** Returns every chosen day, also days without a call. Without a choice, they go from the first call to the last one, or to today. */
+function everyDay(rows: readonly UsageRow[]): readonly ShownDay[] {
+  if (rows.length === 0) return [];
   const unitsOn = new Map(rows.map(({ day, units }) => [day, units]));
-  const [first, last] = [rows[0], rows.at(-1)].map((row) => Date.parse(row?.day ?? ""));
-  if (!first || !last) return [];
-  const from = Math.min(first, last - (MONTH_DAYS - 1) * DAY_MS);
-  return Array.from({ length: (last - from) / DAY_MS + 1 }, (_, at) => {
-    const day = new Date(from + at * DAY_MS).toISOString().slice(0, 10);
+  const last = Date.parse(until.value || [rows.at(-1)?.day ?? "", dayOf(new Date())].toSorted()[1] || "");
+  const first = Math.max(Date.parse(since.value || rows[0]?.day || ""), last - (MOST_DAYS - 1) * DAY_MS);
+  return Array.from({ length: Math.max(0, (last - first) / DAY_MS + 1) }, (_, at) => {
+    const day = new Date(first + at * DAY_MS).toISOString().slice(0, 10);
     return { day, units: unitsOn.get(day) ?? 0 };
   });
 }
 
 /** Shows the days as columns. Screen readers hear its range and its highest day; the table has every number. */
-function Chart({ rows }: { rows: readonly UsageRow[] }): View {
-  const shown = everyDay(rows);
-  const most = Math.max(1, ...rows.map(({ units }) => units));
-  const highest = rows.find(({ units }) => units === most);
-  const [first, last] = [shown[0], shown.at(-1)];
+function Chart({ days }: { days: readonly ShownDay[] }): View {
+  const most = Math.max(1, ...days.map(({ units }) => units));
+  const highest = days.find(({ units }) => units === most);
+  const [first, last] = [days[0], days.at(-1)];
   if (!first || !last || !highest) return null;
   const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${shownAmount(most)} on ${highest.day}.`;
   return html`<figure>
-    <svg viewBox=${`0 0 ${shown.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
-      ${shown.map(
+    <svg viewBox=${`0 0 ${days.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
+      ${days.map(
         ({ day, units }, at) =>
           html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
             <title>${day}: ${shownAmount(units)}</title>
@@ -117,24 +167,44 @@ const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
     />
   </label>`;
 
+const PRESETS = [
+  ["This month", 0],
+  ["Last month", 1],
+] as const;
+
+function Preset({ name, months }: { name: string; months: number }): View {
+  const [first, last] = monthAgo(months);
+  const choose = (): void => {
+    [since.value, until.value] = [first, last];
+    void loadSpend();
+  };
+  const isChosen = since.value === first && until.value === last;
+  return html`<button type="button" aria-pressed=${isChosen} onClick=${choose}>${name}</button>`;
+}
+
 export function Spend(): View {
-  const { rows, total, next = null, by: [column = by.value] = [] } = report.value ?? {};
-  const csv = addressOf(by.value, { format: "csv", ...(CURRENCY && { currency: CURRENCY }) });
+  const columns = chosen();
+  const { rows, total, next = null, days = [], by: shown = columns } = report.value ?? {};
+  const csv = `usage?${queryOf(columns, { format: "csv", ...(CURRENCY && { currency: CURRENCY }) })}`;
+  const names = Object.entries(COLUMNS);
+  const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
   return html`<section aria-labelledby="spend-title">
     <header class="tools">
       <h2 id="spend-title">Spend</h2>
-      <${Select} label="By" of=${by} choices=${Object.entries(BY)} onChange=${loadSpend} />
+      <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
+      <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
       <${DayField} label="From" of=${since} />
       <${DayField} label="To" of=${until} />
+      ${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}
       <a class="button" href=${csv}>CSV</a>
     </header>
     ${total && html`<p class="sum">${shownAmount(total.units)} for ${plain.format(total.calls)} calls</p>`}
-    <${Chart} rows=${days.value} />
+    <${Chart} days=${days} />
     <${Table}
       caption="Spend"
-      columns=${columnsOf(column, total?.units ?? 0)}
+      columns=${columnsOf(shown, total?.units ?? 0)}
       rows=${rows}
-      keyOf=${(row: UsageRow) => row[column] ?? ""}
+      keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
       empty="No call is recorded in these days."
     />
     ${next !== null && html`<p class="quiet">These are the first ${plain.format(next)} rows. The CSV has all of them.</p>`}
