@@ -4,8 +4,8 @@ import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
-import { amountOf } from "./amounts.ts";
 import { stateOf } from "./key-admin.ts";
+import { amountOf } from "./money.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;

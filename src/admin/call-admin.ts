@@ -3,7 +3,7 @@
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import { type CallReader, type RecordedCall, type UsageReport, type UsageSums } from "../stores/calls.ts";
-import { currencyCode, decimalsOf } from "./money.ts";
+import { amountOf, currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
@@ -94,6 +94,7 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
   return [table.headings.join(","), ...lines, ""].join("\r\n");
 }
 
+/** Returns the code of a currency in capitals. Throws a RangeError for any other text. */
 function codeOf(currency: string | undefined): string | undefined {
   const code = currency === undefined ? undefined : currencyCode(currency);
   if (currency !== undefined && code === undefined)
@@ -156,32 +157,32 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   internal: "The gateway had an internal error.",
 };
 
-/** Returns sentences that say why a call ended as it did. */
-export function reasonsOf(call: RecordedCall): readonly string[] {
+/**
+ * Returns sentences that say why a call ended as it did.
+ *
+ * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ */
+export function reasonsOf(call: RecordedCall, currency?: string): readonly string[] {
   const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
+  const code = call.currency ?? currency;
+  const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [REASONS[errorCode] ?? errorCode]),
-    ...(refusedBy ? [limitSentence(refusedBy)] : []),
+    ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
     ...attempts.map(attemptSentence),
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
-    ...(units > 0 ? [`The ledger has charged ${units} units.`] : []),
+    ...(units > 0 ? [`The ledger has charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
   ];
 }
 
-function limitSentence({
-  kind,
-  needed,
-  available,
-  held,
-  limit,
-  windowMs,
-  endsAt,
-  model,
-  group,
-  budget,
-}: RefusedBy): string {
+/** Limits that count quota units. The others count requests, tokens or calls. */
+const OF_UNITS: ReadonlySet<RefusedBy["kind"]> = new Set(["quota", "budget"]);
+
+function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => string): string {
+  const { kind, needed, available, held, limit, windowMs, endsAt, model, group, budget } = refusedBy;
+  const amount = OF_UNITS.has(kind) ? amountOfUnits : String;
   const owners: Readonly<Record<RefusedBy["kind"], string>> = {
     requests: "the rate limit on requests",
     tokens: "the rate limit on tokens",
@@ -195,9 +196,9 @@ function limitSentence({
     ...(limit === undefined ? [] : [`, ${limit}${windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`}`]),
   ];
   const state = [
-    ...(needed === undefined ? [] : [`needed: ${needed}`]),
-    ...(available === undefined ? [] : [`available: ${available}`]),
-    ...(held === undefined || held === 0 ? [] : [`held by running calls: ${held}`]),
+    ...(needed === undefined ? [] : [`needed: ${amount(needed)}`]),
+    ...(available === undefined ? [] : [`available: ${amount(available)}`]),
+    ...(held === undefined || held === 0 ? [] : [`held by running calls: ${amount(held)}`]),
     ...(endsAt === undefined ? [] : [`begins anew at ${timeOf(endsAt)}`]),
   ];
   return `The call was refused by ${owners[kind]}${of.join("")}${state.length > 0 ? ` (${state.join(", ")})` : ""}.`;
@@ -215,12 +216,18 @@ export function timeOf(at: number): string {
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
 }
 
-/** Writes a reason and the call as lines. */
-export function linesOf({ reasons, call }: CallReason): readonly string[] {
-  const { attempts: _, refusedBy: __, metadata, budgets, at, ...fields } = call;
+/**
+ * Writes a reason and the call as lines.
+ *
+ * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ */
+export function linesOf({ reasons, call }: CallReason, currency?: string): readonly string[] {
+  const { attempts: _, refusedBy: __, metadata, budgets, at, units, estimated, ...fields } = call;
   const texts = Object.entries({
     ...fields,
     at: timeOf(at),
+    units: amountOf(units, call.currency ?? currency),
+    estimated: amountOf(estimated, call.currency ?? currency),
     ...(budgets.length > 0 && { budgets: budgets.join(", ") }),
     ...(metadata && {
       metadata: Object.entries(metadata)

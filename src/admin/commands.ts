@@ -16,7 +16,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { OF_BUDGET, tableOf, UNLIMITED } from "./answers.ts";
-import { callAdmin, linesOf, usageCsv, usageTable } from "./call-admin.ts";
+import { linesOf, reasonsOf, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -518,17 +518,18 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
   },
   why: {
     about: "says why a call ended as it did, by its request id (SQL)",
-    examples: ["why 5f0c2a9e-6f7f-4a56-9d6e-1c0c0f8f4a11"],
+    examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
     operands: ["REQUEST_ID"],
-    read([id = ""], { json = false }, { print }) {
+    read([id = ""], { json = false, currency }, { print }) {
       return async (_keys, { calls }) => {
-        const reason = await callAdmin(readerIn(calls)).why(id);
-        if (!reason)
+        const call = await readerIn(calls).find(id);
+        if (!call)
           throw new CommandError(
             `No call of the request id ${id} is recorded. Calls are written a second after their end, and deleted after some days (keepDays).`,
           );
+        const reason = { reasons: reasonsOf(call, currency), call };
         if (json) return reason;
-        for (const line of linesOf(reason)) print(line);
+        for (const line of linesOf(reason, currency)) print(line);
         return undefined;
       };
     },

@@ -615,6 +615,8 @@ describe("polygate usage and why, as processes", () => {
     const done = await run("why", ids["done"] ?? "");
     expect(done).toMatchObject({ code: 0, stderr: "" });
     expect(done.stdout).toMatch(/^The call was completed, with the status 200\.\n/);
+    expect(done.stdout).toMatch(/^The ledger has charged 0\.0{4}\d+ USD\.$/m);
+    expect(done.stdout).toMatch(/^units: 0\.0{4}\d+ USD\nestimated: 0\.0{4}\d+ USD$/m);
     const limited = await run("why", ids["limited"] ?? "");
     expect(limited.stdout).toMatch(
       /^The call was refused before a model was asked, with the status 429 \(rate_limited\)\.\n/,
@@ -625,7 +627,7 @@ describe("polygate usage and why, as processes", () => {
     const { stdout } = await run("why", ids["budget"] ?? "", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
       reasons: expect.arrayContaining([
-        expect.stringMatching(/^The call was refused by the budget team \(needed: \d+, available: 1000, /),
+        expect.stringMatching(/^The call was refused by the budget team \(needed: 0\.\d+ USD, available: 0\.001 USD, /),
       ]),
       call: {
         requestId: ids["budget"],

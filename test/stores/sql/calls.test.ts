@@ -206,11 +206,12 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     const id = await newKey();
     await store.reserve({ id: "silent", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
     await store.settle("silent", { used: 42, certainty: "exact" });
-    const log = logAt({ clock: (now) => sql`(${now} + 1200000)` });
+    const log = logAt({ clock: (now) => sql`(${now} + 1200000)`, currency: "usd" });
     await compareAnew();
     expect(await log.sweep()).toBeGreaterThan(0);
     expect(await log.sweep()).toBe(0);
-    expect(await log.find("silent")).toMatchObject({ outcome: "unrecorded", units: 42, keyId: id, status: 0 });
+    const charge = { outcome: "unrecorded", units: 42, keyId: id, status: 0, currency: "USD" };
+    expect(await log.find("silent")).toMatchObject(charge);
     log.onCall(recordOf("silent", { key: { id, name: "n", budget: undefined, metadata: undefined }, units: 41 }));
     await log.onCall.flush();
     expect(await log.find("silent")).toMatchObject({ outcome: "completed", units: 42, modelAsked: "large" });
