@@ -2,7 +2,7 @@
 
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
-import { type CallReader, type RecordedCall, type UsageReport, type UsageSums } from "../stores/calls.ts";
+import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
 import { amountOf, currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
@@ -16,7 +16,10 @@ export interface CallReason {
 
 /** Options of `usageCsv`. */
 export interface UsageCsvOptions {
-  /** Adds the columns `amount` and `currency`, with prices in a currency: a code of three letters, such as `usd`. */
+  /**
+   * The currency of which a unit is a millionth, for the columns `amount` and `currency`: a code of three letters, such as `usd`. Must be
+   * that of the report if it has one. Default: that of the report, or no such columns.
+   */
   readonly currency?: string;
 }
 
@@ -67,20 +70,30 @@ export interface UsageTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Makes a table of the rows of a report. Amounts are decimal numbers, which are exact. */
-export function usageTable({ by: names, rows }: UsageReport, currency: string | undefined): UsageTable {
-  const numbers = new Set<string>(SUM_NAMES);
-  if (currency !== undefined) numbers.add("amount");
-  const headings = [...names, ...SUM_NAMES, ...(currency === undefined ? [] : ["amount", "currency"])];
-  const cellsOf = (row: UsageReport["rows"][number]): string[] => [
-    ...[...names, ...SUM_NAMES].map((name) => String(row[name as keyof typeof row] ?? "")),
-    ...(currency === undefined ? [] : [decimalsOf(row.units), currency]),
-  ];
-  return { headings, numbers, rows: rows.map(cellsOf) };
+/** The columns that stand behind the ids of a column, with their names. */
+const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
+
+/**
+ * Makes a table of the rows of a report. Amounts are decimal numbers with six digits behind the point, which are exact.
+ *
+ * @param given The currency of the amounts. Default: that of the report.
+ * @throws RangeError for another currency than that of the report.
+ */
+export function usageTable({ by, rows, currency: recorded }: UsageReport, given: string | undefined): UsageTable {
+  if (given !== undefined && recorded !== undefined && given !== recorded)
+    throw new RangeError(`The currency must be ${recorded}, in which calls are recorded, not ${given}.`);
+  const currency = given ?? recorded;
+  const names = by.flatMap((column) => [column, NAMES[column] ?? []].flat());
+  const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
+  const cellsOf = (row: UsageRow): string[] => {
+    const cells: Readonly<Record<string, unknown>> = { ...row, amount: decimalsOf(row.units), currency };
+    return headings.map((heading) => String(cells[heading] ?? ""));
+  };
+  return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
 }
 
 /**
- * Writes a report as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an
+ * Writes a report as CSV (RFC 4180), with a line of headings: the columns of the report, then the amount and the currency, then the sums. A text that a spreadsheet would take for a formula begins with an
  * apostrophe, and line breaks and control characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.

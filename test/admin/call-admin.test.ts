@@ -22,8 +22,17 @@ const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], r
 describe("usageCsv", () => {
   it("writes the headings of its columns also without rows", () => {
     expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
-      /^key,day,calls,.*,amount,currency\r\n$/,
+      /^key,keyName,day,amount,currency,calls,.*,estimated\r\n$/,
     );
+  });
+
+  it("writes the names of keys and budgets, and amounts with as many digits as a unit needs", () => {
+    const row = { ...SUMS, key: "anna", keyName: "=Anna", budget: "team", budgetName: "Team A", units: 12_500_000 };
+    const report = { by: ["key", "budget"] as const, rows: [row], total: SUMS, currency: "USD" };
+    expect(usageCsv(report).split("\r\n")[1]).toMatch(/^anna,'=Anna,team,Team A,12\.500000,USD,1,/);
+    expect(usageCsv(report, { currency: "usd" })).toBe(usageCsv(report));
+    const wrong = "The currency must be USD, in which calls are recorded, not EUR.";
+    expect(() => usageCsv(report, { currency: "eur" })).toThrow(wrong);
   });
 
   it.each([

@@ -547,7 +547,7 @@ describe("polygate usage and why, as processes", () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 1_000, period: "month", timeZone: "Europe/Berlin" });
     const rich = { granted: 1_000_000, metadata: { group: FORMULA } };
-    await quotas.add({ id: "rich", apiKey: "sk-rich", ...rich });
+    await quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich", ...rich });
     await quotas.add({ id: "team-key", apiKey: "sk-team", budget: "team" });
     const backend = {
       models: () => [{ id: "large" }],
@@ -589,12 +589,13 @@ describe("polygate usage and why, as processes", () => {
     const shown = await run("usage", "--by", "key,model", "--currency", "usd");
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
-    expect(headings).toMatch(/^key +model +calls +refused +failed .* units +estimated +amount +currency$/);
-    expect(rows.map((row) => row.split(/ {2,}/).slice(0, 4))).toEqual([
-      ["rich", "large", "3", "1"],
-      ["team-key", "large", "1", "1"],
-      ["all", "-", "4", "2"],
+    expect(headings).toMatch(/^key +keyName +model +amount +currency +calls +refused +failed .* units +estimated$/);
+    expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 6))).toEqual([
+      ["rich", "Rich", "large", "USD", "3", "1"],
+      ["team-key", "team-key", "large", "USD", "1", "1"],
+      ["all", "-", "-", "USD", "4", "2"],
     ]);
+    expect((await run("usage", "--by", "key,model")).stdout).toBe(shown.stdout);
     const { stdout } = await run("usage", "--by", "group,budget", "--since", "90d", "--json");
     const report = JSON.parse(stdout) as { rows: object[]; total: { calls: number; units: number } };
     expect(report.total.calls).toBe(4);
@@ -602,9 +603,9 @@ describe("polygate usage and why, as processes", () => {
       { group: "", budget: "team", calls: 1, units: 0 },
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
-    const csv = (await run("usage", "--by", "group", "--csv", "--currency", "usd")).stdout.trimEnd().split("\n");
-    expect(csv[0]).toMatch(/^group,calls,refused,/);
-    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,3,1,0,.*,0\.0{4}\d+,USD$/);
+    const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
+    expect(csv[0]).toMatch(/^group,amount,currency,calls,refused,/);
+    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
       rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
@@ -647,6 +648,15 @@ describe("polygate usage and why, as processes", () => {
       2,
       "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday.",
     ],
+    [["usage", "--since", "2026-10"], 2, "not 2026-10. For a whole month, write --month 2026-10."],
+    [["usage", "--month", "2026-13"], 2, "--month must be a month, such as 2026-11, not 2026-13."],
+    [["usage", "--month", "2026-10", "--since", "2026-10-01"], 2, "Choose --month, or --since and --until."],
+    [
+      ["usage", "--since", "2026-10-02", "--until", "2026-10-01"],
+      2,
+      "--since must not be after --until, but 2026-10-02 is after 2026-10-01.",
+    ],
+    [["usage", "--currency", "eur"], 1, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "team"], 2, 'usage does not take "team".'],
@@ -658,7 +668,9 @@ describe("polygate usage and why, as processes", () => {
   });
 
   it("shows their help", async () => {
-    expect((await run("usage", "--help")).stdout).toContain("polygate usage --by key,model --since 2026-11-01");
+    const { stdout } = await run("usage", "--help");
+    expect(stdout).toContain("polygate usage --by key,model --since 2026-11-01");
+    expect(stdout).toContain("; key by default");
     expect((await run("--help")).stdout).toMatch(/^ {2}why REQUEST_ID {2,}says why/m);
   });
 });

@@ -140,12 +140,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       page.waitForEvent("download"),
       page.getByRole("link", { name: "CSV" }).click(),
     ]);
-    expect(download.suggestedFilename()).toBe("usage.csv");
-    expect(await readFile(await download.path(), "utf8")).toMatch(/^group,calls,.*,amount,currency\r\n.*'=team,1,/s);
+    expect(download.suggestedFilename()).toMatch(/^usage-(20\d\d-\d\d-\d\d)-(today|20\d\d-\d\d-\d\d)\.csv$/);
+    expect(await readFile(await download.path(), "utf8")).toMatch(
+      /^group,amount,currency,calls,.*\r\n'=team,0\.\d{6},USD,1,/s,
+    );
     await page.getByRole("combobox", { name: "By" }).selectOption("Model");
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
-    await page.getByRole("textbox", { name: "To" }).fill("2020-01-01");
+    await page.getByRole("textbox", { name: "To" }).fill("2020-01-02");
+    await page.getByText("since must not be after until").waitFor();
+    await page.getByRole("textbox", { name: "From" }).fill("2020-01-01");
     await page.getByText("No call is recorded in these days.").waitFor();
     expect(await page.title()).not.toBe("taken");
     await page.close();

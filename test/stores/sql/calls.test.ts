@@ -275,6 +275,28 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await expect(log.list({ outcome: "lost" as "failed" })).rejects.toThrow("outcome");
     expect(await log.find("a\0b")).toBeUndefined();
     await expect(log.usage({ since: "2026-02-30" })).rejects.toThrow("since must be a day");
+    const behind = { since: "2026-12-01", until: "2026-11-30" };
+    await expect(log.usage(behind)).rejects.toThrow("usage: since must not be after until");
+  });
+
+  it("names keys and budgets, and the currency of the latest call", async () => {
+    const { store } = storeAt(place);
+    await store.addBudget({ id: "named", name: "Named", amount: 1_000 });
+    const id = await newKey({ name: "Anna", budget: "named" });
+    const log = logAt({ currency: "eur" });
+    const key = { id, name: "old name", budget: "named", metadata: undefined };
+    log.onCall(recordOf("named-call", { key, units: 5, beganAt: DECEMBER + 9e11 }));
+    await log.onCall.flush();
+    const report = await log.usage({ by: ["key", "budget"], key: id });
+    expect(report).toMatchObject({
+      rows: [{ key: id, keyName: "Anna", budget: "named", budgetName: "Named", units: 5 }],
+    });
+    expect(report.currency).toBe("EUR");
+    const unknown = { id: "not-here", name: "n", budget: undefined, metadata: undefined };
+    log.onCall(recordOf("nameless-call", { key: unknown }));
+    await log.onCall.flush();
+    const { rows } = await log.usage({ by: ["budget", "key"], key: "not-here" });
+    expect(rows).toMatchObject([{ key: "not-here", keyName: "", budget: "", budgetName: "" }]);
   });
 
   it("compares more holds than fit into a transaction, and those of one moment", async () => {
