@@ -86,7 +86,11 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
   const names = by.flatMap((column) => [column, NAMES[column] ?? []].flat());
   const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
   const cellsOf = (row: UsageRow): string[] => {
-    const cells: Readonly<Record<string, unknown>> = { ...row, amount: decimalsOf(row.units), currency };
+    const cells: Readonly<Record<string, string | number | undefined>> = {
+      ...row,
+      amount: decimalsOf(row.units),
+      currency,
+    };
     return headings.map((heading) => String(cells[heading] ?? ""));
   };
   return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
@@ -176,13 +180,19 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  */
 export function reasonsOf(call: RecordedCall, currency?: string): readonly string[] {
-  const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
+  const { errorCode, errorField, affordedOutputTokens, status, outcome, refusedBy, replayOf, attempts, units } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
   const code = call.currency ?? currency;
   const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [REASONS[errorCode] ?? errorCode]),
+    ...(errorField === undefined ? [] : [`The field is ${errorField}.`]),
+    ...(affordedOutputTokens === undefined
+      ? []
+      : [
+          `The output limit was lowered to ${affordedOutputTokens} tokens: the rest of the quota or of a budget pays for no more.`,
+        ]),
     ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
     ...attempts.map(attemptSentence),
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
@@ -217,8 +227,19 @@ function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => s
   return `The call was refused by ${owners[kind]}${of.join("")}${state.length > 0 ? ` (${state.join(", ")})` : ""}.`;
 }
 
-function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs }: UpstreamAttempt): string {
+/** The reasons for which the gateway cuts an attempt, by their code. */
+const CUTS: Readonly<Partial<Record<NonNullable<UpstreamAttempt["errorCode"]>, string>>> = {
+  client_closed: "the client has disconnected",
+  deadline_exceeded: "the call took longer than limits.deadlineMs",
+  call_stopped: "an operator has stopped the call",
+};
+
+function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs, cut }: UpstreamAttempt): string {
   if (movedOn === "resting") return `The upstream ${upstream} was not asked, because it was resting.`;
+  if (cut) {
+    const reason = (errorCode && CUTS[errorCode]) ?? "the gateway was closed";
+    return `The request to the upstream ${upstream} for the model ${model} was cut after ${Math.round(endMs)} ms, because ${reason}.`;
+  }
   const end = errorCode === undefined ? "answered" : `failed (${errorCode})`;
   return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${Math.round(endMs)} ms.`;
 }

@@ -127,7 +127,11 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   /** The HTTP status; 0 for an unrecorded call. */
   readonly status: number;
   readonly errorCode?: GatewayErrorCode;
+  /** The path of the request's field that the error names, such as `messages.2.content`. */
+  readonly errorField?: string;
   readonly refusedBy?: RefusedBy;
+  /** The output limit of a chat, in tokens, if it was lowered to what the rest of the quota or of a budget pays for. */
+  readonly affordedOutputTokens?: number;
   /** The currency of which a unit is a millionth, such as `USD`. Absent for units of another kind. */
   readonly currency?: string;
   readonly replayOf?: string;

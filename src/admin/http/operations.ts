@@ -252,6 +252,8 @@ const CALL = v.looseObject({
   outcome: v.picklist(CALL_OUTCOMES),
   status: UNITS,
   errorCode: v.exactOptional(TEXT),
+  errorField: v.exactOptional(TEXT),
+  affordedOutputTokens: v.exactOptional(UNITS),
   refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
   currency: v.exactOptional(TEXT),
   firstEventMs: v.exactOptional(COUNT),

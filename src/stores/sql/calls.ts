@@ -139,6 +139,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       outcome: record.outcome,
       status: record.status,
       error_code: record.errorCode ?? null,
+      error_field: record.errorPath ? clip(record.errorPath.join(".")) : null,
+      afforded_output_tokens: record.affordedOutputTokens ?? null,
       refused_by: refusedBy ? JSON.stringify(clipped(refusedBy)) : null,
       input_tokens: countOf(
         usage?.inputTokens ?? (images && images.usage.inputTextTokens + images.usage.inputImageTokens),
@@ -339,6 +341,8 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets" | "cu
   outcome: "unrecorded",
   status: 0,
   error_code: null,
+  error_field: null,
+  afforded_output_tokens: null,
   refused_by: null,
   input_tokens: 0,
   output_tokens: 0,
