@@ -16,7 +16,7 @@ import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { OF_BUDGET, tableOf, UNLIMITED } from "./answers.ts";
+import { type KeyMade, tableOf } from "./answers.ts";
 import { linesOf, reasonsOf, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
@@ -191,11 +191,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...(budget !== undefined && { budget }),
       };
       // Ask the store for nothing more: if that failed, the secret would be lost.
-      const quota =
-        granted === undefined ? { quota: budget === undefined ? UNLIMITED : OF_BUDGET } : { granted: key.granted };
-      return async (keys) => ({
+      return async (keys): Promise<KeyMade> => ({
         ...(await keys.create(key)),
-        ...quota,
+        unlimited: granted === undefined && budget === undefined,
+        granted: key.granted ?? null,
         ...(budget !== undefined && { budget }),
         models: key.models ?? "*",
       });

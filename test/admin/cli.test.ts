@@ -104,18 +104,27 @@ describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
-    expect(text).toMatch(/^granted: 100\nmodels: \*\n.*cannot be shown again/m);
+    expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
       "ID    NAME    USED  AVAILABLE  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A     0        100  active  every model  never    -",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
+    expect(usage).toContain("\nmodels: every model\nexpires: never\n");
+    expect(usage).not.toMatch(/modelLimits|expiresAt/);
     expect(usage).not.toContain(secret.slice(3));
   });
 
   it("makes a key with models and an end", async () => {
     const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
-    expect(text).toMatch(/^quota: unlimited\nmodels: small,large\n/m);
+    expect(text).toMatch(/^quota: unlimited\nmodels: small, large\n/m);
+    expect(await keys("usage", "limited")).toMatch(/^models: small, large\nexpires: 2030-01-31T00:00:00.000Z$/m);
+    expect(await json("create", "--id", "limited-2", "--models", "small")).toMatchObject({
+      id: "limited-2",
+      unlimited: true,
+      granted: null,
+      models: ["small"],
+    });
     expect(await json("usage", "limited")).toMatchObject({
       unlimited: true,
       modelLimits: { small: true, large: true },
@@ -671,6 +680,7 @@ describe("polygate usage and why, as processes", () => {
     const { stdout } = await run("usage", "--help");
     expect(stdout).toContain("polygate usage --by key,model --since 2026-11-01");
     expect(stdout).toContain("; key by default");
+    expect((await run("why", "--help")).stdout).toMatch(/polygate why req_[\da-f]{32}$/m);
     expect((await run("--help")).stdout).toMatch(/^ {2}why REQUEST_ID {2,}says why/m);
   });
 });
@@ -681,7 +691,7 @@ describe("polygate budgets", () => {
     expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*startsAt: \d{4}-\d\d-/s);
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     expect(await keys("create", "--id", "member", "--budget", "team")).toMatch(
-      /^quota: none of its own\nbudget: team\nmodels: \*\n/m,
+      /^quota: none of its own\nbudget: team\nmodels: every model\n/m,
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
