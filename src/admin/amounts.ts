@@ -1,8 +1,8 @@
-/** Reads and writes amounts of the command line: units, or money of which a unit is a millionth. */
+/** Reads amounts of the command line: units, or money of which a unit is a millionth. */
 
 import { MOST_UNITS } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { currencyCode, DECIMALS, decimalsOf } from "./money.ts";
+import { currencyCode, DECIMALS, moneyOf } from "./money.ts";
 
 const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
 
@@ -40,14 +40,4 @@ export function unitsOf(name: string, text: string, currency: string | undefined
 function millionthsOf(text: string): bigint | undefined {
   const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
   return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
-}
-
-/** Formats units as they are, or as money with two to six digits behind the point. */
-export function amountOf(units: number, currency: string | undefined): string {
-  return currency === undefined ? String(units) : moneyOf(units, currency);
-}
-
-function moneyOf(units: number, currency: string): string {
-  // The numbers of a corrupt key are shown as they are.
-  return Number.isSafeInteger(units) ? `${decimalsOf(units)} ${currency}` : `${units} millionths of ${currency}`;
 }

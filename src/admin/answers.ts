@@ -4,8 +4,8 @@ import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
-import { amountOf } from "./amounts.ts";
-import { stateOf } from "./key-admin.ts";
+import { type IssuedKey, stateOf } from "./key-admin.ts";
+import { amountOf } from "./money.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;
@@ -20,6 +20,18 @@ interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
 }
 
 type KeyShown = KeyReport | KeyWithBudgets;
+
+/** A new key, with its secret. */
+export interface KeyMade extends IssuedKey {
+  readonly unlimited: boolean;
+  /** Null for a key without a quota of its own. */
+  readonly granted: number | null;
+  readonly budget?: string;
+  /** A star for every model. */
+  readonly models: readonly string[] | "*";
+}
+
+const isMade = (answer: object): answer is KeyMade => "apiKey" in answer && "models" in answer;
 
 const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimited" in item;
 
@@ -56,7 +68,7 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
 export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   if (Array.isArray(answer)) return tableOf((answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item)));
-  const lines = isKey(answer) ? text.key(answer) : text.lines(answer);
+  const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
@@ -73,18 +85,20 @@ const AMOUNTS: ReadonlySet<string> = new Set([
 ] satisfies (keyof BudgetReport)[]);
 
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
-export const UNLIMITED = "unlimited";
-export const OF_BUDGET = "none of its own";
+const UNLIMITED = "unlimited";
+const OF_BUDGET = "none of its own";
 
 /** The most models of a key that a list names. */
 const MOST_MODELS = 3;
 
-function modelsIn(key: KeyShown): string {
-  const models = modelsOf(key);
+/** @param most The most models to name. */
+function wordsOf(models: readonly string[] | undefined, most = Infinity): string {
   if (!models) return "every model";
-  const more = models.length > MOST_MODELS ? ` and ${models.length - MOST_MODELS} more` : "";
-  return models.length === 0 ? "no model" : `${models.slice(0, MOST_MODELS).map(oneLine).join(", ")}${more}`;
+  const more = models.length > most ? ` and ${models.length - most} more` : "";
+  return models.length === 0 ? "no model" : `${models.slice(0, most).map(oneLine).join(", ")}${more}`;
 }
+
+const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
 /** Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns. */
 export function tableOf(rows: readonly Readonly<Record<string, string>>[]): string {
@@ -112,17 +126,38 @@ class Text {
 
   /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
   key({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
-    const { budgets = [], budget, ...others } = { budgets: undefined, ...key };
+    const {
+      budgets = [],
+      budget,
+      modelLimits,
+      modelLimitsEnabled,
+      expiresAt,
+      ...others
+    } = {
+      budgets: undefined,
+      ...key,
+    };
     const none = budget === undefined ? UNLIMITED : OF_BUDGET;
+    const models = wordsOf(modelsOf({ modelLimits, modelLimitsEnabled }));
     return [
       ...this.lines({ id, name }),
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
-      ...this.lines(others),
+      ...this.lines({ models, expires: endOf(expiresAt), ...others }),
       ...budgets.map(
         (each) =>
           `budget ${oneLine(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
       ),
     ];
+  }
+
+  made({ granted, unlimited, budget, models, ...key }: KeyMade): string[] {
+    const quota = granted === null ? { quota: unlimited ? UNLIMITED : OF_BUDGET } : { granted };
+    return this.lines({
+      ...key,
+      ...quota,
+      ...(budget !== undefined && { budget }),
+      models: wordsOf(models === "*" ? undefined : models),
+    });
   }
 
   /** The cells of a key or a budget in a list, by their headings. */
@@ -147,8 +182,8 @@ class Text {
       USED,
       AVAILABLE: this.#rest(report),
       STATE: stateOf(report, Date.now()),
-      MODELS: modelsIn(report),
-      EXPIRES: expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString().slice(0, 10) : "never",
+      MODELS: wordsOf(modelsOf(report), MOST_MODELS),
+      EXPIRES: endOf(expiresAt).slice(0, "2030-01-31".length),
       BUDGET: oneLine(budget ?? "-"),
     };
   }

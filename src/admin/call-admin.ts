@@ -2,8 +2,8 @@
 
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
-import { type CallReader, type RecordedCall, type UsageReport, type UsageSums } from "../stores/calls.ts";
-import { currencyCode, decimalsOf } from "./money.ts";
+import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
+import { amountOf, currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
@@ -16,7 +16,10 @@ export interface CallReason {
 
 /** Options of `usageCsv`. */
 export interface UsageCsvOptions {
-  /** Adds the columns `amount` and `currency`, with prices in a currency: a code of three letters, such as `usd`. */
+  /**
+   * The currency of which a unit is a millionth, for the columns `amount` and `currency`: a code of three letters, such as `usd`. Must be
+   * that of the report if it has one. Default: that of the report, or no such columns.
+   */
   readonly currency?: string;
 }
 
@@ -67,20 +70,34 @@ export interface UsageTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Makes a table of the rows of a report. Amounts are decimal numbers, which are exact. */
-export function usageTable({ by: names, rows }: UsageReport, currency: string | undefined): UsageTable {
-  const numbers = new Set<string>(SUM_NAMES);
-  if (currency !== undefined) numbers.add("amount");
-  const headings = [...names, ...SUM_NAMES, ...(currency === undefined ? [] : ["amount", "currency"])];
-  const cellsOf = (row: UsageReport["rows"][number]): string[] => [
-    ...[...names, ...SUM_NAMES].map((name) => String(row[name as keyof typeof row] ?? "")),
-    ...(currency === undefined ? [] : [decimalsOf(row.units), currency]),
-  ];
-  return { headings, numbers, rows: rows.map(cellsOf) };
+/** The columns that stand behind the ids of a column, with their names. */
+const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
+
+/**
+ * Makes a table of the rows of a report. Amounts are decimal numbers with six digits behind the point, which are exact.
+ *
+ * @param given The currency of the amounts. Default: that of the report.
+ * @throws RangeError for another currency than that of the report.
+ */
+export function usageTable({ by, rows, currency: recorded }: UsageReport, given: string | undefined): UsageTable {
+  if (given !== undefined && recorded !== undefined && given !== recorded)
+    throw new RangeError(`The currency must be ${recorded}, in which calls are recorded, not ${given}.`);
+  const currency = given ?? recorded;
+  const names = by.flatMap((column) => [column, NAMES[column] ?? []].flat());
+  const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
+  const cellsOf = (row: UsageRow): string[] => {
+    const cells: Readonly<Record<string, string | number | undefined>> = {
+      ...row,
+      amount: decimalsOf(row.units),
+      currency,
+    };
+    return headings.map((heading) => String(cells[heading] ?? ""));
+  };
+  return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
 }
 
 /**
- * Writes a report as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an
+ * Writes a report as CSV (RFC 4180), with a line of headings: the columns of the report, then the amount and the currency, then the sums. A text that a spreadsheet would take for a formula begins with an
  * apostrophe, and line breaks and control characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
@@ -94,6 +111,7 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
   return [table.headings.join(","), ...lines, ""].join("\r\n");
 }
 
+/** Returns the code of a currency in capitals. Throws a RangeError for any other text. */
 function codeOf(currency: string | undefined): string | undefined {
   const code = currency === undefined ? undefined : currencyCode(currency);
   if (currency !== undefined && code === undefined)
@@ -156,32 +174,38 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   internal: "The gateway had an internal error.",
 };
 
-/** Returns sentences that say why a call ended as it did. */
-export function reasonsOf(call: RecordedCall): readonly string[] {
-  const { errorCode, status, outcome, refusedBy, replayOf, attempts, units } = call;
+/**
+ * Returns sentences that say why a call ended as it did.
+ *
+ * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ */
+export function reasonsOf(call: RecordedCall, currency?: string): readonly string[] {
+  const { errorCode, errorField, affordedOutputTokens, status, outcome, refusedBy, replayOf, attempts, units } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
+  const code = call.currency ?? currency;
+  const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [REASONS[errorCode] ?? errorCode]),
-    ...(refusedBy ? [limitSentence(refusedBy)] : []),
+    ...(errorField === undefined ? [] : [`The field is ${errorField}.`]),
+    ...(affordedOutputTokens === undefined
+      ? []
+      : [
+          `The output limit was lowered to ${affordedOutputTokens} tokens: the rest of the quota or of a budget pays for no more.`,
+        ]),
+    ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
     ...attempts.map(attemptSentence),
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
-    ...(units > 0 ? [`The ledger has charged ${units} units.`] : []),
+    ...(units > 0 ? [`The ledger has charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
   ];
 }
 
-function limitSentence({
-  kind,
-  needed,
-  available,
-  held,
-  limit,
-  windowMs,
-  endsAt,
-  model,
-  group,
-  budget,
-}: RefusedBy): string {
+/** Limits that count quota units. The others count requests, tokens or calls. */
+const OF_UNITS: ReadonlySet<RefusedBy["kind"]> = new Set(["quota", "budget"]);
+
+function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => string): string {
+  const { kind, needed, available, held, limit, windowMs, endsAt, model, group, budget } = refusedBy;
+  const amount = OF_UNITS.has(kind) ? amountOfUnits : String;
   const owners: Readonly<Record<RefusedBy["kind"], string>> = {
     requests: "the rate limit on requests",
     tokens: "the rate limit on tokens",
@@ -195,16 +219,27 @@ function limitSentence({
     ...(limit === undefined ? [] : [`, ${limit}${windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`}`]),
   ];
   const state = [
-    ...(needed === undefined ? [] : [`needed: ${needed}`]),
-    ...(available === undefined ? [] : [`available: ${available}`]),
-    ...(held === undefined || held === 0 ? [] : [`held by running calls: ${held}`]),
+    ...(needed === undefined ? [] : [`needed: ${amount(needed)}`]),
+    ...(available === undefined ? [] : [`available: ${amount(available)}`]),
+    ...(held === undefined || held === 0 ? [] : [`held by running calls: ${amount(held)}`]),
     ...(endsAt === undefined ? [] : [`begins anew at ${timeOf(endsAt)}`]),
   ];
   return `The call was refused by ${owners[kind]}${of.join("")}${state.length > 0 ? ` (${state.join(", ")})` : ""}.`;
 }
 
-function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs }: UpstreamAttempt): string {
+/** The reasons for which the gateway cuts an attempt, by their code. */
+const CUTS: Readonly<Partial<Record<NonNullable<UpstreamAttempt["errorCode"]>, string>>> = {
+  client_closed: "the client has disconnected",
+  deadline_exceeded: "the call took longer than limits.deadlineMs",
+  call_stopped: "an operator has stopped the call",
+};
+
+function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs, cut }: UpstreamAttempt): string {
   if (movedOn === "resting") return `The upstream ${upstream} was not asked, because it was resting.`;
+  if (cut) {
+    const reason = (errorCode && CUTS[errorCode]) ?? "the gateway was closed";
+    return `The request to the upstream ${upstream} for the model ${model} was cut after ${Math.round(endMs)} ms, because ${reason}.`;
+  }
   const end = errorCode === undefined ? "answered" : `failed (${errorCode})`;
   return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${Math.round(endMs)} ms.`;
 }
@@ -215,12 +250,18 @@ export function timeOf(at: number): string {
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
 }
 
-/** Writes a reason and the call as lines. */
-export function linesOf({ reasons, call }: CallReason): readonly string[] {
-  const { attempts: _, refusedBy: __, metadata, budgets, at, ...fields } = call;
+/**
+ * Writes a reason and the call as lines.
+ *
+ * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ */
+export function linesOf({ reasons, call }: CallReason, currency?: string): readonly string[] {
+  const { attempts: _, refusedBy: __, metadata, budgets, at, units, estimated, ...fields } = call;
   const texts = Object.entries({
     ...fields,
     at: timeOf(at),
+    units: amountOf(units, call.currency ?? currency),
+    estimated: amountOf(estimated, call.currency ?? currency),
     ...(budgets.length > 0 && { budgets: budgets.join(", ") }),
     ...(metadata && {
       metadata: Object.entries(metadata)

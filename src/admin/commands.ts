@@ -9,14 +9,15 @@ import {
   MOST_ROWS,
   USAGE_COLUMNS,
   type UsageColumn,
+  type UsageQuery,
   type UsageReport,
 } from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { OF_BUDGET, tableOf, UNLIMITED } from "./answers.ts";
-import { callAdmin, linesOf, usageCsv, usageTable } from "./call-admin.ts";
+import { type KeyMade, tableOf } from "./answers.ts";
+import { linesOf, reasonsOf, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -90,6 +91,7 @@ export const OPTIONS = {
   force: { type: "boolean" },
   currency: { type: "string" },
   by: { type: "string" },
+  month: { type: "string" },
   since: { type: "string" },
   until: { type: "string" },
   key: { type: "string" },
@@ -136,7 +138,8 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   yes: ["-y, --yes", "takes the defaults, and asks nothing"],
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
-  by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}`],
+  by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
+  month: ["--month MONTH", "the days of a month, such as 2026-11"],
   since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default)"],
   until: ["--until DAY", "the last day"],
   key: ["--key ID", "only calls of this key"],
@@ -188,11 +191,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...(budget !== undefined && { budget }),
       };
       // Ask the store for nothing more: if that failed, the secret would be lost.
-      const quota =
-        granted === undefined ? { quota: budget === undefined ? UNLIMITED : OF_BUDGET } : { granted: key.granted };
-      return async (keys) => ({
+      return async (keys): Promise<KeyMade> => ({
         ...(await keys.create(key)),
-        ...quota,
+        unlimited: granted === undefined && budget === undefined,
+        granted: key.granted ?? null,
         ...(budget !== undefined && { budget }),
         models: key.models ?? "*",
       });
@@ -482,16 +484,16 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     about: "sums of recorded calls (SQL)",
     examples: [
       "usage --by key,model --since 2026-11-01",
-      "usage --by day --budget team-a --since 90d --csv > team-a.csv",
+      "usage --by budget,model --month 2026-10 --csv > 2026-10.csv",
+      "usage --by day --budget team-a --since 90d",
     ],
-    options: ["by", "since", "until", "key", "budget", "group", "model", "upstream", "csv"],
+    options: ["by", "month", "since", "until", "key", "budget", "group", "model", "upstream", "csv"],
     read(_operands, values, { print }) {
       const { csv = false, json = false, currency, key, budget, group, model, upstream } = values;
       if (csv && json) throw new UsageError("Choose --csv or --json.");
       const query = {
         by: columnsOf(values.by ?? "key"),
-        since: dayOf("--since", values.since ?? "30d"),
-        ...(values.until !== undefined && { until: dayOf("--until", values.until) }),
+        ...daysOf(values),
         ...(key !== undefined && { key }),
         ...(budget !== undefined && { budget }),
         ...(group !== undefined && { group }),
@@ -518,17 +520,18 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
   },
   why: {
     about: "says why a call ended as it did, by its request id (SQL)",
-    examples: ["why 5f0c2a9e-6f7f-4a56-9d6e-1c0c0f8f4a11"],
+    examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
     operands: ["REQUEST_ID"],
-    read([id = ""], { json = false }, { print }) {
+    read([id = ""], { json = false, currency }, { print }) {
       return async (_keys, { calls }) => {
-        const reason = await callAdmin(readerIn(calls)).why(id);
-        if (!reason)
+        const call = await readerIn(calls).find(id);
+        if (!call)
           throw new CommandError(
             `No call of the request id ${id} is recorded. Calls are written a second after their end, and deleted after some days (keepDays).`,
           );
+        const reason = { reasons: reasonsOf(call, currency), call };
         if (json) return reason;
-        for (const line of linesOf(reason)) print(line);
+        for (const line of linesOf(reason, currency)) print(line);
         return undefined;
       };
     },
@@ -538,7 +541,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
 /** Formats a report for people, with the sum of all rows at its end. */
 function usageText(report: UsageReport, currency: string | undefined): string {
   const { headings, rows } = usageTable(report, currency);
-  const sums = usageTable({ by: [], rows: [report.total], total: report.total }, currency);
+  const sums = usageTable({ ...report, by: [], rows: [report.total] }, currency);
   const names = headings.length - sums.headings.length;
   const ends =
     names === 0
@@ -564,12 +567,30 @@ function columnsOf(text: string): readonly UsageColumn[] {
   });
 }
 
+/** Reads the first and the last day of a report. */
+function daysOf({ month, since, until }: Values): Pick<UsageQuery, "since" | "until"> {
+  if (month !== undefined) {
+    if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
+    if (!isDay(`${month}-01`)) throw new UsageError(`--month must be a month, such as 2026-11, not ${month}.`);
+    // Day 0 of the next month is the last day of this one.
+    const last = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0));
+    return { since: `${month}-01`, until: last.toISOString().slice(0, 10) };
+  }
+  const first = dayOf("--since", since ?? "30d");
+  if (until === undefined) return { since: first };
+  const last = dayOf("--until", until);
+  if (first > last) throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
+  return { since: first, until: last };
+}
+
 /** Reads a day, or a span of time before today. */
 function dayOf(name: string, text: string): string {
   if (isDay(text)) return text;
   const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
-  if (days === undefined)
-    throw new UsageError(`${name} must be a day, such as 2026-11-01, or a span, such as 30d, not ${text}.`);
+  if (days === undefined) {
+    const hint = isDay(`${text}-01`) ? ` For a whole month, write --month ${text}.` : "";
+    throw new UsageError(`${name} must be a day, such as 2026-11-01, or a span, such as 30d, not ${text}.${hint}`);
+  }
   return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
 }
 

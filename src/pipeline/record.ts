@@ -1,6 +1,6 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
-import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
+import { type FieldPath, type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import type { AnyEndpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
@@ -53,6 +53,8 @@ export class Findings {
   meter: Metered | undefined = undefined;
   /** The time of the first event, in milliseconds since the Unix epoch. */
   firstEventAt: number | undefined = undefined;
+  /** The output limit of a chat, in tokens, where the hold does not cover that of the request. */
+  affordedOutputTokens: number | undefined = undefined;
   /** The charge, after settlement. */
   charged: Outcome | undefined = undefined;
   /** The id of the call whose answer is repeated. */
@@ -112,9 +114,11 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     units: charged?.used ?? 0,
     certainty: charged?.certainty ?? "exact",
     replayOf: found.replayOf,
+    affordedOutputTokens: found.affordedOutputTokens,
     outcome: outcomeOf(call),
     status: statusOf(call),
     errorCode: error?.code,
+    errorPath: error?.path && namesIn(error.path, call.secret),
     refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: facts.modelAsked ?? "" },
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
@@ -124,6 +128,16 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     droppedFromAnswer: found.answerConversions,
   };
 }
+
+/** The most steps of a path in a record. */
+const MAX_STEPS = 16;
+
+/** Returns a path with the names of fields alone. A caller may write its prompt or its key where the name of a field is expected. */
+const namesIn = (path: FieldPath, secret: string | undefined): FieldPath =>
+  path
+    .slice(0, MAX_STEPS)
+    .map((step) => (typeof step === "number" || /^[\w$.-]{1,64}$/.test(step) ? step : "?"))
+    .map((step) => (typeof step === "number" ? step : redact(step, secret)));
 
 /** Returns the time between two moments; 0 when the clock was set back between them. */
 const msBetween = (from: number, to: number): number => Math.max(0, to - from);
@@ -200,6 +214,7 @@ interface Attempting {
   readonly services: { readonly onFailure: OnFailure };
   readonly clock: { now(): number };
   readonly isEnded: boolean;
+  readonly abort: { readonly reason: GatewayError | undefined };
   readonly watch: { upstream(asked: AskedUpstream): UpstreamObserver } | undefined;
   readonly found: Findings;
 }
@@ -277,7 +292,17 @@ export class Attempt implements UpstreamObserver {
     if (outcome.error && !this.#call.isEnded) this.#report(outcome.error);
     if (!this.#observer) return;
     const { error: _, ...told } = outcome;
-    this.#observer.end(told);
+    this.#observer.end(this.#isCut ? { ...told, cut: true } : told);
+  }
+
+  /** True when the call was cut during the attempt. */
+  get #isCut(): boolean {
+    const { reason } = this.#call.abort;
+    if (!reason) return false;
+    if (!this.#outcome) return true;
+    const { error, errorCode, movedOn } = this.#outcome;
+    // Backends leave out the error of a call that was cut, or pass it on. An error of the upstream may have the same code.
+    return errorCode === reason.code && movedOn === undefined && (!error || error === reason);
   }
 
   #report(error: GatewayError): void {
@@ -309,6 +334,7 @@ export class Attempt implements UpstreamObserver {
       beganAt: this.#beganAt,
       endMs: Math.max(0, outcome ? outcome.endMs : endedAt - this.#beganAt),
       errorCode: outcome ? outcome.errorCode : callError,
+      ...(this.#isCut && { cut: true }),
       movedOn: isLast && movedOn !== "resting" && movedOn !== "outrun" ? undefined : movedOn,
       usage: movedOn === "outrun" ? outcome?.usage : undefined,
     };

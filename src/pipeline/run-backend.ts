@@ -120,7 +120,11 @@ export class CallOfKind implements KindCall {
   /** Returns the request with its output limit lowered to what the hold covers. */
   afforded(request: DecodedRequest, cost: Cost): DecodedRequest {
     const [kind, { hold }] = [this.#kind, this];
-    return this.key.unlimited || !kind.afford || !hold ? request : kind.afford(this, request, cost, hold.granted);
+    if (this.key.unlimited || !kind.afford || !hold) return request;
+    const paid = kind.afford(this, request, cost, hold.granted);
+    if (paid !== request && "maxOutputTokens" in paid && typeof paid.maxOutputTokens === "number")
+      this.#call.found.affordedOutputTokens = paid.maxOutputTokens;
+    return paid;
   }
 
   /** Prepares a second request for the same answer: see `CallContext.continueWith`. */

@@ -1,6 +1,6 @@
 /** The ports that tell a host about its gateway's calls: failures, records of finished calls, and calls while they run. */
 
-import type { GatewayError, GatewayErrorCode, Port, RefusedBy } from "../errors.ts";
+import type { FieldPath, GatewayError, GatewayErrorCode, Port, RefusedBy } from "../errors.ts";
 import type { FinishReason } from "../model/chat-event.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { ImageUsage } from "../model/image.ts";
@@ -115,12 +115,22 @@ export interface CallRecord<Context = unknown> {
    * its own answer. A repeated answer costs nothing. Its record has no model and no usage: the first record has them.
    */
   readonly replayOf: string | undefined;
+  /**
+   * The output limit of a chat, in tokens, after it was lowered to what the rest of the quota or of a budget pays for; undefined when the
+   * limit of the request was covered.
+   */
+  readonly affordedOutputTokens: number | undefined;
   /** The way in which the call ended. */
   readonly outcome: CallOutcome;
   /** The HTTP status. A stream that broke off has 200. A call has 499 when its client disconnected before the status was sent. */
   readonly status: number;
   /** The code of the error that ended the call; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
+  /**
+   * The path of the request's field that the error names, such as `["messages", 2, "content"]`; undefined for an error without a field.
+   * Names that could be content, such as those with spaces, are `"?"`.
+   */
+  readonly errorPath: FieldPath | undefined;
   /** The rate limit, quota or budget that refused the call; undefined for every other call. */
   readonly refusedBy: RefusedBy | undefined;
   /** The start of the call, in milliseconds since the Unix epoch, by the gateway's clock. */
@@ -165,6 +175,11 @@ export interface UpstreamAttempt {
   readonly endMs: number;
   /** The code of the error that ended the attempt; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
+  /**
+   * True when the gateway cut the attempt, and the upstream did not fail: the client disconnected, the call met its deadline, an operator
+   * stopped it, or the gateway was closed. `errorCode` says which.
+   */
+  readonly cut?: boolean;
   /** The reason why the call went on to the next attempt; undefined for the last attempt, and for an attempt that has answered. */
   readonly movedOn: MovedOn | undefined;
   /** The counts that an upstream had reported when it was outrun: it may charge them. Undefined for all other attempts. */
@@ -353,6 +368,8 @@ export interface UpstreamOutcome {
   readonly status?: number | undefined;
   /** The code of the error that ended the exchange; undefined without an error. */
   readonly errorCode?: GatewayErrorCode | undefined;
+  /** True when the gateway cut the exchange. The gateway sets it for its observer. */
+  readonly cut?: boolean;
   /** The error itself. The gateway passes it to `onFailure` at once, and never to the observer. */
   readonly error?: GatewayError | undefined;
   /** The reason why the call may go on to another upstream. */

@@ -62,7 +62,12 @@ export interface UsageSums {
 }
 
 /** A row of a report of usage. It has the columns that the query names; an empty text stands for nothing, such as no group. */
-export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn, string>>> {}
+export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn, string>>> {
+  /** The name of the key, in a report by `key`; an empty text for a key that is not in the same tables. */
+  readonly keyName?: string;
+  /** The name of the budget, in a report by `budget`; an empty text for none, and for a budget that is not in the same tables. */
+  readonly budgetName?: string;
+}
 
 /** A page of a report of usage, and the sums of all its rows, with those of other pages. */
 export interface UsageReport {
@@ -70,6 +75,8 @@ export interface UsageReport {
   readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
+  /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */
+  readonly currency?: string;
 }
 
 /** The outcomes of recorded calls. */
@@ -120,7 +127,11 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   /** The HTTP status; 0 for an unrecorded call. */
   readonly status: number;
   readonly errorCode?: GatewayErrorCode;
+  /** The path of the request's field that the error names, such as `messages.2.content`. */
+  readonly errorField?: string;
   readonly refusedBy?: RefusedBy;
+  /** The output limit of a chat, in tokens, if it was lowered to what the rest of the quota or of a budget pays for. */
+  readonly affordedOutputTokens?: number;
   /** The currency of which a unit is a millionth, such as `USD`. Absent for units of another kind. */
   readonly currency?: string;
   readonly replayOf?: string;
@@ -221,6 +232,9 @@ export function assertUsageQuery(query: UsageQuery): void {
     if (day !== undefined && !isDay(day))
       throw new RangeError(`usage: ${name} must be a day, such as 2026-11-28, not ${quoted(day)}`);
   }
+  const { since, until } = query;
+  if (since !== undefined && until !== undefined && since > until)
+    throw new RangeError(`usage: since must not be after until, but ${since} is after ${until}`);
 }
 
 /** True for a day of the calendar, such as `2026-11-28`. */

@@ -403,7 +403,10 @@ export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
 }
 
 /** Returns the models that a key may use; undefined when it may use every model. */
-export const modelsOf = ({ modelLimits, modelLimitsEnabled }: ApiKey): readonly string[] | undefined =>
+export const modelsOf = ({
+  modelLimits,
+  modelLimitsEnabled,
+}: Pick<ApiKey, "modelLimits" | "modelLimitsEnabled">): readonly string[] | undefined =>
   modelLimitsEnabled ? Object.keys(modelLimits) : undefined;
 
 /** Throws a RangeError unless the value is a Unix time in whole seconds. */

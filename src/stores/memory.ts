@@ -132,9 +132,21 @@ export function memoryQuotaStore(
   });
   const { clock = systemClock, maxRetained = 10_000, budgets = [], onBudget } = options;
   const store = new MemoryStore(clock, maxRetained, onBudget);
-  for (const budget of budgets) store.addBudget(budget);
-  for (const key of keys) store.add(key);
+  addEach("budgets", budgets, (budget) => store.addBudget(budget));
+  addEach("keys", keys, (key) => store.add(key));
   return store;
+}
+
+/** Adds the entries of a list. The error of an entry names it. */
+function addEach<Entry>(list: string, entries: readonly Entry[], add: (entry: Entry) => unknown): void {
+  for (const [index, entry] of entries.entries())
+    try {
+      add(entry);
+    } catch (cause) {
+      if (!(cause instanceof RangeError || cause instanceof TypeError)) throw cause;
+      const Kind = cause instanceof RangeError ? RangeError : TypeError;
+      throw new Kind(`memoryQuotaStore: ${list}[${index}]: ${cause.message}`, { cause });
+    }
 }
 
 /**

@@ -151,7 +151,7 @@ export class ObservedCall implements CallObserver {
     for (const attempt of record.attempts)
       instruments.attempts.add(1, {
         "polygate.upstream": attempt.upstream,
-        ...(attempt.errorCode && { "error.type": attempt.errorCode }),
+        ...(attempt.errorCode && isFailure(attempt) && { "error.type": attempt.errorCode }),
         ...(attempt.movedOn && { "polygate.moved_on": attempt.movedOn }),
       });
     if (units > 0) instruments.callUnits.add(units, { ...labels, "polygate.certainty": certainty });
@@ -201,6 +201,10 @@ export class ObservedCall implements CallObserver {
     }
   }
 }
+
+/** True unless the gateway cut the request to the upstream. An upstream that keeps a call until its deadline has failed. */
+const isFailure = ({ cut, errorCode }: Pick<UpstreamOutcome, "cut" | "errorCode">): boolean =>
+  errorCode !== "client_closed" && (cut !== true || errorCode === "deadline_exceeded");
 
 const headersGetter: TextMapGetter<Headers> = {
   get: (headers, name) => headers.get(name) ?? undefined,
@@ -289,7 +293,7 @@ class ObservedUpstream implements UpstreamObserver {
           "http.response.status_code": outcome.status,
           "error.type": errorCode,
         });
-        if (errorCode && errorCode !== "client_closed") span.setStatus({ code: SpanStatusCode.ERROR });
+        if (errorCode && isFailure(outcome)) span.setStatus({ code: SpanStatusCode.ERROR });
       } finally {
         span.end();
       }

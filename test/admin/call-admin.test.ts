@@ -1,7 +1,10 @@
 /** The reports about recorded calls, as functions. */
 
 import { describe, expect, it } from "vitest";
-import { usageCsv, type UsageRow } from "../../src/admin/index.ts";
+import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
+import { createGateway, type Gateway, type ModelBackend } from "../../src/index.ts";
+import { openStores } from "../../src/stores/open/index.ts";
+import { watched } from "../telemetry/stage.ts";
 
 const SUMS = {
   calls: 1,
@@ -22,8 +25,17 @@ const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], r
 describe("usageCsv", () => {
   it("writes the headings of its columns also without rows", () => {
     expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
-      /^key,day,calls,.*,amount,currency\r\n$/,
+      /^key,keyName,day,amount,currency,calls,.*,estimated\r\n$/,
     );
+  });
+
+  it("writes the names of keys and budgets, and amounts with as many digits as a unit needs", () => {
+    const row = { ...SUMS, key: "anna", keyName: "=Anna", budget: "team", budgetName: "Team A", units: 12_500_000 };
+    const report = { by: ["key", "budget"] as const, rows: [row], total: SUMS, currency: "USD" };
+    expect(usageCsv(report).split("\r\n")[1]).toMatch(/^anna,'=Anna,team,Team A,12\.500000,USD,1,/);
+    expect(usageCsv(report, { currency: "usd" })).toBe(usageCsv(report));
+    const wrong = "The currency must be USD, in which calls are recorded, not EUR.";
+    expect(() => usageCsv(report, { currency: "eur" })).toThrow(wrong);
   });
 
   it.each([
@@ -47,4 +59,107 @@ describe("usageCsv", () => {
   ])("writes %j as a text on one line that no spreadsheet runs", (model, cell) => {
     expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},1,0,0,0,0,0,0,0,0,12,0`);
   });
+});
+
+const nothing = (): void => {};
+
+const ASKED = { format: "own", kind: "chat", stream: false, modelListed: false } as const;
+
+/** A backend that says that it was asked, speaks one word, and goes on until it is cut. */
+const endless = (onAsked: () => void): ModelBackend => ({
+  async *chat(_request, { observeUpstream, signal }) {
+    const attempt = observeUpstream?.({ ...ASKED, name: "slow", model: "large-2" });
+    yield "Hello.";
+    onAsked();
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    attempt?.end({ errorCode: signal.reason.code, endMs: 7 });
+    throw signal.reason;
+  },
+});
+
+const speaking: ModelBackend = {
+  async *chat() {
+    yield "Hello.";
+  },
+};
+
+/** Returns the reasons of the end of one call. */
+async function reasonsOf(backend: ModelBackend, body: object, work?: (gateway: Gateway) => void, granted = 100_000) {
+  const stores = await openStores("sqlite::memory:");
+  const onCall = stores.recorder();
+  const gateway = createGateway({ backend, ...stores.ports, onCall });
+  await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted });
+  const asked = gateway.fetch(
+    new Request("http://host/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: "Bearer sk-anna", "content-type": "application/json" },
+      body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }], ...body }),
+    }),
+  );
+  work?.(gateway);
+  await (await asked).text();
+  await gateway.close();
+  await onCall.flush();
+  const [call] = await stores.calls.list();
+  const reason = await callAdmin(stores.calls).why(call?.requestId ?? "");
+  await stores.close();
+  return reason;
+}
+
+describe("why", () => {
+  it("tells that the output limit was lowered to what the quota pays for", async () => {
+    const reason = await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 500);
+    const { affordedOutputTokens = 0, inputTokens = 0 } = reason?.call ?? {};
+    expect(affordedOutputTokens).toBeGreaterThan(400);
+    expect(affordedOutputTokens + inputTokens).toBeLessThanOrEqual(500);
+    expect(reason?.reasons).toContain(
+      `The output limit was lowered to ${affordedOutputTokens} tokens: the rest of the quota or of a budget pays for no more.`,
+    );
+    const covered = await reasonsOf(speaking, { max_tokens: 100 }, undefined, 500);
+    expect(covered?.call).not.toHaveProperty("affordedOutputTokens");
+    expect(covered?.reasons.join()).not.toContain("lowered");
+  });
+
+  it("names the field that has a wrong value, and nothing that the caller has written", async () => {
+    const reason = await reasonsOf(speaking, { temperature: "hot secret" });
+    expect(reason?.reasons).toContain("The field is temperature.");
+    const nested = await reasonsOf(speaking, { messages: [{ role: "user", content: "a" }, { role: "nobody" }] });
+    expect(nested?.reasons).toContain("The field is messages.1.role.");
+    expect(JSON.stringify([reason, nested])).not.toMatch(/hot secret|nobody/);
+  });
+
+  it("tells that an operator stopped a call, and not that its upstream failed", async () => {
+    let stop = nothing;
+    const reason = await reasonsOf(
+      endless(() => stop()),
+      {},
+      (gateway) => (stop = () => void gateway.stopCall(gateway.liveCalls()[0]?.requestId ?? "")),
+    );
+    expect(reason?.call).toMatchObject({ outcome: "stopped", attempts: [{ errorCode: "call_stopped", cut: true }] });
+    expect(reason?.reasons.join("\n")).toMatch(
+      /^The request to the upstream slow for the model large-2 was cut after \d+ ms, because an operator has stopped the call\.$/m,
+    );
+    expect(reason?.reasons.join()).not.toContain("failed");
+  });
+
+  it("tells alike of a call that was cut by the end of the gateway", async () => {
+    let close = nothing;
+    const reason = await reasonsOf(
+      endless(() => close()),
+      {},
+      (gateway) => (close = () => void gateway.close({ deadlineMs: 0 })),
+    );
+    expect(reason?.call).toMatchObject({ outcome: "shutdown", attempts: [{ cut: true }] });
+    expect(reason?.reasons.join("\n")).toMatch(/slow .* was cut after \d+ ms, because the gateway was closed\.$/m);
+  });
+});
+
+it("counts no failed attempt of an upstream whose call was stopped", async () => {
+  let stop = nothing;
+  const { gateway, send, metrics } = watched({ backend: endless(() => stop()) });
+  stop = () => void gateway.stopCall(gateway.liveCalls()[0]?.requestId ?? "");
+  await (await send()).text();
+  expect((await metrics())["polygate.upstream.attempts"]).toEqual([
+    { attributes: { "polygate.upstream": "slow" }, value: 1 },
+  ]);
 });

@@ -104,18 +104,27 @@ describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
-    expect(text).toMatch(/^granted: 100\nmodels: \*\n.*cannot be shown again/m);
+    expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
       "ID    NAME    USED  AVAILABLE  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A     0        100  active  every model  never    -",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
+    expect(usage).toContain("\nmodels: every model\nexpires: never\n");
+    expect(usage).not.toMatch(/modelLimits|expiresAt/);
     expect(usage).not.toContain(secret.slice(3));
   });
 
   it("makes a key with models and an end", async () => {
     const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
-    expect(text).toMatch(/^quota: unlimited\nmodels: small,large\n/m);
+    expect(text).toMatch(/^quota: unlimited\nmodels: small, large\n/m);
+    expect(await keys("usage", "limited")).toMatch(/^models: small, large\nexpires: 2030-01-31T00:00:00.000Z$/m);
+    expect(await json("create", "--id", "limited-2", "--models", "small")).toMatchObject({
+      id: "limited-2",
+      unlimited: true,
+      granted: null,
+      models: ["small"],
+    });
     expect(await json("usage", "limited")).toMatchObject({
       unlimited: true,
       modelLimits: { small: true, large: true },
@@ -547,7 +556,7 @@ describe("polygate usage and why, as processes", () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 1_000, period: "month", timeZone: "Europe/Berlin" });
     const rich = { granted: 1_000_000, metadata: { group: FORMULA } };
-    await quotas.add({ id: "rich", apiKey: "sk-rich", ...rich });
+    await quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich", ...rich });
     await quotas.add({ id: "team-key", apiKey: "sk-team", budget: "team" });
     const backend = {
       models: () => [{ id: "large" }],
@@ -589,12 +598,13 @@ describe("polygate usage and why, as processes", () => {
     const shown = await run("usage", "--by", "key,model", "--currency", "usd");
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
-    expect(headings).toMatch(/^key +model +calls +refused +failed .* units +estimated +amount +currency$/);
-    expect(rows.map((row) => row.split(/ {2,}/).slice(0, 4))).toEqual([
-      ["rich", "large", "3", "1"],
-      ["team-key", "large", "1", "1"],
-      ["all", "-", "4", "2"],
+    expect(headings).toMatch(/^key +keyName +model +amount +currency +calls +refused +failed .* units +estimated$/);
+    expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 6))).toEqual([
+      ["rich", "Rich", "large", "USD", "3", "1"],
+      ["team-key", "team-key", "large", "USD", "1", "1"],
+      ["all", "-", "-", "USD", "4", "2"],
     ]);
+    expect((await run("usage", "--by", "key,model")).stdout).toBe(shown.stdout);
     const { stdout } = await run("usage", "--by", "group,budget", "--since", "90d", "--json");
     const report = JSON.parse(stdout) as { rows: object[]; total: { calls: number; units: number } };
     expect(report.total.calls).toBe(4);
@@ -602,9 +612,9 @@ describe("polygate usage and why, as processes", () => {
       { group: "", budget: "team", calls: 1, units: 0 },
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
-    const csv = (await run("usage", "--by", "group", "--csv", "--currency", "usd")).stdout.trimEnd().split("\n");
-    expect(csv[0]).toMatch(/^group,calls,refused,/);
-    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,3,1,0,.*,0\.0{4}\d+,USD$/);
+    const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
+    expect(csv[0]).toMatch(/^group,amount,currency,calls,refused,/);
+    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
       rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
@@ -615,6 +625,8 @@ describe("polygate usage and why, as processes", () => {
     const done = await run("why", ids["done"] ?? "");
     expect(done).toMatchObject({ code: 0, stderr: "" });
     expect(done.stdout).toMatch(/^The call was completed, with the status 200\.\n/);
+    expect(done.stdout).toMatch(/^The ledger has charged 0\.0{4}\d+ USD\.$/m);
+    expect(done.stdout).toMatch(/^units: 0\.0{4}\d+ USD\nestimated: 0\.0{4}\d+ USD$/m);
     const limited = await run("why", ids["limited"] ?? "");
     expect(limited.stdout).toMatch(
       /^The call was refused before a model was asked, with the status 429 \(rate_limited\)\.\n/,
@@ -625,7 +637,7 @@ describe("polygate usage and why, as processes", () => {
     const { stdout } = await run("why", ids["budget"] ?? "", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
       reasons: expect.arrayContaining([
-        expect.stringMatching(/^The call was refused by the budget team \(needed: \d+, available: 1000, /),
+        expect.stringMatching(/^The call was refused by the budget team \(needed: 0\.\d+ USD, available: 0\.001 USD, /),
       ]),
       call: {
         requestId: ids["budget"],
@@ -645,6 +657,15 @@ describe("polygate usage and why, as processes", () => {
       2,
       "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday.",
     ],
+    [["usage", "--since", "2026-10"], 2, "not 2026-10. For a whole month, write --month 2026-10."],
+    [["usage", "--month", "2026-13"], 2, "--month must be a month, such as 2026-11, not 2026-13."],
+    [["usage", "--month", "2026-10", "--since", "2026-10-01"], 2, "Choose --month, or --since and --until."],
+    [
+      ["usage", "--since", "2026-10-02", "--until", "2026-10-01"],
+      2,
+      "--since must not be after --until, but 2026-10-02 is after 2026-10-01.",
+    ],
+    [["usage", "--currency", "eur"], 1, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "team"], 2, 'usage does not take "team".'],
@@ -656,7 +677,10 @@ describe("polygate usage and why, as processes", () => {
   });
 
   it("shows their help", async () => {
-    expect((await run("usage", "--help")).stdout).toContain("polygate usage --by key,model --since 2026-11-01");
+    const { stdout } = await run("usage", "--help");
+    expect(stdout).toContain("polygate usage --by key,model --since 2026-11-01");
+    expect(stdout).toContain("; key by default");
+    expect((await run("why", "--help")).stdout).toMatch(/polygate why req_[\da-f]{32}$/m);
     expect((await run("--help")).stdout).toMatch(/^ {2}why REQUEST_ID {2,}says why/m);
   });
 });
@@ -667,7 +691,7 @@ describe("polygate budgets", () => {
     expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*startsAt: \d{4}-\d\d-/s);
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     expect(await keys("create", "--id", "member", "--budget", "team")).toMatch(
-      /^quota: none of its own\nbudget: team\nmodels: \*\n/m,
+      /^quota: none of its own\nbudget: team\nmodels: every model\n/m,
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");

@@ -445,12 +445,17 @@ describe("recorded calls", () => {
       admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann", ...headers } }));
     const csv = await csvOf("/usage?by=group&currency=usd", { accept: "text/csv, */*;q=0.1" });
     expect(csv.headers.get("content-type")).toMatch(/^text\/csv; charset=utf-8/);
-    expect(csv.headers.get("content-disposition")).toContain("attachment");
+    expect(csv.headers.get("content-disposition")).toBe('attachment; filename="usage.csv"');
+    const named = await csvOf("/usage?by=key,budget&since=2026-10-01&until=2026-10-31&format=csv");
+    expect(named.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-2026-10-31.csv"');
+    expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,amount,currency,calls,/);
+    const open = await csvOf("/usage?since=2026-10-01&format=csv");
+    expect(open.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-today.csv"');
     expect(csv.headers.get("cache-control")).toBe("no-store");
     const [headings, poor, rich] = (await csv.text()).split("\r\n");
-    expect(headings).toMatch(/^group,calls,.*,amount,currency$/);
-    expect(poor).toMatch(/^'=1\+1,1,1,/);
-    expect(rich).toMatch(new RegExp(`^"a,b",2,0,.*,${used},`));
+    expect(headings).toMatch(/^group,amount,currency,calls,/);
+    expect(poor).toMatch(/^'=1\+1,0\.000000,USD,1,1,/);
+    expect(rich).toMatch(new RegExp(`^"a,b",0\\.\\d{6},USD,2,0,.*,${used},`));
     expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
     const json = await csvOf("/usage?format=json", { accept: "text/csv" });
     expect(json.headers.get("content-type")).toBe("application/json");
@@ -488,6 +493,7 @@ describe("recorded calls", () => {
     ["/usage?by=", "by.0: "],
     ["/usage?since=yesterday", "since must be a day"],
     ["/usage?until=2026-02-30", "until must be a day"],
+    ["/usage?since=2026-10-02&until=2026-10-01", "since must not be after until"],
     ["/usage?limit=0", "limit: "],
     ["/usage?limit=100001", "limit: "],
     ["/usage?offset=-1", "offset: "],

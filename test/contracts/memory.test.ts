@@ -248,6 +248,25 @@ describe("memoryQuotaStore, beyond the port", () => {
     expect(() => memoryQuotaStore([], { maxRetained })).toThrow(RangeError);
   });
 
+  it.each([
+    [[], [{ id: "a", amount: 10.5 }], "budgets[0]: amount must be an integer from 0 up, not 10.5"],
+    [
+      [],
+      [
+        { id: "a", amount: 1 },
+        { id: "b", amount: 1, parent: "c" },
+      ],
+      "budgets[1]: There is no budget of the id c.",
+    ],
+    [
+      [{ apiKey: "one" }, { apiKey: "two", granted: 1.5 }],
+      [],
+      "keys[1]: granted must be an integer from 0 up, not 1.5",
+    ],
+  ])("names the entry that is wrong: %j %j", (keys, budgets, message) => {
+    expect(() => memoryQuotaStore(keys, { budgets })).toThrow(new RangeError(`memoryQuotaStore: ${message}`));
+  });
+
   it("rejects a settlement that says not how certain it is", async () => {
     const { store } = opened();
     await store.reserve(hold("call", 20));

@@ -87,10 +87,10 @@ const HEADERS = {
   "x-frame-options": "DENY",
 } as const;
 
-const CSV_HEADERS = {
+const csvHeaders = (fileName = "usage.csv"): Readonly<Record<string, string>> => ({
   "content-type": "text/csv; charset=utf-8; header=present",
-  "content-disposition": 'attachment; filename="usage.csv"',
-} as const;
+  "content-disposition": `attachment; filename="${fileName}"`,
+});
 
 /**
  * Makes the admin of a store of keys: keys, budgets, usage, health and the log of changes as JSON, with an OpenAPI document at `/openapi.json`. Pages
@@ -253,7 +253,7 @@ class Admin {
         : this.#noted(operation, action, asked, user));
       return {
         status: operation.status ?? 200,
-        headers: { ...(told.csv !== undefined && CSV_HEADERS), ...(told.tag && { etag: told.tag }) },
+        headers: { ...(told.csv !== undefined && csvHeaders(told.fileName)), ...(told.tag && { etag: told.tag }) },
         body: told.csv ?? JSON.stringify(told.body),
       };
     };

@@ -53,6 +53,8 @@ export interface Told {
   readonly body?: unknown;
   /** The answer as CSV, in place of a body. */
   readonly csv?: string;
+  /** The name of the CSV as a file. */
+  readonly fileName?: string;
   /** The tag of the resource, for the next `If-Match`. */
   readonly tag?: string;
   /** The id of what was made. */
@@ -250,6 +252,8 @@ const CALL = v.looseObject({
   outcome: v.picklist(CALL_OUTCOMES),
   status: UNITS,
   errorCode: v.exactOptional(TEXT),
+  errorField: v.exactOptional(TEXT),
+  affordedOutputTokens: v.exactOptional(UNITS),
   refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
   currency: v.exactOptional(TEXT),
   firstEventMs: v.exactOptional(COUNT),
@@ -502,6 +506,7 @@ export const OPERATIONS: readonly Operation[] = [
       by: v.array(v.picklist(USAGE_COLUMNS)),
       rows: v.array(v.looseObject(SUMS)),
       total: v.object(SUMS),
+      currency: v.exactOptional(TEXT),
       next: v.nullable(UNITS),
     }),
     async run(desk, { query, accept = "" }) {
@@ -512,7 +517,12 @@ export const OPERATIONS: readonly Operation[] = [
       if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
         throw refused(400, `The report has more than ${MOST_ROWS} rows. Choose fewer days, or a limit and an offset.`);
-      return { csv: usageCsv(report, { ...(currency !== undefined && { currency }) }) };
+      const { since, until } = asked;
+      const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${until ?? "today"}`;
+      return {
+        csv: usageCsv(report, { ...(currency !== undefined && { currency }) }),
+        fileName: `usage${days}.csv`,
+      };
     },
   }),
   operation({

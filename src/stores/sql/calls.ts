@@ -139,6 +139,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       outcome: record.outcome,
       status: record.status,
       error_code: record.errorCode ?? null,
+      error_field: record.errorPath ? clip(record.errorPath.join(".")) : null,
+      afforded_output_tokens: record.affordedOutputTokens ?? null,
       refused_by: refusedBy ? JSON.stringify(clipped(refusedBy)) : null,
       input_tokens: countOf(
         usage?.inputTokens ?? (images && images.usage.inputTextTokens + images.usage.inputImageTokens),
@@ -284,7 +286,10 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
         if (before) await this.#take(access, before, sums);
         const { id, key_id, resolved_at } = hold;
         const placed = before ?? (await this.#place(access, numberOf(resolved_at ?? 0), charge.shares, undefined));
-        const row: CallRow = charged(before ?? { ...UNRECORDED, ...placed, id, key_id }, charge);
+        const row: CallRow = charged(
+          before ?? { ...UNRECORDED, ...placed, id, key_id, currency: this.#currency },
+          charge,
+        );
         sums.add(row, 1);
         await db.insertInto("calls").values(row).execute();
       }
@@ -320,7 +325,7 @@ async function tellError(onError: (error: unknown) => unknown, error: unknown): 
 }
 
 /** The fields of a charge whose call has left no record. */
-const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets"> = {
+const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets" | "currency"> = {
   units: 0,
   estimated: 0,
   group_name: "",
@@ -336,6 +341,8 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets"> = {
   outcome: "unrecorded",
   status: 0,
   error_code: null,
+  error_field: null,
+  afforded_output_tokens: null,
   refused_by: null,
   input_tokens: 0,
   output_tokens: 0,
@@ -343,7 +350,6 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets"> = {
   cache_write_tokens: 0,
   reasoning_tokens: 0,
   images: 0,
-  currency: null,
   replay_of: null,
   first_event_ms: null,
   end_ms: 0,

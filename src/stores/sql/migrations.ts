@@ -42,6 +42,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0006-recalls": { up: (db) => createRecalls(withTables(db, tables), dialect) },
     "polygate-0007-calls": { up: (db) => createCalls(withTables(db, tables), tables, dialect) },
     "polygate-0008-audit": { up: (db) => createAudit(withTables(db, tables), tables, dialect) },
+    "polygate-0009-reasons": { up: (db) => addReasons(withTables(db, tables), dialect) },
   };
 }
 
@@ -285,19 +286,33 @@ async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
 }
 
 async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  await addColumn(db, dialect, "keys", "metadata", COLUMN_TYPES[dialect].text);
+  await db.updateTable("schema_version").set({ version: 5 }).execute();
+}
+
+/** Adds a nullable column, unless it is there. */
+async function addColumn(
+  db: Kysely<SqlSchema>,
+  dialect: SqlDialect,
+  table: Table,
+  column: string,
+  type: RawBuilder<unknown>,
+): Promise<void> {
   try {
-    await db.schema.alterTable("keys").addColumn("metadata", COLUMN_TYPES[dialect].text).execute();
+    await db.schema.alterTable(table).addColumn(column, type).execute();
   } catch (error) {
     // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
     // same time, may have added the column.
     if (dialect === "postgres") throw error;
-    const isThere = db.selectFrom("keys").select("keys.metadata").limit(1);
+    const isThere = db
+      .selectFrom(table)
+      .select(sql.ref(`${table}.${column}`).as("is_there"))
+      .limit(1);
     await isThere.execute().catch(() => {
       // The database was busy, for example: the migration is tried again.
       throw error;
     });
   }
-  await db.updateTable("schema_version").set({ version: 5 }).execute();
 }
 
 async function createRecalls(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
@@ -359,4 +374,10 @@ async function createAudit(db: Kysely<SqlSchema>, tables: SqlTables, dialect: Sq
   ]);
   await createIndex(db, tables, dialect)("audit", "by_id", ["id"], true);
   await db.updateTable("schema_version").set({ version: 8 }).execute();
+}
+
+async function addReasons(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  await addColumn(db, dialect, "calls", "error_field", COLUMN_TYPES[dialect].exact);
+  await addColumn(db, dialect, "calls", "afforded_output_tokens", bigint);
+  await db.updateTable("schema_version").set({ version: 9 }).execute();
 }

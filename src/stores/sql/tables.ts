@@ -17,7 +17,7 @@ import type { HoldState } from "../ledger.ts";
 export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 8;
+export const SCHEMA_VERSION = 9;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -219,6 +219,10 @@ export interface CallTable {
   outcome: string;
   status: StoredInteger;
   error_code: string | null;
+  /** The path of the field that the error names, with dots; null for none. */
+  error_field: string | null;
+  /** The output limit that the quota paid for; null where it covered the limit of the request. */
+  afforded_output_tokens: StoredInteger | null;
   /** The limit that refused the call, as JSON; null for every other call. */
   refused_by: string | null;
   input_tokens: StoredInteger;

@@ -90,13 +90,59 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .select(() => sums)
     .where(counted);
   const total = await access.attempt(() => asked.executeTakeFirst());
+  const currency = await currencyIn(access);
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
-  if (columns.length === 0) return { by: [], rows: [sumsOf(total ?? {})], total: sumsOf(total ?? {}) };
+  const ofAll = { total: sumsOf(total ?? {}), ...(currency !== null && { currency }) };
+  if (columns.length === 0) return { by: [], rows: [ofAll.total], ...ofAll };
   const grouped = asked.select(columns).groupBy(columns).limit(limit).offset(offset);
   const ordered = columns.reduce((query, column) => query.orderBy(column), grouped);
   const rows = await access.attempt(() => ordered.execute());
-  return { by: named, rows: rows.map((row) => ({ ...namesOf(row, by), ...sumsOf(row) })), total: sumsOf(total ?? {}) };
+  const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row) }));
+  return { by: named, rows: await withNames(access, told, named), ...ofAll };
+}
+
+/** Reads the currency of the latest call. */
+async function currencyIn(access: SqlAccess): Promise<string | null> {
+  const latest = access.db.selectFrom("calls").select("currency").orderBy("at", "desc").limit(1);
+  return (await access.attempt(() => latest.executeTakeFirst()))?.currency ?? null;
+}
+
+/** The most ids of one query for names. */
+const MOST_IDS = 500;
+
+/** Adds the names of keys and budgets to the rows of a report that has their ids. */
+async function withNames(
+  access: SqlAccess,
+  rows: readonly UsageRow[],
+  by: readonly UsageColumn[],
+): Promise<readonly UsageRow[]> {
+  let named = rows;
+  for (const [column, table, name] of [
+    ["key", "keys", "keyName"],
+    ["budget", "budgets", "budgetName"],
+  ] as const) {
+    if (!by.includes(column)) continue;
+    const names = await namesIn(access, table, new Set(rows.flatMap((row) => row[column] || [])));
+    named = named.map((row) => ({ ...row, [name]: names.get(row[column] ?? "") ?? "" }));
+  }
+  return named;
+}
+
+async function namesIn(
+  access: SqlAccess,
+  table: "keys" | "budgets",
+  ids: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, string>> {
+  const [names, all] = [new Map<string, string>(), Array.from(ids)];
+  for (let at = 0; at < all.length; at += MOST_IDS) {
+    const some = access.db
+      .selectFrom(table)
+      .select(["id", "name"])
+      .where("id", "in", all.slice(at, at + MOST_IDS));
+    for (const { id, name } of await access.attempt(() => some.execute())) names.set(id, name);
+  }
+  return names;
 }
 
 /** Finds the chains of budgets that contain a budget, as they are stored. */
@@ -108,7 +154,7 @@ async function chainsWith(access: SqlAccess, budget: string): Promise<readonly s
 /** The cast is safe: the column is written from such a list. */
 const chainOf = (stored: string): readonly string[] => (stored === "" ? [] : (parseJson(stored) as readonly string[]));
 
-function namesOf(
+function columnsOf(
   row: Partial<Record<(typeof USAGE_BY)[number], string>>,
   by: readonly UsageColumn[],
 ): Partial<Record<UsageColumn, string>> {
@@ -170,7 +216,9 @@ function callOf(row: Selectable<CallTable>): RecordedCall {
     outcome: row.outcome as RecordedCall["outcome"],
     status: numberOf(row.status),
     ...(row.error_code !== null && { errorCode: row.error_code as NonNullable<RecordedCall["errorCode"]> }),
+    ...(row.error_field !== null && { errorField: row.error_field }),
     ...(refusedBy && { refusedBy }),
+    ...(row.afforded_output_tokens !== null && { affordedOutputTokens: numberOf(row.afforded_output_tokens) }),
     inputTokens: numberOf(row.input_tokens),
     outputTokens: numberOf(row.output_tokens),
     cacheReadTokens: numberOf(row.cache_read_tokens),

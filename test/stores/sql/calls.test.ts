@@ -37,6 +37,8 @@ const recordOf = (requestId: string, record: Partial<CallRecord> = {}): CallReco
   outcome: "completed",
   status: 200,
   errorCode: undefined,
+  errorPath: undefined,
+  affordedOutputTokens: undefined,
   refusedBy: undefined,
   beganAt: DECEMBER,
   firstEventMs: 12,
@@ -82,6 +84,8 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
         ],
         refusedBy,
         errorCode: "rate_limited",
+        errorPath: ["messages", 2, "content"],
+        affordedOutputTokens: 498,
         images: { count: 2, usage: { inputTextTokens: 1, inputImageTokens: 2, outputTokens: 3 } },
         replayOf: "earlier",
         certainty: "estimated",
@@ -109,6 +113,8 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       outcome: "completed",
       status: 200,
       errorCode: "rate_limited",
+      errorField: "messages.2.content",
+      affordedOutputTokens: 498,
       refusedBy,
       inputTokens: 70,
       outputTokens: 30,
@@ -206,11 +212,12 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     const id = await newKey();
     await store.reserve({ id: "silent", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
     await store.settle("silent", { used: 42, certainty: "exact" });
-    const log = logAt({ clock: (now) => sql`(${now} + 1200000)` });
+    const log = logAt({ clock: (now) => sql`(${now} + 1200000)`, currency: "usd" });
     await compareAnew();
     expect(await log.sweep()).toBeGreaterThan(0);
     expect(await log.sweep()).toBe(0);
-    expect(await log.find("silent")).toMatchObject({ outcome: "unrecorded", units: 42, keyId: id, status: 0 });
+    const charge = { outcome: "unrecorded", units: 42, keyId: id, status: 0, currency: "USD" };
+    expect(await log.find("silent")).toMatchObject(charge);
     log.onCall(recordOf("silent", { key: { id, name: "n", budget: undefined, metadata: undefined }, units: 41 }));
     await log.onCall.flush();
     expect(await log.find("silent")).toMatchObject({ outcome: "completed", units: 42, modelAsked: "large" });
@@ -274,6 +281,28 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await expect(log.list({ outcome: "lost" as "failed" })).rejects.toThrow("outcome");
     expect(await log.find("a\0b")).toBeUndefined();
     await expect(log.usage({ since: "2026-02-30" })).rejects.toThrow("since must be a day");
+    const behind = { since: "2026-12-01", until: "2026-11-30" };
+    await expect(log.usage(behind)).rejects.toThrow("usage: since must not be after until");
+  });
+
+  it("names keys and budgets, and the currency of the latest call", async () => {
+    const { store } = storeAt(place);
+    await store.addBudget({ id: "named", name: "Named", amount: 1_000 });
+    const id = await newKey({ name: "Anna", budget: "named" });
+    const log = logAt({ currency: "eur" });
+    const key = { id, name: "old name", budget: "named", metadata: undefined };
+    log.onCall(recordOf("named-call", { key, units: 5, beganAt: DECEMBER + 9e11 }));
+    await log.onCall.flush();
+    const report = await log.usage({ by: ["key", "budget"], key: id });
+    expect(report).toMatchObject({
+      rows: [{ key: id, keyName: "Anna", budget: "named", budgetName: "Named", units: 5 }],
+    });
+    expect(report.currency).toBe("EUR");
+    const unknown = { id: "not-here", name: "n", budget: undefined, metadata: undefined };
+    log.onCall(recordOf("nameless-call", { key: unknown }));
+    await log.onCall.flush();
+    const { rows } = await log.usage({ by: ["budget", "key"], key: "not-here" });
+    expect(rows).toMatchObject([{ key: "not-here", keyName: "", budget: "", budgetName: "" }]);
   });
 
   it("compares more holds than fit into a transaction, and those of one moment", async () => {
