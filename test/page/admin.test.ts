@@ -35,7 +35,7 @@ async function csvOf(page: Page): Promise<string> {
     page.waitForEvent("download"),
     page.getByRole("link", { name: "CSV" }).click(),
   ]);
-  expect(download.suggestedFilename()).toBe("usage.csv");
+  expect(download.suggestedFilename()).toMatch(/^usage-20\d\d-\d\d-\d\d-(?:today|20\d\d-\d\d-\d\d)\.csv$/);
   return readFile(await download.path(), "utf8");
 }
 
@@ -183,7 +183,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "large").waitFor();
     expect(await page.getByRole("row").count()).toBe(4);
     expect(await rowOf(page, "large").textContent()).toMatch(/^team-alarge/);
-    expect(await csvOf(page)).toMatch(/^budget,model,calls,.*\r\nteam-a,large,1,/s);
+    expect(await csvOf(page)).toMatch(
+      /^budget,budgetName,model,amount,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
+    );
     const address = new URL(page.url());
     expect(address.hash).toMatch(/^#spend\?by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
     const linked = await open(address.hash);
