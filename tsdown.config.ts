@@ -100,7 +100,10 @@ export const demoPageBundle = (outDir: string): UserConfig => ({
   deps: { alwaysBundle: [/./], onlyBundle: false },
   copy: [
     ...["index.html", "logo.svg", "styles"].map((name) => ({ from: `playground/page/app/${name}`, to: outDir })),
-    { from: "playground/page/reference/index.html", to: `${outDir}/reference` },
+    ...["index.html", "style.css"].map((name) => ({
+      from: `playground/page/reference/${name}`,
+      to: `${outDir}/reference`,
+    })),
   ],
   plugins: [licenses("app.licenses.txt")],
 });

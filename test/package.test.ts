@@ -209,7 +209,9 @@ it("holds only what is published", async () => {
   const demo = [
     "demo.licenses.txt",
     "python/harness.py",
-    ...["app.licenses.txt", "index.html", "logo.svg", "reference/index.html"].map((name) => `page/${name}`),
+    ...["app.licenses.txt", "index.html", "logo.svg", "reference/index.html", "reference/style.css"].map(
+      (name) => `page/${name}`,
+    ),
     ...styles.map((name) => `page/styles/${name}`),
   ].map((name) => `dist/demo/${name}`);
   const grafana = ["grafana/alerts.yaml", "grafana/dashboard.json"];

@@ -101,7 +101,8 @@ const docsFiles = (root: URL): [path: string, source: URL][] =>
 
 const filesIn = (folder: URL): string[] =>
   readdirSync(fileURLToPath(folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && extname(entry.name) in TYPES)
+    // The licences of the libraries are texts too, and stand in the package alone.
+    .filter((entry) => entry.isFile() && extname(entry.name) in TYPES && extname(entry.name) !== ".txt")
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(fileURLToPath(folder).length))
     .map((name) => name.replaceAll("\\", "/").replace(/^\//, ""));
 
