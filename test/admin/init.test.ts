@@ -228,6 +228,8 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       const secrets = assignments().filter(([name]) => /KEY|PASSWORD/.test(name));
       expect(secrets.length).toBeGreaterThan(1);
       expect(secrets.filter(([, value]) => value !== "")).toEqual([]);
+      // Models with names are in the list of models and in the metrics.
+      expect(assignments()).toContainEqual(["MODELS", expect.stringMatching(/^[\w.-]+(?:,[\w.-]+)*$/)]);
     });
 
     it("has a compose file that gives the same variables from .env", async () => {

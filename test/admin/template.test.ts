@@ -1,0 +1,78 @@
+/** The gateway that `polygate init` writes, started from the sources: the models that it offers. */
+
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type PackageManifest, writeProject } from "../../src/admin/init.ts";
+import { openStore } from "../../src/admin/open-store.ts";
+import { type Playground, startPlayground } from "../clients/playground.ts";
+import { linkPackages } from "../docs/stage.ts";
+import { freePort } from "../package/stage.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
+
+/** Lists two models, and answers each chat by the name of its model. */
+const upstream = createServer((req, res) => {
+  void (async () => {
+    const { model } = (req.method === "POST" ? await json(req) : {}) as { model?: string };
+    const choices = [{ index: 0, message: { role: "assistant", content: `I am ${model}.` }, finish_reason: "stop" }];
+    const usage = { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 };
+    const completion = { id: "1", object: "chat.completion", created: 1, model, choices, usage };
+    const list = { object: "list", data: [{ id: "gpt-5" }, { id: "own-1" }] };
+    res.setHeader("content-type", "application/json").end(JSON.stringify(model === undefined ? list : completion));
+  })();
+});
+
+let folder: string;
+let metrics: string;
+let host: Playground;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "polygate-template-"));
+  await writeProject({ folder, server: "express", database: "sqlite", force: false }, { manifest, root });
+  await linkPackages(folder);
+  await once(upstream.listen(0, "127.0.0.1"), "listening");
+  metrics = await freePort();
+  const env = {
+    MODELS: "gpt-5, own-1",
+    METRICS_PORT: metrics,
+    UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`,
+    FALLBACK_URL: "http://127.0.0.1:1/v1",
+    FALLBACK_MODEL: "other-1",
+    POLYGATE_STORE: "sqlite:gateway.db",
+  };
+  host = await startPlayground(env, [process.execPath, "server.ts"], folder);
+  // The gateway has made the tables.
+  const opened = await openStore(`sqlite:${join(folder, "gateway.db")}`);
+  await opened.store.add({ id: "team-a", apiKey: "sk-team-a" });
+  await opened.close();
+});
+afterAll(async () => {
+  host?.process.child.kill("SIGKILL");
+  upstream.close();
+  upstream.closeAllConnections();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const client = (): OpenAI => new OpenAI({ apiKey: "sk-team-a", baseURL: `${host.url}/v1`, maxRetries: 0 });
+const ask = (model: string, content = "Hello") => ({ model, messages: [{ role: "user" as const, content }] });
+
+it("lists the models of MODELS, answers them, and names each in the metrics", async () => {
+  const ids = (await client().models.list()).data.map(({ id }) => id);
+  expect(ids).toEqual(["gpt-5", "own-1"]);
+  for (const model of ids)
+    expect((await client().chat.completions.create(ask(model))).choices[0]?.message.content).toBe(`I am ${model}.`);
+  await expect(client().chat.completions.create(ask("gpt-4"))).rejects.toMatchObject({ status: 404 });
+  const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
+  const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
+  expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+});
