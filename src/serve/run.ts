@@ -139,7 +139,11 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ((error as NodeJS.ErrnoException).code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
     return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}`;
-  return error instanceof SyntaxError ? `${error.name}: ${error.message}` : error.message;
+  if (!(error instanceof SyntaxError)) return error.message;
+  const isModule = /outside a module$|^Unexpected token 'export'/.test(error.message);
+  const advice =
+    '. Its package.json has no "type": "module". Run: npm pkg set type=module. Or give the file the ending .mts or .mjs.';
+  return `${error.name}: ${error.message}${isModule ? advice : ""}`;
 }
 
 /** The flags come first, then the configuration, then the environment, in which an empty variable counts as missing. */

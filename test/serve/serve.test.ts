@@ -1,7 +1,7 @@
 /** `polygate serve`: a gateway of a file, on its stores, with its health and admin, until it is told to end. */
 
 import { on, once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -196,6 +196,21 @@ describe("polygate serve", () => {
     expect(started.output()).toBe("");
     expect(started.errors()).toMatch(line);
     expect(started.errors()).not.toMatch(/^\s+at /m);
+  });
+
+  it.each(["commonjs.ts", "commonjs.js"])("says how to make %s a module, as npm init does not", async (name) => {
+    const config = `${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`;
+    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "commonjs" }));
+    try {
+      for (const text of [await readFile(join(folder, await written(name, config)), "utf8"), "export default {};"]) {
+        await writeFile(join(folder, name), text);
+        const started = spawnPlayground({ PORT: "0" }, [process.execPath, CLI, "serve", name], folder);
+        expect(await started.ended).toEqual({ code: 1, signal: null });
+        expect(started.errors()).toMatch(/^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m);
+      }
+    } finally {
+      await rm(join(folder, "package.json"));
+    }
   });
 
   it("says in a line what is wrong outside of the file", async () => {
