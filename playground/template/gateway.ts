@@ -56,9 +56,13 @@ export const gateway: Gateway = createGateway({
   onCall: stores.recorder({ currency: "usd" }),
 });
 
-/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last, after the rows of calls are written. */
+/**
+ * Ends the process when it is told to, and at once when it is told again. Calls in flight get a minute to finish; the database ends last, after
+ * the rows of calls are written.
+ */
 export function endWith(closeServer: () => unknown): void {
   const end = async (): Promise<void> => {
+    console.log(`Ending. Calls in flight: ${gateway.liveCalls().length}; waiting up to 60 s.`);
     await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
@@ -67,5 +71,7 @@ export function endWith(closeServer: () => unknown): void {
     await closeTelemetry();
     process.exit();
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());
+  let told = 0;
+  for (const signal of ["SIGTERM", "SIGINT"] as const)
+    process.on(signal, () => void (told++ === 0 ? end() : process.exit(1)));
 }

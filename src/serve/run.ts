@@ -42,6 +42,11 @@ export async function serve(file: string, flags: Partial<Place> & { readonly sto
   console.log(`polygate serves ${url}${prefix} (${ways})`);
 
   async function close(): Promise<void> {
+    const calls = gateway.liveCalls().length;
+    if (calls > 0)
+      console.log(
+        `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,
+      );
     // The gateway is no longer ready, and its calls in flight finish.
     await gateway.close({ deadlineMs: closeMs });
     await soon(new Promise((closed) => void server.close(closed)));

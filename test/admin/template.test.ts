@@ -20,10 +20,15 @@ import { freePort } from "../package/stage.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
 
+/** True when the model own-1 does not answer. */
+let waits = false;
+
 /** Lists two models, and answers each chat by the name of its model. */
 const upstream = createServer((req, res) => {
   void (async () => {
     const { model } = (req.method === "POST" ? await json(req) : {}) as { model?: string };
+    // A chat with this model has no answer.
+    if (model === "own-1" && waits) return;
     const choices = [{ index: 0, message: { role: "assistant", content: `I am ${model}.` }, finish_reason: "stop" }];
     const usage = { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 };
     const completion = { id: "1", object: "chat.completion", created: 1, model, choices, usage };
@@ -75,4 +80,19 @@ it("lists the models of MODELS, answers them, and names each in the metrics", as
   const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
   const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
   expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+});
+
+it("says how many calls it waits for when it is told to end, and ends at once when it is told again", async () => {
+  waits = true;
+  const call = client()
+    .chat.completions.create(ask("own-1"))
+    .catch((error: Error) => error.name);
+  const calls = async (): Promise<number> =>
+    ((await (await fetch(new URL("/readyz", host.url))).json()) as { calls: number }).calls;
+  await expect.poll(calls).toBe(1);
+  host.process.child.kill("SIGTERM");
+  await expect.poll(host.process.output).toContain("\nEnding. Calls in flight: 1; waiting up to 60 s.\n");
+  host.process.child.kill("SIGINT");
+  expect(await host.process.ended).toEqual({ code: 1, signal: null });
+  expect(await call).toBe("Error");
 });

@@ -142,7 +142,8 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       for await (const { choices } of { [Symbol.asyncIterator]: () => pieces }) text += choices[0]?.delta.content ?? "";
       expect(text.trim().split(" ").length).toBeGreaterThanOrEqual(9);
       expect(await server.process.ended).toEqual({ code: 0, signal: null });
-      expect(server.process.output()).toMatch(/\nclosed\n$/);
+      const line = "1 call in flight; waiting up to 60 s. A second signal ends at once.";
+      expect(server.process.output()).toMatch(new RegExp(`\n${line}\nclosed\n$`));
       expect(server.process.errors()).toBe("");
 
       const opened = await openStore(place.address);
@@ -196,6 +197,31 @@ describe("polygate serve", () => {
     expect(started.output()).toBe("");
     expect(started.errors()).toMatch(line);
     expect(started.errors()).not.toMatch(/^\s+at /m);
+  });
+
+  it("ends at once at a second signal", async () => {
+    const store = `sqlite:${join(folder, "twice.db")}`;
+    const file = await written("gateway.ts", GATEWAY);
+    const server = await startPlayground({}, [process.execPath, CLI, "serve", file, "--store", store], folder);
+    const { child, ended, output } = server.process;
+    const opened = await openStore(store);
+    await opened.store.add({ id: "team-a", apiKey: "sk-team-a" });
+    await opened.close();
+    const client = new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
+    const streams = [ask("/silent 600000"), ask("/silent 600000")].map((body) =>
+      client.chat.completions.create({ ...body, stream: true }).catch(() => {}),
+    );
+    const { origin } = new URL(server.url);
+    const running = async (): Promise<unknown> => {
+      const live = await fetch(`${origin}/admin/live`, { headers: { "x-user": "ann" } });
+      return ((await live.json()) as { total: number }).total;
+    };
+    await expect.poll(running).toBe(2);
+    child.kill("SIGTERM");
+    await expect.poll(output).toContain("\n2 calls in flight; waiting up to 60 s.");
+    child.kill("SIGINT");
+    expect(await ended).toEqual({ code: 130, signal: null });
+    await Promise.all(streams);
   });
 
   it.each(["commonjs.ts", "commonjs.js"])("says how to make %s a module, as npm init does not", async (name) => {
