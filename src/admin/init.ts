@@ -47,6 +47,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
   return new Map([
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
+    ["admin.ts", "admin.ts"],
     ["stores.ts", "stores.ts"],
     ["telemetry.ts", "telemetry.ts"],
     ["tsconfig.json", "_tsconfig.json"],

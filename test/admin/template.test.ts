@@ -1,4 +1,4 @@
-/** The gateway that `polygate init` writes, started from the sources: the models that it offers. */
+/** The gateway that `polygate init` writes, started from the sources: its models, its admin and its end. */
 
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,12 +13,14 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PackageManifest, writeProject } from "../../src/admin/init.ts";
 import { openStore } from "../../src/admin/open-store.ts";
-import { type Playground, startPlayground } from "../clients/playground.ts";
+import { type Playground, spawnPlayground, startPlayground } from "../clients/playground.ts";
 import { linkPackages } from "../docs/stage.ts";
 import { freePort } from "../package/stage.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
+
+const PASSWORD = "correct: horse bättery";
 
 /** True when the model own-1 does not answer. */
 let waits = false;
@@ -50,6 +52,7 @@ beforeAll(async () => {
   const env = {
     MODELS: "gpt-5, own-1",
     METRICS_PORT: metrics,
+    ADMIN_PASSWORD: PASSWORD,
     UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`,
     FALLBACK_URL: "http://127.0.0.1:1/v1",
     FALLBACK_MODEL: "other-1",
@@ -80,6 +83,53 @@ it("lists the models of MODELS, answers them, and names each in the metrics", as
   const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
   const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
   expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+});
+
+const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
+
+const admin = (path: string, authorization?: string): Promise<Response> =>
+  fetch(new URL(`/admin${path}`, host.url), { headers: { ...(authorization && { authorization }) } });
+
+it("shows its admin to users with the password, and to nobody else", async () => {
+  const strangers = [
+    undefined,
+    "Basic",
+    "Basic !",
+    basic("ann:"),
+    basic("ann:wrong"),
+    basic(PASSWORD),
+    "Bearer sk-team-a",
+  ];
+  for (const stranger of strangers)
+    for (const path of ["", "/keys", "/audit"]) {
+      const { status, headers } = await admin(path, stranger);
+      expect([stranger, status, headers.get("www-authenticate")]).toEqual([
+        stranger,
+        401,
+        expect.stringMatching(/^Basic /),
+      ]);
+    }
+  const ann = basic(`ann:${PASSWORD}`);
+  expect(await (await admin("/keys", ann)).json()).toMatchObject({ data: [{ id: "team-a" }] });
+  expect(await (await admin("/me", ann)).json()).toMatchObject({ name: "ann" });
+  expect((await admin("/usage?by=model", ann)).status).toBe(200);
+});
+
+const own = { PORT: "0", UPSTREAM_URL: "http://127.0.0.1:1/v1", POLYGATE_STORE: "sqlite::memory:" };
+
+it("has no admin without a password", async () => {
+  const closed = await startPlayground({ ...own, ADMIN_PASSWORD: "" }, [process.execPath, "server.ts"], folder);
+  const answers = [basic("ann:"), basic("ann:undefined")].map((authorization) =>
+    fetch(new URL("/admin/keys", closed.url), { headers: { authorization } }),
+  );
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([404, 404]);
+  await closed.stop();
+});
+
+it("refuses to start with a short password", async () => {
+  const started = spawnPlayground({ ...own, ADMIN_PASSWORD: "short" }, [process.execPath, "server.ts"], folder);
+  expect(await started.ended).toEqual({ code: 1, signal: null });
+  expect(started.errors()).toContain("ADMIN_PASSWORD needs 16 characters or more.");
 });
 
 it("says how many calls it waits for when it is told to end, and ends at once when it is told again", async () => {
