@@ -7,7 +7,14 @@ import { optional } from "./optional.ts";
 /** The observer of the gateway, and the handler of a request for the metrics. */
 export interface DemoMetrics {
   readonly observer: Observer;
-  answer(req: IncomingMessage, res: ServerResponse): void;
+  readonly answer: (req: IncomingMessage, res: ServerResponse) => void;
+}
+
+/** Says which packages the metrics need. */
+export function answerWithoutMetrics(_req: IncomingMessage, res: ServerResponse): void {
+  const packages = ["api", "sdk-metrics", "exporter-prometheus"].map((name) => `@opentelemetry/${name}`);
+  const command = `npx ${["polygate", ...packages].map((name) => `-p ${name}`).join(" ")} polygate demo`;
+  res.writeHead(404, { "content-type": "text/plain" }).end(`The metrics need more packages: ${command}\n`);
 }
 
 /** Makes the metrics. Returns undefined if OpenTelemetry is not installed. */

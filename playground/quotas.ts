@@ -18,6 +18,8 @@ export interface PlaygroundQuotas {
     readonly calls?: CallReader;
     readonly audit?: AuditLog;
   };
+  /** True if the package kysely is missing, and with it the admin's budgets, spend and refusals. */
+  readonly lacksKysely: boolean;
   /** True if the store has the demo's public keys. */
   readonly hasDemoKeys: boolean;
   /** Closes the store's connections. Call this after the last call has ended. */
@@ -40,7 +42,7 @@ export async function playgroundQuotas(
   // The records of calls need the package kysely.
   if (address === undefined && !(await optional(() => import("kysely")))) {
     const quotas = memoryQuotaStore(demoKeys);
-    return { quotas, directory: quotas.keys, records: {}, hasDemoKeys: true, close: async () => {} };
+    return { quotas, directory: quotas.keys, records: {}, lacksKysely: true, hasDemoKeys: true, close: async () => {} };
   }
   // Load the clients of databases only if needed.
   const { describeProblem } = await import("../src/stores/open/connection.ts");
@@ -60,7 +62,7 @@ async function open(address: string): Promise<PlaygroundQuotas> {
   const records = /^rediss?:/.test(address)
     ? {}
     : { onCall: stores.recorder(), calls: stores.calls, audit: stores.auditLog };
-  return { quotas, directory: quotas, records, hasDemoKeys, close: () => stores.close() };
+  return { quotas, directory: quotas, records, lacksKysely: false, hasDemoKeys, close: () => stores.close() };
 }
 
 const unusable = (reason: string, cause?: unknown): Error =>

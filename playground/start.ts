@@ -7,6 +7,7 @@ import { toUpgradeHandler } from "../adapters/websocket.ts";
 import { listen, onEnd, type Place, portOf } from "../src/serve/process.ts";
 import { adminOf } from "./admin.ts";
 import { demoGateway } from "./gateway.ts";
+import { answerWithoutMetrics } from "./metrics.ts";
 import { DEMO_KEYS } from "./page/app/demo-keys.ts";
 import { pageFiles } from "./page/files.ts";
 import { pageHandler } from "./page/handler.ts";
@@ -39,7 +40,7 @@ export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Pr
   const page = pageHandler(gateway, async () => pageFiles(await files.page(), files.root));
   const others = (req: IncomingMessage, res: ServerResponse): void => {
     const path = /^[^?]*/.exec(req.url ?? "")?.[0] ?? "";
-    if (path === "/metrics" && metrics) metrics.answer(req, res);
+    if (path === "/metrics") (metrics?.answer ?? answerWithoutMetrics)(req, res);
     else if (path === "/admin" || path.startsWith("/admin/")) admin(req, res);
     else page(req, res);
   };
@@ -62,7 +63,9 @@ export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Pr
   });
   onEnd(() => void end());
   const parts = `polygate demo, its admin at /admin${metrics ? ", its metrics at /metrics" : ""}: ${url}`;
-  console.log(store.hasDemoKeys ? `${parts}${firstSteps(url)}` : parts);
+  console.log(
+    [parts, ...(store.lacksKysely ? [KYSELY] : []), ...(store.hasDemoKeys ? [firstSteps(url)] : [])].join("\n"),
+  );
 }
 
 /** Returns the place of the options, or of HOST and PORT. An empty variable counts as missing. */
@@ -70,9 +73,11 @@ export function placeOf({ host, port }: DemoOptions, env: NodeJS.ProcessEnv = pr
   return { host: host || env["HOST"] || "127.0.0.1", port: port ?? portOf("PORT", env["PORT"] || "3000") };
 }
 
+const KYSELY =
+  "The budgets, spend and refusals of the admin need one more package: npx -p polygate -p kysely polygate demo";
+
 /** The keys, and a command to copy. */
 const firstSteps = (url: string): string => `
-
 Api keys: ${DEMO_KEYS.map(({ apiKey, about }) => `${apiKey} (${about})`).join(", ")}
 
 curl ${url}/v1/messages \\

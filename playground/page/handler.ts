@@ -5,7 +5,6 @@ import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
 import { drain, dropIdle, PATIENCE_MS } from "../../adapters/node-mount.ts";
 import { type Gateway, wrongAddress } from "../../src/index.ts";
-import { optional } from "../optional.ts";
 import { chatFormats } from "./app/formats/list.ts";
 import type { PageFiles } from "./files.ts";
 
@@ -24,12 +23,10 @@ export function pageHandler(
   const app = new H3({ silent: true, onError: (_error, { req }) => nowhere(gateway, req) });
   app.get("/page/formats.json", () => ownedFormats(gateway));
   // Build the document only once, because a client may request it a thousand times over a connection before reading.
-  let document: Promise<string | undefined> | undefined;
+  let document: Promise<string> | undefined;
   app.get("/openapi.json", async () => {
     const text = await (document ??= documentOf(gateway));
-    return text === undefined
-      ? Response.json({ error: NO_DOCUMENT }, { status: 404 })
-      : new Response(text, { headers: { "content-type": "application/json" } });
+    return new Response(text, { headers: { "content-type": "application/json" } });
   });
   app.all("/**", async (event) => {
     const files = await (opened ??= open());
@@ -58,12 +55,10 @@ export function pageHandler(
 const nowhere = (gateway: Gateway, request: Request): Response =>
   Response.json(wrongAddress(gateway, request.method, request.url), { status: 404 });
 
-const NO_DOCUMENT = "The document needs the package @valibot/to-json-schema: npm install @valibot/to-json-schema";
-
-/** Returns the OpenAPI document; undefined if its package is not installed. */
-async function documentOf(gateway: Gateway): Promise<string | undefined> {
-  const openapi = await optional(() => import("../../src/openapi/index.ts"));
-  return openapi && JSON.stringify(openapi.openApiDocument(gateway, { title: "polygate demo" }));
+/** Returns the OpenAPI document. */
+async function documentOf(gateway: Gateway): Promise<string> {
+  const { openApiDocument } = await import("../../src/openapi/index.ts");
+  return JSON.stringify(openApiDocument(gateway, { title: "polygate demo" }));
 }
 
 /** Returns the ids of the gateway's chat formats. */

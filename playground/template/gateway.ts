@@ -7,29 +7,40 @@ import { priceTable } from "polygate/prices";
 import { stores } from "./stores.ts";
 import { closeTelemetry, observer } from "./telemetry.ts";
 
-const { HOST, PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
+const { HOST, PORT, MODELS, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
 const { FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY, FALLBACK_MODEL } = process.env;
 if (!UPSTREAM_URL) throw new Error("Set UPSTREAM_URL. The file .env.example explains all variables.");
 
 export const host: string = HOST || "127.0.0.1";
 export const port: number = Number(PORT || 3000);
 
-const upstream = (name: string, format = "", baseUrl = "", apiKey = ""): RelayBackend =>
-  relay({ name, format: (format || "chat-completions") as RelayFormat, baseUrl, apiKey: apiKey || undefined });
+// The names in the list of models and in the metrics. Without MODELS, every name is passed on.
+const models: readonly string[] | undefined = MODELS?.match(/[^\s,]+/g) ?? undefined;
 
-const primary = upstream("primary", UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY);
+const upstream = (name: string, format = "", baseUrl = "", apiKey = "", models?: readonly string[]): RelayBackend =>
+  relay({
+    name,
+    format: (format || "chat-completions") as RelayFormat,
+    baseUrl,
+    apiKey: apiKey || undefined,
+    ...(models && { models }),
+  });
+
+const primary = upstream("primary", UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY, models);
 const fallback = FALLBACK_URL && {
   backend: upstream("fallback", FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY),
   weight: 0, // Gets a call only after the first upstream has failed.
   ...(FALLBACK_MODEL && { model: FALLBACK_MODEL }),
 };
-const backend = route({ routes: { "*": { upstreams: fallback ? [primary, fallback] : [primary] } } });
+const upstreams = fallback ? [primary, fallback] : [primary];
+const backend = route({ routes: Object.fromEntries((models ?? ["*"]).map((model) => [model, { upstreams }])) });
 void primary.check().then(({ problem }) => problem && console.warn(`The upstream has a problem. ${problem}`));
 
 // US dollars for a million tokens, by the name of the model. These are examples: take yours from your provider.
 const prices = priceTable({
   "claude-sonnet-*": { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6 },
-  "gpt-*": { input: 1.25, output: 10, cacheRead: 0.125 },
+  "gpt-5": { input: 1.25, output: 10, cacheRead: 0.125 },
+  "gpt-5-mini": { input: 0.25, output: 2, cacheRead: 0.025 },
   "*": { input: 5, output: 25 },
 });
 
@@ -45,9 +56,13 @@ export const gateway: Gateway = createGateway({
   onCall: stores.recorder({ currency: "usd" }),
 });
 
-/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last, after the rows of calls are written. */
+/**
+ * Ends the process when it is told to, and at once when it is told again. Calls in flight get a minute to finish; the database ends last, after
+ * the rows of calls are written.
+ */
 export function endWith(closeServer: () => unknown): void {
   const end = async (): Promise<void> => {
+    console.log(`Ending. Calls in flight: ${gateway.liveCalls().length}; waiting up to 60 s.`);
     await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
@@ -56,5 +71,7 @@ export function endWith(closeServer: () => unknown): void {
     await closeTelemetry();
     process.exit();
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());
+  let told = 0;
+  for (const signal of ["SIGTERM", "SIGINT"] as const)
+    process.on(signal, () => void (told++ === 0 ? end() : process.exit(1)));
 }

@@ -1,7 +1,8 @@
-/** The server: the gateway at /ai in Bun, and its health. Add your own routes here. */
+/** The server: the gateway at /ai in Bun, its admin and its health. Add your own routes here. */
 
 import { wrongAddress } from "polygate";
 import { toBunHandler, toBunWebSocket } from "polygate/bun";
+import { admin } from "./admin.ts";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 /** Tells clients with a wrong base URL which one is right. */
@@ -20,7 +21,7 @@ const server = Bun.serve({
       return Response.json(health, { status: health.ready ? 200 : 503 });
     },
   },
-  fetch: nowhere,
+  fetch: admin ? toBunHandler(admin, { prefix: "/admin", fallback: nowhere }) : nowhere,
 });
 
 console.log(`The gateway is at http://${host}:${server.port}/ai`);

@@ -1,17 +1,19 @@
-/** The server: the gateway at /ai in Fastify, and its health. Add your own routes here. */
+/** The server: the gateway at /ai in Fastify, its admin and its health. Add your own routes here. */
 
 import fastify from "fastify";
 import { wrongAddress } from "polygate";
 import { toNodeHandler } from "polygate/node";
 import { toUpgradeHandler } from "polygate/websocket";
+import { admin } from "./admin.ts";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 const app = fastify();
 const ai = toNodeHandler(gateway, { prefix: "/ai" });
+const adminPage = admin && toNodeHandler(admin, { prefix: "/admin" });
 app.addHook("onRequest", (request, reply, done) => {
   // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
-  ai(request.raw, reply.raw, done);
+  ai(request.raw, reply.raw, (error) => (error || !adminPage ? done(error) : adminPage(request.raw, reply.raw, done)));
 });
 app.server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 app.get("/healthz", () => ({ ok: true }));

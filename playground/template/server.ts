@@ -1,14 +1,16 @@
-/** The server: the gateway at /ai in Express, and its health. Add your own routes here. */
+/** The server: the gateway at /ai in Express, its admin and its health. Add your own routes here. */
 
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { wrongAddress } from "polygate";
 import { toExpressHandler } from "polygate/express";
 import { toUpgradeHandler } from "polygate/websocket";
+import { admin } from "./admin.ts";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 const app = express();
 app.use("/ai", toExpressHandler(gateway));
+if (admin) app.use("/admin", toExpressHandler(admin));
 app.get("/healthz", (_req, res) => void res.json({ ok: true }));
 app.get("/readyz", async (_req, res) => {
   const health = await gateway.health();

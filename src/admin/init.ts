@@ -47,6 +47,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
   return new Map([
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
+    ["admin.ts", "admin.ts"],
     ["stores.ts", "stores.ts"],
     ["telemetry.ts", "telemetry.ts"],
     ["tsconfig.json", "_tsconfig.json"],
@@ -186,7 +187,7 @@ export function nextSteps({ folder, server, database, written, overwritten }: Wr
     "Next:",
     ...into,
     `  ${npm} install`,
-    "  cp .env.example .env           # Fill it in: at least the upstream that answers.",
+    "  cp .env.example .env           # Fill it in: at least the upstream that answers, and its models.",
     ...(database === "postgres" ? ["  docker compose up -d database  # Or name your own in .env."] : []),
     `  ${npm} run polygate -- keys migrate`,
     `  ${npm} run polygate -- keys create --id team-a --granted 5`,

@@ -37,7 +37,10 @@ export interface ServerOptions {
   readonly host?: string;
   /** The port, from 0 (any free port) to 65,535. Default: the variable `PORT`, or 3000. */
   readonly port?: number;
-  /** The time for calls in flight to finish when the process is told to end, in milliseconds. Default: 60,000. */
+  /**
+   * The time for calls in flight to finish when the process is told to end, in milliseconds. A second signal ends the process at once. Default:
+   * 60,000.
+   */
   readonly closeMs?: number;
   /** Runs last, after the stores are closed, for at most 5 seconds: for example to flush metrics. */
   onClose?(): unknown;

@@ -50,7 +50,7 @@ export function onEnd(end: () => void): void {
   let looking: NodeJS.Timeout | undefined;
   const endOnce = (): void => {
     clearInterval(looking);
-    for (const signal of SIGNALS) process.off(signal, endOnce);
+    for (const signal of SIGNALS) process.off(signal, endOnce).once(signal, exit);
     end();
   };
   for (const signal of SIGNALS) process.on(signal, endOnce);
@@ -59,3 +59,6 @@ export function onEnd(end: () => void): void {
 }
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+/** Exits, because the first process of a container ignores a signal without a listener. */
+const exit = (_signal: NodeJS.Signals, number: number): never => process.exit(128 + number);

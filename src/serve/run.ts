@@ -62,8 +62,14 @@ async function close(
   stores: OpenedStores,
   { server, gateway, backend }: Started,
 ): Promise<void> {
+  const { closeMs = 60_000 } = config;
+  const calls = gateway.liveCalls().length;
+  if (calls > 0)
+    console.log(
+      `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,
+    );
   // From here on the gateway is not ready, and its calls in flight finish.
-  await gateway.close({ deadlineMs: config.closeMs ?? 60_000 });
+  await gateway.close({ deadlineMs: closeMs });
   await soon(new Promise((closed) => void server.close(closed)));
   server.closeAllConnections();
   if (hasMethod(backend, "close"))
@@ -166,7 +172,11 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ((error as NodeJS.ErrnoException).code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
     return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}`;
-  return error instanceof SyntaxError ? `${error.name}: ${error.message}` : error.message;
+  if (!(error instanceof SyntaxError)) return error.message;
+  const isModule = /outside a module$|^Unexpected token 'export'/.test(error.message);
+  const advice =
+    '. Its package.json has no "type": "module". Run: npm pkg set type=module. Or give the file the ending .mts or .mjs.';
+  return `${error.name}: ${error.message}${isModule ? advice : ""}`;
 }
 
 /**

@@ -27,6 +27,7 @@ const FILES = [
   ".gitignore",
   "Dockerfile",
   "README.md",
+  "admin.ts",
   "compose.yaml",
   "gateway.ts",
   "package.json",
@@ -209,7 +210,7 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
 
     /** The variables that the code reads; PGPASSWORD is read by `pg`, and POLYGATE_CURRENCY by the command. */
     const variables = (): string[] => {
-      const code = ["server.ts", "gateway.ts", "stores.ts", "telemetry.ts"].map(text).join("\n");
+      const code = ["server.ts", "gateway.ts", "admin.ts", "stores.ts", "telemetry.ts"].map(text).join("\n");
       const taken = Array.from(code.matchAll(/const \{([^}]*)\} = process\.env;/g), ([, names = ""]) => names);
       expect(taken).toHaveLength(code.split("process.env").length - 1);
       const names = new Set(taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []));
@@ -228,6 +229,8 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       const secrets = assignments().filter(([name]) => /KEY|PASSWORD/.test(name));
       expect(secrets.length).toBeGreaterThan(1);
       expect(secrets.filter(([, value]) => value !== "")).toEqual([]);
+      // Models with names are in the list of models and in the metrics.
+      expect(assignments()).toContainEqual(["MODELS", expect.stringMatching(/^[\w.-]+(?:,[\w.-]+)*$/)]);
     });
 
     it("has a compose file that gives the same variables from .env", async () => {

@@ -359,12 +359,12 @@ describe("the servers", () => {
 });
 
 describe("the tests of the docs pass", () => {
-  const files = ["first.test.ts", "script.test.ts", "my-app.test.ts", "matchers.test.ts"];
-
+  // Each command finds its own tests among those of other runners. Readers bring the store of quota-store.test.ts.
+  const vitest = ["run", "--no-isolate", "--maxWorkers=1", "--exclude=quota-store.test.ts"];
   it.each<[runner: string, command: string, args: readonly string[], passed: RegExp]>([
-    ["Vitest", "vitest", ["run", "--no-isolate", "--maxWorkers=1", ...files], /Tests +6 passed \(6\)/],
-    ["Node's runner", process.execPath, ["--test", "gateway.node.test.ts"], /^. pass 1\n. fail 0$/m],
-    ["Bun", "bun", ["test", "./gateway.bun.test.ts"], /^ 1 pass\n 0 fail$/m],
+    ["Vitest", "vitest", vitest, /Test Files +4 passed \(4\)\n.*Tests +6 passed \(6\)/],
+    ["Node's runner", process.execPath, ["--test", "**/*.node.test.ts"], /^. pass 1\n. fail 0$/m],
+    ["Bun", "bun", ["test", ".bun.test.ts"], /^ 1 pass\n 0 fail$/m],
   ])("in %s", async (_runner, command, args, passed) => {
     const { stdout, stderr } = await run(command, args, inFolder());
     expect(stdout + stderr).toMatch(passed);

@@ -49,7 +49,7 @@ export async function stageExamples(): Promise<string> {
 }
 
 /** Links this package under its own name, by its entries, and all development packages. */
-async function linkPackages(folder: string): Promise<void> {
+export async function linkPackages(folder: string): Promise<void> {
   const modules = join(folder, "node_modules");
   const own = join(modules, "polygate");
   await mkdir(own, { recursive: true });

@@ -35,8 +35,9 @@ export function demoSuite(stage: () => PackageStage): void {
     const textOf = async (path: string): Promise<string> => (await fetch(demo.url + path)).text();
 
     it("prints its address, its keys, and a command that works", async () => {
-      const [first = "", ...others] = demo.process.output().split("\n");
+      const [first = "", second, ...others] = demo.process.output().split("\n");
       expect(first).toMatch(/^polygate demo, its admin at \/admin: http:\/\/127\.0\.0\.1:\d+$/);
+      expect(second).toMatch(/^The budgets, spend and refusals .*: npx -p polygate -p kysely polygate demo$/);
       expect(others.join("\n")).toContain("sk-demo (unlimited)");
       const command = others.slice(others.findIndex((line) => line.startsWith("curl "))).join("\n");
       expect(command).toContain("anthropic-version: 2023-06-01");
@@ -80,11 +81,15 @@ export function demoSuite(stage: () => PackageStage): void {
       await expect(openai.images.generate({ ...image, output_format: "webp" })).rejects.toThrow("npm install sharp");
     });
 
-    it("has its docs and admin, and says what its document needs", async () => {
+    it("has its docs, admin and document, and says what its metrics need", async () => {
       expect(await textOf("/page/docs/getting-started.md")).toMatch(/^# Getting started\n/);
       expect(await textOf("/admin")).toContain("<title>polygate demo</title>");
-      expect(await textOf("/openapi.json")).toContain("npm install @valibot/to-json-schema");
-      expect(await textOf("/metrics")).toContain("There is no route GET /metrics.");
+      expect(JSON.parse(await textOf("/openapi.json"))).toMatchObject({ info: { title: "polygate demo" } });
+      const metrics = await fetch(`${demo.url}/metrics`);
+      expect(metrics.status).toBe(404);
+      expect(await metrics.text()).toMatch(
+        /^The metrics need more packages: npx .* -p @opentelemetry\/sdk-metrics .* polygate demo\n$/,
+      );
     });
 
     describe.skipIf(!hasBrowser)("in a browser", () => {

@@ -286,9 +286,14 @@ export function templateSuite(stage: () => PackageStage): void {
           };
           await keys("migrate");
           const { apiKey } = JSON.parse(await keys("create", "--id", server)) as { apiKey: string };
-          const env = { ...upstreamEnv, POLYGATE_STORE: address };
+          const password = "a password of 16 characters or more";
+          const env = { ...upstreamEnv, POLYGATE_STORE: address, ADMIN_PASSWORD: password };
           const host = await startPlayground(env, [runtime, "server.ts"], target);
           try {
+            const login = { authorization: `Basic ${Buffer.from(`ann:${password}`).toString("base64")}` };
+            const pages = [{}, login].map((headers) => fetch(new URL("/admin", host.url), { headers }));
+            const [closed, open] = await Promise.all((await Promise.all(pages)).map((page) => page.text()));
+            expect([closed, open]).toEqual(["Log in.", expect.stringContaining("<title>polygate</title>")]);
             const response = await post(host.url, "Hello", { apiKey });
             expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("Welcome.")]);
             expect((await fetch(new URL("/healthz", host.url))).status).toBe(200);

@@ -41,7 +41,7 @@ const total = (all: Readonly<Record<string, number>>, name: string, ...labels: r
 
 it("says where they are when it starts", () => {
   const [first] = playground.process.output().split("\n");
-  expect(first).toBe(`polygate playground, its admin at /admin, its metrics at /metrics: ${playground.url}`);
+  expect(first).toBe(`polygate demo, its admin at /admin, its metrics at /metrics: ${playground.url}`);
 });
 
 it("counts what its gateway does", async () => {

@@ -1,7 +1,7 @@
 /** `polygate serve`: a gateway of a file, on its stores, with its health and admin, until it is told to end. */
 
 import { on, once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -142,7 +142,8 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       for await (const { choices } of { [Symbol.asyncIterator]: () => pieces }) text += choices[0]?.delta.content ?? "";
       expect(text.trim().split(" ").length).toBeGreaterThanOrEqual(9);
       expect(await server.process.ended).toEqual({ code: 0, signal: null });
-      expect(server.process.output()).toMatch(/\nclosed\n$/);
+      const line = "1 call in flight; waiting up to 60 s. A second signal ends at once.";
+      expect(server.process.output()).toMatch(new RegExp(`\n${line}\nclosed\n$`));
       expect(server.process.errors()).toBe("");
 
       const opened = await openStore(place.address);
@@ -225,6 +226,46 @@ describe("polygate serve", () => {
     expect(await server.process.ended).toEqual({ code: 1, signal: null });
     expect(server.process.output()).toMatch(/\nclosed\n$/);
     expect(server.process.errors()).toBe("The close of the backend has failed: no bus://***@there\n");
+  });
+
+  it("ends at once at a second signal", async () => {
+    const store = `sqlite:${join(folder, "twice.db")}`;
+    const file = await written("gateway.ts", GATEWAY);
+    const server = await startPlayground({}, [process.execPath, CLI, "serve", file, "--store", store], folder);
+    const { child, ended, output } = server.process;
+    const opened = await openStore(store);
+    await opened.store.add({ id: "team-a", apiKey: "sk-team-a" });
+    await opened.close();
+    const client = new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
+    const streams = [ask("/silent 600000"), ask("/silent 600000")].map((body) =>
+      client.chat.completions.create({ ...body, stream: true }).catch(() => {}),
+    );
+    const { origin } = new URL(server.url);
+    const running = async (): Promise<unknown> => {
+      const live = await fetch(`${origin}/admin/live`, { headers: { "x-user": "ann" } });
+      return ((await live.json()) as { total: number }).total;
+    };
+    await expect.poll(running).toBe(2);
+    child.kill("SIGTERM");
+    await expect.poll(output).toContain("\n2 calls in flight; waiting up to 60 s.");
+    child.kill("SIGINT");
+    expect(await ended).toEqual({ code: 130, signal: null });
+    await Promise.all(streams);
+  });
+
+  it.each(["commonjs.ts", "commonjs.js"])("says how to make %s a module, as npm init does not", async (name) => {
+    const config = `${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`;
+    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "commonjs" }));
+    try {
+      for (const text of [await readFile(join(folder, await written(name, config)), "utf8"), "export default {};"]) {
+        await writeFile(join(folder, name), text);
+        const started = spawnPlayground({ PORT: "0" }, [process.execPath, CLI, "serve", name], folder);
+        expect(await started.ended).toEqual({ code: 1, signal: null });
+        expect(started.errors()).toMatch(/^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m);
+      }
+    } finally {
+      await rm(join(folder, "package.json"));
+    }
   });
 
   it("says in a line what is wrong outside of the file", async () => {

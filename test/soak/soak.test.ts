@@ -10,10 +10,10 @@ const PLAN: Plan = { warmUp: { completions: 900, hangUps: 360 }, completions: 90
 /** The share of a host other than Node: only its mount differs, and only that can leave something behind. */
 const SHARE: Plan = { warmUp: { completions: 200, hangUps: 90 }, completions: 200, hangUps: 90, timed: 0 };
 
-/** The short form. `npm run trial -- crowd` has fifty times as many streams, and takes ten minutes. */
+/** The short form. `npm run trial -- crowd` has twenty-five times as many streams, and takes ten minutes. */
 const CROWD: CrowdPlan = {
-  sockets: 200,
-  idle: 100,
+  sockets: 400,
+  idle: 200,
   unread: 25,
   uploads: 4,
   uploadBytes: 2 ** 22,

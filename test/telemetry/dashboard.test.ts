@@ -140,6 +140,23 @@ describe("the dashboard", () => {
     },
   );
 
+  it("filters only by models that callers name: an upstream may have another name for a model", () => {
+    const chosen = JSON.stringify(dashboard.templating.list.find(({ name }) => name === "model")?.query);
+    const [, metric = ""] = /label_values\((\w+), gen_ai_request_model\)/.exec(chosen) ?? [];
+    const named = exposed.get(metric)?.get("gen_ai_request_model") ?? new Set();
+    expect([...named]).toContain("alias-1");
+    const selectors = targets.flatMap(({ title, expr }) =>
+      askedBy(expr).selectors.map((selector) => ({ title, ...selector })),
+    );
+    const filtered = selectors.filter(({ matchers }) => matchers.some(([, , value]) => value === "$model"));
+    expect(filtered.length).toBeGreaterThan(10);
+    const strange = filtered.filter(({ metric: asked }) => {
+      const values = exposed.get(asked)?.get("gen_ai_request_model") ?? new Set();
+      return [...values].some((value) => !named.has(value));
+    });
+    expect(strange.map(({ title, metric: asked }) => [title, asked])).toEqual([]);
+  });
+
   it("shows every metric", () => {
     const shown = new Set(targets.flatMap(({ expr }) => askedBy(expr).selectors.map(({ metric }) => metric)));
     const missing = [...metrics].filter(

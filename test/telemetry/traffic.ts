@@ -118,6 +118,8 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
           ],
         },
         "embed-1": main,
+        "alias-1": { upstreams: [{ backend: main, name: "main", model: "renamed-1" }] },
+        "alias-embed": { upstreams: [{ backend: main, name: "main", model: "renamed-embed" }] },
         "down-1": broken,
       },
       breaker: { failures: 1 },
@@ -127,6 +129,8 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
     ...priceTable({
       "small-1": { input: 3, output: 15 },
       "embed-1": { input: 1, output: 0 },
+      "renamed-1": { input: 3, output: 15 },
+      "renamed-embed": { input: 1, output: 0 },
       "*": { input: 1, output: 1 },
     }),
     rateLimiter: {
@@ -149,6 +153,8 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
     await send({ model: "small-1" });
     await send({ model: "small-1", stream: true });
     await send({ model: "embed-1" }, { path: "/v1/embeddings", extra: { input: "Hello" } });
+    await send({ model: "alias-1", stream: true });
+    await send({ model: "alias-embed" }, { path: "/v1/embeddings", extra: { input: "Hello" } });
     await send({ model: "small-1" }, { key: "sk-poor" });
     await send({ model: "small-1" }, { key: "sk-shared" });
     await send({ model: "small-1" }, { key: "sk-nobody" });

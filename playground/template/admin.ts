@@ -1,0 +1,34 @@
+/** The admin page at /admin: keys, budgets, spend, refusals and running calls. It is closed until ADMIN_PASSWORD is set. */
+
+import { createHash, timingSafeEqual } from "node:crypto";
+import { type AdminHandler, adminHandler } from "polygate/admin/http";
+import { adminPage } from "polygate/admin/page";
+import { gateway } from "./gateway.ts";
+import { stores } from "./stores.ts";
+
+const { ADMIN_PASSWORD } = process.env;
+if (ADMIN_PASSWORD && ADMIN_PASSWORD.length < 16) throw new Error("ADMIN_PASSWORD needs 16 characters or more.");
+
+const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+const expected = digestOf(ADMIN_PASSWORD ?? "");
+
+/** The login: a name for the log of changes, and the password. Put the sessions of your own login in its place. */
+function userOf(request: Request): { name: string } | undefined {
+  const [, basic = ""] = /^Basic ([\w+/=]+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+  const [, name = "", password = ""] = /^([^:]*):(.*)$/s.exec(Buffer.from(basic, "base64").toString()) ?? [];
+  return timingSafeEqual(digestOf(password), expected) ? { name: name || "admin" } : undefined;
+}
+
+/** Makes the browser ask for a name and the password. */
+const whoAreYou = (): Response =>
+  new Response("Log in.", { status: 401, headers: { "www-authenticate": 'Basic realm="admin", charset="UTF-8"' } });
+
+export const admin: AdminHandler | undefined = ADMIN_PASSWORD
+  ? adminHandler(stores.ports.quotas, {
+      authorize: (request) => userOf(request) ?? whoAreYou(),
+      gateway,
+      calls: stores.calls,
+      audit: stores.auditLog,
+      page: adminPage({ currency: "USD" }),
+    })
+  : undefined;

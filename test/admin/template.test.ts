@@ -1,0 +1,148 @@
+/** The gateway that `polygate init` writes, started from the sources: its models, its admin and its end. */
+
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type PackageManifest, writeProject } from "../../src/admin/init.ts";
+import { openStore } from "../../src/admin/open-store.ts";
+import { type Playground, spawnPlayground, startPlayground } from "../clients/playground.ts";
+import { linkPackages } from "../docs/stage.ts";
+import { freePort } from "../package/stage.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
+
+const PASSWORD = "correct: horse bättery";
+
+/** True when the model own-1 does not answer. */
+let waits = false;
+
+/** Lists two models, and answers each chat by the name of its model. */
+const upstream = createServer((req, res) => {
+  void (async () => {
+    const { model } = (req.method === "POST" ? await json(req) : {}) as { model?: string };
+    // A chat with this model has no answer.
+    if (model === "own-1" && waits) return;
+    const choices = [{ index: 0, message: { role: "assistant", content: `I am ${model}.` }, finish_reason: "stop" }];
+    const usage = { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 };
+    const completion = { id: "1", object: "chat.completion", created: 1, model, choices, usage };
+    const list = { object: "list", data: [{ id: "gpt-5" }, { id: "own-1" }] };
+    res.setHeader("content-type", "application/json").end(JSON.stringify(model === undefined ? list : completion));
+  })();
+});
+
+let folder: string;
+let metrics: string;
+let host: Playground;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "polygate-template-"));
+  await writeProject({ folder, server: "express", database: "sqlite", force: false }, { manifest, root });
+  await linkPackages(folder);
+  await once(upstream.listen(0, "127.0.0.1"), "listening");
+  metrics = await freePort();
+  const env = {
+    MODELS: "gpt-5, own-1",
+    METRICS_PORT: metrics,
+    ADMIN_PASSWORD: PASSWORD,
+    UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`,
+    FALLBACK_URL: "http://127.0.0.1:1/v1",
+    FALLBACK_MODEL: "other-1",
+    POLYGATE_STORE: "sqlite:gateway.db",
+  };
+  host = await startPlayground(env, [process.execPath, "server.ts"], folder);
+  // The gateway has made the tables.
+  const opened = await openStore(`sqlite:${join(folder, "gateway.db")}`);
+  await opened.store.add({ id: "team-a", apiKey: "sk-team-a" });
+  await opened.close();
+});
+afterAll(async () => {
+  host?.process.child.kill("SIGKILL");
+  upstream.close();
+  upstream.closeAllConnections();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const client = (): OpenAI => new OpenAI({ apiKey: "sk-team-a", baseURL: `${host.url}/v1`, maxRetries: 0 });
+const ask = (model: string, content = "Hello") => ({ model, messages: [{ role: "user" as const, content }] });
+
+it("lists the models of MODELS, answers them, and names each in the metrics", async () => {
+  const ids = (await client().models.list()).data.map(({ id }) => id);
+  expect(ids).toEqual(["gpt-5", "own-1"]);
+  for (const model of ids)
+    expect((await client().chat.completions.create(ask(model))).choices[0]?.message.content).toBe(`I am ${model}.`);
+  await expect(client().chat.completions.create(ask("gpt-4"))).rejects.toMatchObject({ status: 404 });
+  const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
+  const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
+  expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+});
+
+const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
+
+const admin = (path: string, authorization?: string): Promise<Response> =>
+  fetch(new URL(`/admin${path}`, host.url), { headers: { ...(authorization && { authorization }) } });
+
+it("shows its admin to users with the password, and to nobody else", async () => {
+  const strangers = [
+    undefined,
+    "Basic",
+    "Basic !",
+    basic("ann:"),
+    basic("ann:wrong"),
+    basic(PASSWORD),
+    "Bearer sk-team-a",
+  ];
+  for (const stranger of strangers)
+    for (const path of ["", "/keys", "/audit"]) {
+      const { status, headers } = await admin(path, stranger);
+      expect([stranger, status, headers.get("www-authenticate")]).toEqual([
+        stranger,
+        401,
+        expect.stringMatching(/^Basic /),
+      ]);
+    }
+  const ann = basic(`ann:${PASSWORD}`);
+  expect(await (await admin("/keys", ann)).json()).toMatchObject({ data: [{ id: "team-a" }] });
+  expect(await (await admin("/me", ann)).json()).toMatchObject({ name: "ann" });
+  expect((await admin("/usage?by=model", ann)).status).toBe(200);
+});
+
+const own = { PORT: "0", UPSTREAM_URL: "http://127.0.0.1:1/v1", POLYGATE_STORE: "sqlite::memory:" };
+
+it("has no admin without a password", async () => {
+  const closed = await startPlayground({ ...own, ADMIN_PASSWORD: "" }, [process.execPath, "server.ts"], folder);
+  const answers = [basic("ann:"), basic("ann:undefined")].map((authorization) =>
+    fetch(new URL("/admin/keys", closed.url), { headers: { authorization } }),
+  );
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([404, 404]);
+  await closed.stop();
+});
+
+it("refuses to start with a short password", async () => {
+  const started = spawnPlayground({ ...own, ADMIN_PASSWORD: "short" }, [process.execPath, "server.ts"], folder);
+  expect(await started.ended).toEqual({ code: 1, signal: null });
+  expect(started.errors()).toContain("ADMIN_PASSWORD needs 16 characters or more.");
+});
+
+it("says how many calls it waits for when it is told to end, and ends at once when it is told again", async () => {
+  waits = true;
+  const call = client()
+    .chat.completions.create(ask("own-1"))
+    .catch((error: Error) => error.name);
+  const calls = async (): Promise<number> =>
+    ((await (await fetch(new URL("/readyz", host.url))).json()) as { calls: number }).calls;
+  await expect.poll(calls).toBe(1);
+  host.process.child.kill("SIGTERM");
+  await expect.poll(host.process.output).toContain("\nEnding. Calls in flight: 1; waiting up to 60 s.\n");
+  host.process.child.kill("SIGINT");
+  expect(await host.process.ended).toEqual({ code: 1, signal: null });
+  expect(await call).toBe("Error");
+});
