@@ -39,7 +39,7 @@ export function llmsTxt(root: URL, addressOf: (path: string) => string): string 
   const sections = read(root, "docs/README.md").matchAll(/^## .+\n\n(?:- .+\n)+/gm);
   const lists = Array.from(sections, ([section]) =>
     section.replaceAll(/\]\(([^)]+)\)/g, (_link, href: string) => {
-      const { pathname } = new URL(href, "file:///docs/");
+      const { pathname } = new URL(href, "http://docs/docs/");
       return `](${addressOf(pathname.slice(1))})`;
     }),
   );
