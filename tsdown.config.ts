@@ -286,7 +286,14 @@ const config: UserConfig[] = defineConfig([
     outputOptions: fewFiles,
     plugins: [opened("server")],
   },
-  { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
+  {
+    ...shared,
+    entry: { ...entry, ...edge },
+    deps,
+    dts: { oxc: true, emitDtsOnly: true },
+    // Drops the imports of libraries whose types no declaration needs: a library's own types may ask for others that a host lacks.
+    treeshake: { moduleSideEffects: false },
+  },
   edgeBundle(`${root}dist`),
   adminPageBundle(`${root}dist/admin/page`),
   demoPageBundle(`${root}dist/demo/page`),
