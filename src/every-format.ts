@@ -1,11 +1,12 @@
 /** createGateway with every format, and with its routes as an h3 app: the gateway of `polygate`. */
 
+import { H3Core, type H3CoreConfig, type H3Event, type H3Route, type MatchedRoute } from "h3";
 import { withCors, withHooks, withReplays, withSockets } from "./features.ts";
 import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
-import { appOf } from "./h3-app.ts";
+import { NOT_FOUND, toResponse } from "./http/answer.ts";
 import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
-import { plainPrefix } from "./routes.ts";
+import { type FoundPath, type GatewayApp, plainPrefix, routerOf, type Routes } from "./routes.ts";
 
 /** The options of the formats that have some, by the formats' names. */
 const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
@@ -29,6 +30,35 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   );
   const features = { ...withCors, ...withHooks, ...withReplays, ...withSockets };
   const { gateway, routes } = gatewayOf(options, formats, features);
-  const at: Gateway<Context>["at"] = (prefix) => ({ ...gateway.at(prefix), app: appOf(routes, plainPrefix(prefix)) });
-  return { ...gateway, app: appOf(routes, ""), at };
+  const at: Gateway<Context>["at"] = (prefix) => ({ ...gateway.at(prefix), app: new App(routes, plainPrefix(prefix)) });
+  return { ...gateway, app: new App(routes, ""), at };
+}
+
+const H3_OPTIONS: H3CoreConfig = {
+  silent: true,
+  allowMalformedURL: true,
+  // The default answer to an unknown route repeats the request's URL, which may hold a key.
+  onError: (error) => (error.status === 404 ? toResponse(NOT_FOUND) : undefined),
+};
+
+/** An h3 app that finds its routes as the gateway does, without the code of h3's router. */
+class App extends H3Core implements GatewayApp {
+  readonly #routeOf: (path: string) => FoundPath | undefined;
+
+  constructor(routes: Routes, prefix: string) {
+    super(H3_OPTIONS);
+    this.#routeOf = routerOf(routes.paths.map((path) => prefix + path));
+    // An app that mounts this one takes these routes into its own router.
+    for (const path of routes.paths)
+      this["~addRoute"]({
+        route: prefix + path,
+        handler: ({ req, context }) => routes.answerRouted(path, req, context.params?.["_"]),
+      });
+  }
+
+  override "~findRoute"({ url }: H3Event): MatchedRoute<H3Route> | undefined {
+    const found = this.#routeOf(url.pathname);
+    const data = found && this["~routes"].find(({ route }) => route === found.path);
+    return data && { data, params: { _: found.wildcardPath } };
+  }
 }

@@ -42,7 +42,6 @@ const LAYERS = [
   ["routes"],
   ["features"],
   ["gateway"],
-  ["h3-app"],
   ["every-format", "wrong-address"],
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
