@@ -4,10 +4,10 @@ import type { CodecOptions } from "../../formats/format.ts";
 import { encodeThinking, fitted } from "../../formats/messages/request.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
-import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
+import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, FunctionTool, ResponseFormat, ToolChoice } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { familyOf, type ModelFamily, nearestEffort, wantsReasoning } from "./models.ts";
+import { familyOf, type ModelFamily, nearestEffort } from "./models.ts";
 import { type Block, cachePoint, ConversationEncoder, type Message } from "./request.messages.ts";
 
 /** The fields that the host adds to each request. */
