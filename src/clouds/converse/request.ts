@@ -20,11 +20,10 @@ export interface HostFields {
 export const MAX_TEMPERATURE = 1;
 
 /** The tiers that a request can ask for by their names. */
-const TIERS: ReadonlySet<string | undefined> = new Set(["default", "flex", "priority"]);
-export const isServiceTier = (tier: string | undefined): boolean => TIERS.has(tier);
+const TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority"]);
 
 /** Tells whether an identifier can stand in the metadata of a request. */
-export const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
+const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
 
 /**
  * Builds the body. Leaves out the fields that Converse or the model does not have.
@@ -48,6 +47,8 @@ export function encodeRequest(
   const system = [...encoder.system(request.system), ...instruction];
   const stops = stopSequences.filter((stop) => stop !== "").slice(0, family.maxStopSequences);
   if (stops.length < stopSequences.length) lost.add("stopSequences");
+  if (endUser !== undefined && !isMetadata(endUser)) lost.add("endUser");
+  if (serviceTier !== undefined && !TIERS.has(serviceTier)) lost.add("serviceTier");
   const fields = { ...topKOf(draft, family, lost), ...reasoning.fields, ...tools.fields, ...modelFields?.(model) };
   return {
     // The cast is safe: blocks are JSON.
@@ -64,8 +65,8 @@ export function encodeRequest(
     // The stop sequence that has ended an answer. In a stream it stands in another place.
     ...(family.isClaude &&
       stops.length > 0 && { additionalModelResponseFieldPaths: [stream ? "/delta/stop_sequence" : "/stop_sequence"] }),
-    ...(endUser !== undefined && isMetadata(endUser) && { requestMetadata: { endUser } }),
-    ...(isServiceTier(serviceTier) && { serviceTier: { type: serviceTier as string } }),
+    ...(endUser !== undefined && !lost.has("endUser") && { requestMetadata: { endUser } }),
+    ...(serviceTier !== undefined && !lost.has("serviceTier") && { serviceTier: { type: serviceTier } }),
     ...(guardrail && { guardrailConfig: guardrailFor(guardrail, stream) }),
   };
 }
