@@ -10,7 +10,7 @@ import {
   signAws,
 } from "../../src/clouds/aws.ts";
 import { describeError, type GatewayError } from "../../src/errors.ts";
-import type { ChatVerbs } from "../../src/formats/module.ts";
+import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { manualClock } from "../contracts/index.ts";
 import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
@@ -469,6 +469,20 @@ describe("the event stream of AWS", () => {
       const { text, error } = await reframed(format, Buffer.concat([STREAM, garbage, STREAM]), []);
       expect([text, error]).toMatchObject([FRAMES, { code: "backend_failed" }]);
     }
+  });
+
+  it("is not read on behind a broken message, nor twice", async () => {
+    const response: UpstreamResponse = {
+      status: 200,
+      header: () => "application/vnd.amazon.eventstream",
+      headers: () => new Headers(),
+      read: () => Promise.resolve(Buffer.concat([STREAM, chunk("{no"), STREAM])),
+      arrived: () => STREAM,
+    };
+    const read = format.reframe?.(response);
+    expect(new TextDecoder().decode(await read?.read())).toBe(FRAMES);
+    expect(read?.arrived?.()).toEqual(new Uint8Array());
+    await expect(read?.read()).rejects.toMatchObject({ code: "backend_failed" });
   });
 
   it("keeps a frame with line breaks on one line, and skips what is no event of the format", async () => {
