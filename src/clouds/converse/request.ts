@@ -1,7 +1,7 @@
 /** Encodes a chat request for Converse. */
 
 import type { CodecOptions } from "../../formats/format.ts";
-import { encodeThinking, fitted } from "../../formats/messages/request.ts";
+import { encodeThinking, encodeToolChoice, fitted } from "../../formats/messages/request.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/chat/reasoning.ts";
@@ -172,7 +172,8 @@ function toolsOf(
     return { config: { tools: specs }, fields: {} };
   }
   const isSingle = choice !== undefined && "parallel" in choice && !choice.parallel;
-  if (isSingle && family.isClaude) return { config: { tools: specs }, fields: { tool_choice: claudeChoice(choice) } };
+  if (isSingle && family.isClaude)
+    return { config: { tools: specs }, fields: { tool_choice: encodeToolChoice(choice) as JsonObject } };
   if (isSingle) lost.add("toolChoice.parallel");
   const encoded = choice && encodeChoice(choice);
   return { config: { tools: specs, ...(encoded && { toolChoice: encoded }) }, fields: {} };
@@ -201,13 +202,6 @@ function encodeChoice(choice: ToolChoice): JsonObject | undefined {
   return choice.type === "required" ? { any: {} } : undefined;
 }
 
-/** Returns the choice of one call at most, as the messages format writes it. */
-const claudeChoice = (choice: ToolChoice): JsonObject => ({
-  type: choice.type === "required" ? "any" : choice.type,
-  ...(choice.type === "tool" && { name: choice.name }),
-  disable_parallel_tool_use: true,
-});
-
 interface EncodedFormat {
   readonly outputConfig: JsonObject | undefined;
   /** The instruction for a model that is not held to a schema. */
@@ -223,7 +217,7 @@ function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields
   const jsonSchema = isHeld && { schema: JSON.stringify(schema), ...(name !== undefined && { name }) };
   const outputConfig = {
     ...(jsonSchema && { textFormat: { type: "json_schema", structure: { jsonSchema } } }),
-    ...(effort !== undefined && { effort: effort === "minimal" ? "low" : effort }),
+    ...(effort !== undefined && { effort }),
   };
   const isAsked = responseFormat !== undefined && !isHeld;
   if (isAsked) lost.add("responseFormat");

@@ -212,7 +212,8 @@ function decodeToolChoice(choice: RequestToolChoice): ToolChoice | undefined {
   return { type: choice.type === "any" ? "required" : "auto", parallel };
 }
 
-function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
+/** Encodes the choice of tools. */
+export function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
   if (choice.type === "none") return { type: "none" };
   const single = choice.parallel ? {} : { disable_parallel_tool_use: true };
   if (choice.type === "tool") return { type: "tool", name: choice.name, ...single };
