@@ -92,7 +92,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
       gateway: {
         health: async () => health as never,
-        liveCalls: () => live?.liveCalls() ?? [],
+        liveCalls: (options) => live?.liveCalls(options) ?? [],
+        liveCallCount: () => live?.liveCallCount() ?? 0,
         stopCall: (id) => live?.stopCall(id) ?? false,
       },
       calls: stores.calls,

@@ -19,9 +19,11 @@ import type { AdminUser } from "./user.ts";
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
   health(): Promise<GatewayHealth>;
-  /** Lists the calls that run. Without it, the admin shows none. */
-  liveCalls?(): readonly LiveCall[];
-  /** Stops a call, and returns false when it does not run. Without it, the admin stops none. */
+  /** Lists the calls that run, at most `limit`. Without this and the next two functions, the admin shows and stops no calls. */
+  liveCalls?(options?: { readonly limit?: number }): readonly LiveCall[];
+  /** Counts the calls that run. */
+  liveCallCount?(): number;
+  /** Stops a call, and returns false when it does not run. */
   stopCall?(requestId: string): boolean;
 }
 
@@ -280,7 +282,7 @@ const LIVE = v.looseObject({
 export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<Part, boolean>> => ({
   budgets: store.addBudget !== undefined,
   health: gateway !== undefined,
-  live: gateway?.liveCalls !== undefined && gateway.stopCall !== undefined,
+  live: (["liveCalls", "liveCallCount", "stopCall"] as const).every((verb) => gateway?.[verb] !== undefined),
   calls: calls !== undefined,
 });
 
@@ -563,8 +565,8 @@ export const OPERATIONS: readonly Operation[] = [
     query: v.strictObject({ limit: LIMIT }),
     answer: v.object({ at: UNITS, total: UNITS, data: v.array(LIVE) }),
     async run({ gateway, clock }, { query }) {
-      const calls = gateway?.liveCalls?.() ?? [];
-      return { body: { at: clock.now(), total: calls.length, data: calls.slice(0, query.limit) } };
+      const { limit } = query;
+      return { body: { at: clock.now(), total: gateway?.liveCallCount?.(), data: gateway?.liveCalls?.({ limit }) } };
     },
   }),
   operation({
