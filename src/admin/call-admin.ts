@@ -70,7 +70,7 @@ export interface UsageTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** The columns that stand behind the ids of a column, with their names. */
+/** The column of names that follows a column of ids. */
 const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
 
 /**

@@ -200,7 +200,7 @@ export interface InFlightSlot {
 export class InFlightCalls {
   /** The number of calls in flight. */
   size = 0;
-  /** The number of them whose answer is streamed. */
+  /** The number of calls in flight whose answer is streamed. */
   streams = 0;
   #first: InFlightSlot | undefined = undefined;
   #last: InFlightSlot | undefined = undefined;

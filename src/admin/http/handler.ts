@@ -235,7 +235,7 @@ class Admin {
     const { action } = operation;
     if (action !== undefined && user.readOnly)
       throw new HTTPError({ status: 403, message: "You may not change anything." });
-    // Without this, somebody who means to change only what they have seen would change anything.
+    // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
     const text = operation.method === "GET" ? "" : await req.text();
