@@ -191,9 +191,11 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
   readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**
    * Returns the calls that run in this process, the oldest first. A call ends when it is settled. Each process knows only its own
-   * calls.
+   * calls. `limit` is the most calls, a positive integer; all by default. Throws for a wrong option.
    */
-  readonly liveCalls: () => readonly LiveCall[];
+  readonly liveCalls: (options?: { readonly limit?: number }) => readonly LiveCall[];
+  /** Returns the number of calls that run in this process, without the cost of describing them. */
+  readonly liveCallCount: () => number;
   /**
    * Stops a running call of this process. Its caller gets the error `call_stopped`, which the official SDKs do not retry, and is charged for
    * what the call has used. Returns false when no call of this request id runs here, or when the call has ended and is only being settled.
@@ -301,7 +303,11 @@ export function gatewayOf<Context>(
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
       return health.check(how);
     },
-    liveCalls: () => services.inFlight.list(),
+    liveCalls: (how = {}) => {
+      assertOptions<{ limit?: number }>("liveCalls", how, { limit: "positive?" });
+      return services.inFlight.list(how.limit);
+    },
+    liveCallCount: () => services.inFlight.count(),
     stopCall: (requestId) => services.inFlight.stop(requestId),
     isClosing: () => services.inFlight.isClosing,
     close: async (how) => {

@@ -62,7 +62,7 @@ export const gateway: Gateway = createGateway({
  */
 export function endWith(closeServer: () => unknown): void {
   const end = async (): Promise<void> => {
-    console.log(`Ending. Calls in flight: ${gateway.liveCalls().length}; waiting up to 60 s.`);
+    console.log(`Ending. Calls in flight: ${gateway.liveCallCount()}; waiting up to 60 s.`);
     await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);

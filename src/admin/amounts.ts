@@ -1,4 +1,4 @@
-/** Reads amounts of the command line: units, or money of which a unit is a millionth. */
+/** Parses the amounts of a command line: units, or money in a currency. A unit is a millionth of the currency. */
 
 import { MOST_UNITS } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";

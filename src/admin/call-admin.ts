@@ -70,7 +70,7 @@ export interface UsageTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** The columns that stand behind the ids of a column, with their names. */
+/** The column of names that follows a column of ids. */
 const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
 
 /**
@@ -83,7 +83,7 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
   if (given !== undefined && recorded !== undefined && given !== recorded)
     throw new RangeError(`The currency must be ${recorded}, in which calls are recorded, not ${given}.`);
   const currency = given ?? recorded;
-  const names = by.flatMap((column) => [column, NAMES[column] ?? []].flat());
+  const names = by.flatMap((column) => [column, NAMES[column]]).filter((name) => name !== undefined);
   const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
   const cellsOf = (row: UsageRow): string[] => {
     const cells: Readonly<Record<string, string | number | undefined>> = {
@@ -97,8 +97,9 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
 }
 
 /**
- * Writes a report as CSV (RFC 4180), with a line of headings: the columns of the report, then the amount and the currency, then the sums. A text that a spreadsheet would take for a formula begins with an
- * apostrophe, and line breaks and control characters are escaped as in JSON.
+ * Writes a report as CSV (RFC 4180), with a line of headings: the columns of the report, then the amount and the currency, then the sums.
+ * A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
+ * JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
@@ -120,8 +121,8 @@ function codeOf(currency: string | undefined): string | undefined {
 }
 
 /**
- * Writes a text on one line, and quotes it where needed. Spreadsheets run cells that begin with one of these characters, also in their full
- * width, and behind spaces and characters without a shape. Some separate cells by semicolons, and see no quotes in the middle of a line.
+ * Writes a text on one line, and quotes it where needed. Spreadsheets run a cell that begins with one of these characters, also in full
+ * width, and also after spaces and invisible characters. Some split cells at semicolons, and ignore quotes in the middle of a line.
  */
 function cellOf(text: string): string {
   const line = oneLine(text);
@@ -227,7 +228,7 @@ function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => s
   return `The call was refused by ${owners[kind]}${of.join("")}${state.length > 0 ? ` (${state.join(", ")})` : ""}.`;
 }
 
-/** The reasons for which the gateway cuts an attempt, by their code. */
+/** The words for each reason to cut an attempt, by its error code. Any other cut is the closing of the gateway. */
 const CUTS: Readonly<Partial<Record<NonNullable<UpstreamAttempt["errorCode"]>, string>>> = {
   client_closed: "the client has disconnected",
   deadline_exceeded: "the call took longer than limits.deadlineMs",

@@ -36,7 +36,10 @@ const LINE = v.strictObject({
 /** The most wrong lines that an error names. */
 const MOST_NAMED = 10;
 
-/** Reads all lines. Skips the byte order mark that Windows writes before them. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */
+/**
+ * Reads all lines. Skips the byte order mark that Windows writes before them. Throws a UsageError that names the wrong lines, so that a
+ * wrong file changes no key.
+ */
 export function readLines(text: string): readonly KeyLine[] {
   const keys: KeyLine[] = [];
   const problems: string[] = [];

@@ -136,8 +136,7 @@ const MAX_STEPS = 16;
 const namesIn = (path: FieldPath, secret: string | undefined): FieldPath =>
   path
     .slice(0, MAX_STEPS)
-    .map((step) => (typeof step === "number" || /^[\w$.-]{1,64}$/.test(step) ? step : "?"))
-    .map((step) => (typeof step === "number" ? step : redact(step, secret)));
+    .map((step) => (typeof step === "number" ? step : /^[\w$.-]{1,64}$/.test(step) ? redact(step, secret) : "?"));
 
 /** Returns the time between two moments; 0 when the clock was set back between them. */
 const msBetween = (from: number, to: number): number => Math.max(0, to - from);

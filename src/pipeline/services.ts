@@ -200,7 +200,7 @@ export interface InFlightSlot {
 export class InFlightCalls {
   /** The number of calls in flight. */
   size = 0;
-  /** The number of them whose answer is streamed. */
+  /** The number of calls in flight whose answer is streamed. */
   streams = 0;
   #first: InFlightSlot | undefined = undefined;
   #last: InFlightSlot | undefined = undefined;
@@ -289,13 +289,26 @@ export class InFlightCalls {
     for (const slot of slots) cut(slot, closing());
   }
 
-  /** Describes the calls that run, the oldest first. */
-  list(): readonly LiveCall[] {
+  /**
+   * Describes the calls that run, the oldest first.
+   *
+   * @param limit The most calls. Default: all.
+   */
+  list(limit: number = Infinity): readonly LiveCall[] {
     const now = this.#clock.now();
     const calls: LiveCall[] = [];
-    for (let slot = this.#first; slot; slot = slot.next)
+    for (let slot = this.#first; slot && calls.length < limit; slot = slot.next)
       if (slot.call && !this.#isOverdue(slot, now)) calls.push(slot.call.live(slot.beganAt));
     return calls;
+  }
+
+  /** Counts the calls that run, without describing them. */
+  count(): number {
+    const now = this.#clock.now();
+    let count = this.size;
+    // The oldest calls are overdue first.
+    for (let slot = this.#first; slot && this.#isOverdue(slot, now); slot = slot.next) count--;
+    return count;
   }
 
   /** Cuts a call by its request id. Returns false when no such call runs, or when it only waits for its settlement. */

@@ -63,7 +63,7 @@ async function close(
   { server, gateway, backend }: Started,
 ): Promise<void> {
   const { closeMs = 60_000 } = config;
-  const calls = gateway.liveCalls().length;
+  const calls = gateway.liveCallCount();
   if (calls > 0)
     console.log(
       `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,

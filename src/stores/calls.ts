@@ -79,17 +79,17 @@ export interface UsageReport {
   readonly currency?: string;
 }
 
-/** The outcomes of recorded calls. */
-export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = [
-  "completed",
-  "refused",
-  "failed",
-  "client-closed",
-  "deadline",
-  "shutdown",
-  "stopped",
-  "unrecorded",
-];
+/** The outcomes of recorded calls. The compiler checks that none is missing. */
+export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = Object.keys({
+  completed: true,
+  refused: true,
+  failed: true,
+  "client-closed": true,
+  deadline: true,
+  shutdown: true,
+  stopped: true,
+  unrecorded: true,
+} satisfies Record<RecordedCall["outcome"], true>) as RecordedCall["outcome"][];
 
 /** The most rows of a report. */
 export const MOST_ROWS: number = 100_000;

@@ -58,7 +58,7 @@ export function memoryResponseStore(options: MemoryResponseStoreOptions = {}): M
 
 const DEFAULT_MAX_DOCUMENTS = 100_000;
 const DEFAULT_MAX_BYTES = 256 * 1024 ** 2;
-/** The most expired documents, without their children, that one verb deletes. A verb must not take long. */
+/** A verb deletes at most this many expired documents, not counting their children, so that it stays quick. */
 const EXPIRED_AT_ONCE = 64;
 
 /** A document, with its links to parent, siblings and children. */

@@ -370,6 +370,7 @@ describe("adminHandler", () => {
       {},
       { gateway: { health: unasked } },
       { gateway: { health: unasked, liveCalls: () => [] } },
+      { gateway: { health: unasked, liveCalls: () => [], liveCallCount: () => 0 } },
     ]) {
       const ask = asking(options);
       expect((await ask("GET", "/me")).body).toMatchObject({ live: false });

@@ -92,7 +92,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
       gateway: {
         health: async () => health as never,
-        liveCalls: () => live?.liveCalls() ?? [],
+        liveCalls: (options) => live?.liveCalls(options) ?? [],
+        liveCallCount: () => live?.liveCallCount() ?? 0,
         stopCall: (id) => live?.stopCall(id) ?? false,
       },
       calls: stores.calls,
@@ -271,6 +272,15 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     await page.clock.runFor(2_000);
     await page.getByText("You are not logged in.").waitFor({ state: "detached" });
+    // Also where only the records fail.
+    await page.route(/\/calls\?/, (route) =>
+      route.fulfill({ status: 503, json: { error: { message: "The store has not answered." } } }),
+    );
+    await page.clock.runFor(2_000);
+    await page.getByText("The store has not answered.").waitFor();
+    await page.unrouteAll();
+    await page.clock.runFor(2_000);
+    await page.getByText("The store has not answered.").waitFor({ state: "detached" });
     await page.close();
     await live.close({ deadlineMs: 0 });
   });

@@ -79,8 +79,15 @@ describe("calls that were stopped without a word", () => {
     const began = clock.now();
     calls.begin(callOf(clock).call);
     expect(calls.list()).toEqual([{ ...LIVE, beganAt: began }]);
-    await clock.advance(DEADLINE_MS + GRACE_MS);
+    await clock.advance(1);
+    calls.begin(callOf(clock).call);
+    expect(calls.count()).toBe(2);
+    await clock.advance(DEADLINE_MS + GRACE_MS - 1);
+    expect(calls.list(1)).toEqual([{ ...LIVE, beganAt: began + 1 }]);
+    expect(calls.count()).toBe(1);
+    await clock.advance(1);
     expect(calls.list()).toEqual([]);
+    expect(calls.count()).toBe(0);
   });
 
   it("do not keep a gateway from closing", async () => {

@@ -68,9 +68,18 @@ describe("liveCalls", () => {
       { modelAsked: undefined, usage: undefined, beganAt: clock.now() - 5 },
       { key: { id: "one" }, modelAsked: "any", stream: false, beganAt: clock.now() },
     ]);
+    expect(gateway.liveCalls({ limit: 1 })).toMatchObject([{ beganAt: clock.now() - 5 }]);
+    expect(gateway.liveCallCount()).toBe(2);
     void gateway.close({ deadlineMs: 0 });
     await clock.advance(0);
     expect(gateway.liveCalls()).toEqual([]);
+    expect(gateway.liveCallCount()).toBe(0);
+  });
+
+  it("refuses a wrong limit", () => {
+    const { gateway } = recording();
+    expect(() => gateway.liveCalls({ limit: 0 })).toThrow("liveCalls: limit must be a positive integer, not 0");
+    expect(() => gateway.liveCalls({ most: 1 } as object)).toThrow("most does not exist");
   });
 });
 

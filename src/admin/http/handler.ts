@@ -87,14 +87,14 @@ const HEADERS = {
   "x-frame-options": "DENY",
 } as const;
 
-const csvHeaders = (fileName = "usage.csv"): Readonly<Record<string, string>> => ({
+const csvHeaders = (fileName: string): Readonly<Record<string, string>> => ({
   "content-type": "text/csv; charset=utf-8; header=present",
   "content-disposition": `attachment; filename="${fileName}"`,
 });
 
 /**
- * Makes the admin of a store of keys: keys, budgets, usage, health and the log of changes as JSON, with an OpenAPI document at `/openapi.json`. Pages
- * of other origins can neither read nor change anything.
+ * Makes the admin of a store of keys: keys, budgets, usage, health and the log of changes as JSON, with an OpenAPI document at
+ * `/openapi.json`. Pages of other origins can neither read nor change anything.
  *
  * @param store A durable store, or the `keys` of a store in memory, which has no budgets.
  * @throws TypeError without `authorize`, and for a wrong option.
@@ -235,7 +235,7 @@ class Admin {
     const { action } = operation;
     if (action !== undefined && user.readOnly)
       throw new HTTPError({ status: 403, message: "You may not change anything." });
-    // Without this, somebody who means to change only what they have seen would change anything.
+    // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
     const text = operation.method === "GET" ? "" : await req.text();
@@ -253,8 +253,8 @@ class Admin {
         : this.#noted(operation, action, asked, user));
       return {
         status: operation.status ?? 200,
-        headers: { ...(told.csv !== undefined && csvHeaders(told.fileName)), ...(told.tag && { etag: told.tag }) },
-        body: told.csv ?? JSON.stringify(told.body),
+        headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
+        body: told.csv?.text ?? JSON.stringify(told.body),
       };
     };
     const key = req.headers.get("idempotency-key");

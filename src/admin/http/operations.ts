@@ -9,7 +9,7 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { CALL_OUTCOMES, MOST_ROWS, type RecordedCall, USAGE_COLUMNS } from "../../stores/calls.ts";
+import { CALL_OUTCOMES, MOST_ROWS, type RecordedCall, USAGE_COLUMNS, type UsageSums } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
 import { type CallAdmin, reasonsOf, usageCsv } from "../call-admin.ts";
@@ -19,9 +19,11 @@ import type { AdminUser } from "./user.ts";
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
   health(): Promise<GatewayHealth>;
-  /** Lists the calls that run. Without it, the admin shows none. */
-  liveCalls?(): readonly LiveCall[];
-  /** Stops a call, and returns false when it does not run. Without it, the admin stops none. */
+  /** Lists the calls that run, at most `limit`. Without this and the next two functions, the admin shows and stops no calls. */
+  liveCalls?(options?: { readonly limit?: number }): readonly LiveCall[];
+  /** Counts the calls that run. */
+  liveCallCount?(): number;
+  /** Stops a call, and returns false when it does not run. */
   stopCall?(requestId: string): boolean;
 }
 
@@ -51,10 +53,8 @@ export interface Asked<Body = unknown, Query = unknown> {
 /** An answer before it is written. */
 export interface Told {
   readonly body?: unknown;
-  /** The answer as CSV, in place of a body. */
-  readonly csv?: string;
-  /** The name of the CSV as a file. */
-  readonly fileName?: string;
+  /** The answer as a CSV file, in place of a body. */
+  readonly csv?: { readonly text: string; readonly fileName: string };
   /** The tag of the resource, for the next `If-Match`. */
   readonly tag?: string;
   /** The id of what was made. */
@@ -207,7 +207,7 @@ const SUMS = {
   images: UNITS,
   units: UNITS,
   estimated: UNITS,
-};
+} satisfies Record<keyof UsageSums, typeof UNITS>;
 
 /** The columns of a report: `key,day`, or several parameters. */
 const BY = v.pipe(
@@ -280,7 +280,7 @@ const LIVE = v.looseObject({
 export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<Part, boolean>> => ({
   budgets: store.addBudget !== undefined,
   health: gateway !== undefined,
-  live: gateway?.liveCalls !== undefined && gateway.stopCall !== undefined,
+  live: (["liveCalls", "liveCallCount", "stopCall"] as const).every((verb) => gateway?.[verb] !== undefined),
   calls: calls !== undefined,
 });
 
@@ -516,13 +516,11 @@ export const OPERATIONS: readonly Operation[] = [
       const isLast = report.rows.length < limit || asked.by === undefined;
       if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
-        throw refused(400, `The report has more than ${MOST_ROWS} rows. Choose fewer days, or a limit and an offset.`);
+        throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = asked;
       const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${until ?? "today"}`;
-      return {
-        csv: usageCsv(report, { ...(currency !== undefined && { currency }) }),
-        fileName: `usage${days}.csv`,
-      };
+      const text = usageCsv(report, { ...(currency !== undefined && { currency }) });
+      return { csv: { text, fileName: `usage${days}.csv` } };
     },
   }),
   operation({
@@ -563,8 +561,8 @@ export const OPERATIONS: readonly Operation[] = [
     query: v.strictObject({ limit: LIMIT }),
     answer: v.object({ at: UNITS, total: UNITS, data: v.array(LIVE) }),
     async run({ gateway, clock }, { query }) {
-      const calls = gateway?.liveCalls?.() ?? [];
-      return { body: { at: clock.now(), total: calls.length, data: calls.slice(0, query.limit) } };
+      const { limit } = query;
+      return { body: { at: clock.now(), total: gateway?.liveCallCount?.(), data: gateway?.liveCalls?.({ limit }) } };
     },
   }),
   operation({
@@ -614,7 +612,7 @@ function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => str
   return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last) } };
 }
 
-/** Gives the refusal of an id that is taken its status. Looks only afterwards: somebody else may take the id meanwhile. */
+/** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */
 async function unlessTaken<Made>(making: Promise<Made>, find: () => Promise<unknown>): Promise<Made> {
   try {
     return await making;

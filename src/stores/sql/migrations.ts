@@ -301,8 +301,8 @@ async function addColumn(
   try {
     await db.schema.alterTable(table).addColumn(column, type).execute();
   } catch (error) {
-    // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
-    // same time, may have added the column.
+    // PostgreSQL runs a step as a whole or not at all. In the other databases, a process that was killed may have added the column. So may
+    // another process in SQLite when a host runs `migrations` with a migrator of its own.
     if (dialect === "postgres") throw error;
     const isThere = db
       .selectFrom(table)

@@ -11,7 +11,7 @@ const moneyWith = (maximumFractionDigits?: number): Intl.NumberFormat | undefine
     ? undefined
     : new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY, maximumFractionDigits });
 const money = moneyWith();
-/** For less than a hundredth, which would be shown as nothing. */
+/** Shows less than a hundredth, which `money` would round to nothing. */
 const small = moneyWith(6);
 
 /** The name of an amount in labels. */

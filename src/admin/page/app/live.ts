@@ -25,22 +25,19 @@ const isPaused = signal(false);
 /** True when the last look has failed, and the notice says why. */
 let hasFailed = false;
 
-/** Looks at the running calls. A success leaves the notice of what the user has done. */
-export async function loadLive(): Promise<void> {
+/**
+ * Looks at the running calls, and at the calls that have ended last. A success leaves the notice of what the user has done.
+ *
+ * @param hasRecords True when the host has records of calls.
+ */
+export async function loadLive(hasRecords: boolean): Promise<void> {
   try {
     running.value = (await read<Running>("live")).body;
+    if (hasRecords) ended.value = (await read<Listed<RecordedCall>>("calls?limit=20")).body.data;
     if (hasFailed) notice.value = undefined;
     hasFailed = false;
   } catch (error) {
     hasFailed = true;
-    tellFailure(error);
-  }
-}
-
-async function loadEnded(): Promise<void> {
-  try {
-    ended.value = (await read<Listed<RecordedCall>>("calls?limit=20")).body.data;
-  } catch (error) {
     tellFailure(error);
   }
 }
@@ -53,7 +50,7 @@ const stop = (requestId: string): void =>
     text: `The caller of ${requestId} gets an error, and its key is charged for what the call has used.`,
     run: async () => {
       await write("POST", `live/${encodeURIComponent(requestId)}/stop`, {});
-      await loadLive();
+      await loadLive(false);
       return `${requestId} is stopped.`;
     },
   });
@@ -126,13 +123,12 @@ const ENDED_COLUMNS: readonly Column<RecordedCall>[] = [
 
 export function Live({ calls }: { calls: boolean }): View {
   useEffect(() => {
-    if (calls) void loadEnded();
     let isLooking = false;
     const look = async (): Promise<void> => {
       // A slow server is asked no faster than it answers.
       if (isPaused.value || isLooking || document.hidden) return;
       isLooking = true;
-      await Promise.all([loadLive(), calls && loadEnded()]);
+      await loadLive(calls);
       isLooking = false;
     };
     const timer = setInterval(() => void look(), EVERY_MS);

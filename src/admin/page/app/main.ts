@@ -32,7 +32,7 @@ interface Part {
 const PARTS: Readonly<Record<string, Part>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
-  live: { name: "Live", view: Live, load: loadLive, needs: "live" },
+  live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: () => openSpend(me.value?.budgets ?? false), needs: "calls" },
   refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },

@@ -18,7 +18,7 @@ export interface Column<Row> {
   readonly isWide?: boolean;
 }
 
-/** The route of a recorded call: all that there is to say of a call without a model, such as a list of models. */
+/** The route of a recorded call. It names a call without a model, such as a list of models. */
 export const ROUTE: Column<Pick<RecordedCall, "route" | "format">> = {
   name: "Route",
   cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
@@ -188,7 +188,7 @@ export const Bar = ({ used, of, isShare }: { used: number; of: number; isShare?:
     aria-hidden="true"
   ></meter>`;
 
-/** A choice of what a view shows. */
+/** A labelled list of choices, which sets a signal. */
 export const Select = ({
   label,
   of,

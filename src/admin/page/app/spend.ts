@@ -8,7 +8,7 @@ import { attempt, type Listed, read } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { Bar, type Column, Select, Table } from "./parts.ts";
 
-/** The columns of the API, under their names there. */
+/** The headings of the columns, by their names in the API. */
 const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   budget: "Budget",
   group: "Group",
@@ -23,7 +23,7 @@ const MOST_DAYS = 366;
 
 const isColumn = (text: string): text is UsageColumn => Object.hasOwn(COLUMNS, text);
 
-/** Returns a day of the calendar as an address has it. */
+/** Formats a local day, such as `2026-11-28`. */
 const dayOf = (date: Date): string =>
   [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 
@@ -42,7 +42,7 @@ const [thisMonth, untilThisMonth] = monthAgo(0);
 const since = signal(thisMonth);
 const until = signal(untilThisMonth);
 type Report = UsageReport & { readonly next: number | null };
-/** The report, and the days that it is of. */
+/** The loaded report, and the days of its chart. */
 const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
 
 /** Returns the chosen columns. */
