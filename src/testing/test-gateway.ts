@@ -5,7 +5,6 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
-import type { ManualClock } from "../../test/contracts/manual-clock.ts";
 import { GATEWAY_SHAPES } from "../every-format.ts";
 import {
   type ApiKeyOptions,
@@ -24,6 +23,7 @@ import {
 import { assertOptions, type Shapes } from "../options.ts";
 import { quietly } from "../pipeline/reports.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
+import type { ManualClock } from "./laws/manual-clock.ts";
 import { scriptedBackend } from "./scripted-backend.ts";
 
 /** The options of `testGateway` that `createGateway` does not have. */

@@ -15,9 +15,9 @@ import {
 import { describeError, type GatewayError } from "../../src/errors.ts";
 import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
 import type { ChatEvent, JsonObject } from "../../src/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { manualClock } from "../contracts/index.ts";
 import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
 import { awsFrame, type Bedrock, exception } from "./aws-mock.ts";
 import { answered, converse, USAGE } from "./converse-mock.ts";
