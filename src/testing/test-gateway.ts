@@ -40,7 +40,7 @@ export interface TestKeyOptions {
  */
 export type TestGatewayOptions<Context = unknown> = Partial<GatewayOptions<Context>> & TestKeyOptions;
 
-/** A gateway for tests. It is mounted as any other gateway. */
+/** A whole gateway of `createGateway`, which all mounts take, with its key and the records of its calls for tests. */
 export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncDisposable {
   /** The secret of the key. */
   readonly apiKey: string;
