@@ -47,9 +47,9 @@ function removedPath(url: string, owner: object): string {
   const { originalUrl = url } = owner as { readonly originalUrl?: string };
   if (originalUrl === url) return "";
   const [rest, whole] = [withoutOrigin(url), withoutOrigin(originalUrl)];
-  // Frameworks write a slash that nobody sent for the root of a mount: "/admin?a=b" becomes "/?a=b".
-  const sent = whole.endsWith(rest) ? rest : /^\/(\?.*)?$/s.exec(rest) ? rest.slice(1) : undefined;
-  return sent !== undefined && whole.endsWith(sent) ? whole.slice(0, whole.length - sent.length) : "";
+  // At the root of a mount, frameworks add a slash: "/admin?a=b" becomes "/?a=b".
+  const sent = whole.endsWith(rest) ? rest : rest.replace(/^\/(?=\?|$)/, "");
+  return whole.endsWith(sent) ? whole.slice(0, whole.length - sent.length) : "";
 }
 
 /** Removes the origin from a request target. Clients of a proxy send the origin, and frameworks do not remove it. */

@@ -67,8 +67,9 @@ class AwsFrames {
     return this.#waiting.length > 0;
   }
 
-  /** Returns the frames of the messages that end in a piece. */
+  /** Returns the frames of the messages that end in a piece. Returns nothing behind a message that cannot be read. */
   decode(piece: Uint8Array): Uint8Array {
+    if (this.error) return new Uint8Array();
     let text = "";
     try {
       this.#waiting.append(piece);

@@ -26,9 +26,12 @@ export interface Cloud {
   readonly cannotCount?: (error: unknown) => boolean;
 }
 
+/** A format before a cloud gives it an address and a credential. */
+export type FormatInCloud<Has extends Verbs> = Omit<UpstreamFormat<Has>, "address" | "credential">;
+
 /** Returns a format as a cloud's service speaks it. Its base address is complete, and it lists no models that calls could name. */
 export function inCloud<Has extends Verbs>(
-  { listPath: _none, ...format }: UpstreamFormat<Has>,
+  { listPath: _none, ...format }: FormatInCloud<Has>,
   { provider, codec, path, credential, reframe, cannotCount }: Cloud,
 ): UpstreamFormat<Has> {
   return {

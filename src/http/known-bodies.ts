@@ -4,12 +4,20 @@
  */
 
 import {
+  ARRAY,
+  ARRAY_END,
+  COLON,
+  COMMA,
   count,
+  isContainer,
   type JsonBudget,
   type JsonCounts,
   type JsonObject,
+  OBJECT,
+  OBJECT_END,
   parseCounted,
   parseJson,
+  QUOTE,
   scanJson,
   VALUE_BYTES,
 } from "../model/json.ts";
@@ -162,14 +170,6 @@ interface ParsedBody {
   readonly marks: readonly number[];
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const ARRAY = 0x5b;
-const ARRAY_END = 0x5d;
-const OBJECT = 0x7b;
-const OBJECT_END = 0x7d;
-
 /** A name whose text is its value. `__proto__` would set the prototype. */
 const PLAIN_NAME = /^(?!__proto__$)[^\\\p{Cc}]*$/u;
 
@@ -253,37 +253,25 @@ class PieceParser {
     budget.names++;
     const open = afterSpace(this.#text, colon + 1);
     const list = this.#isKept && this.#text.charCodeAt(open) === ARRAY ? this.#list(open + 1, known) : undefined;
-    if (list) {
-      const value = withPieces(Object.freeze(list.pieces.map((piece) => piece.value)), list.pieces);
-      const elements = { at: open + 1 - at, pieces: list.pieces };
-      return {
-        ...since(before, budget),
-        length: list.end - at,
-        colon: colon - at,
-        value,
-        elements,
-        holdsTo: undefined,
-      };
-    }
-    const { end, value } = this.#value(colon + 1, 1);
+    const { end, value } = list ?? this.#value(colon + 1, 1);
     return {
       ...since(before, budget),
       length: end - at,
       colon: colon - at,
       value,
-      elements: undefined,
+      elements: list && { at: open + 1 - at, pieces: list.pieces },
       holdsTo: undefined,
     };
   }
 
   /**
-   * Parses the elements of an array, and returns the end of its member. Returns undefined for an empty array, and for one of many or short
-   * elements: the counts of the budget are then as before.
+   * Parses the elements of an array, and returns the array with the end of its member. Returns undefined for an empty array, and for one of many
+   * or short elements: the counts of the budget are then as before.
    */
   #list(
     begin: number,
     known: { at: number; member: Member } | undefined,
-  ): { pieces: Piece[]; end: number } | undefined {
+  ): { readonly pieces: readonly Piece[]; readonly value: unknown; readonly end: number } | undefined {
     const text = this.#text;
     if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
     const budget = this.#budget;
@@ -308,7 +296,10 @@ class PieceParser {
       knownAt += (knownPiece?.length ?? 0) + 1;
       at += pieces.at(-1)?.length ?? 0;
       const next = text.charCodeAt(at);
-      if (next === ARRAY_END) return { pieces, end: afterSpace(text, at + 1) };
+      if (next === ARRAY_END) {
+        const value = withPieces(Object.freeze(pieces.map((piece) => piece.value)), pieces);
+        return { pieces, value, end: afterSpace(text, at + 1) };
+      }
       // A text that ends within an array is no JSON.
       if (next !== COMMA) throw new SyntaxError("The array does not end.");
     }
@@ -364,5 +355,3 @@ function frozen<Value>(value: Value): Value {
   }
   return value;
 }
-
-const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;

@@ -66,6 +66,8 @@ export interface KindCall {
   doubt(why: string): void;
   /** Reports a failure that the caller is not told. */
   report(error: unknown, port: Port): void;
+  /** Notes the output limit to which the quota has lowered that of the request, for the record. */
+  noteAffordedOutput(tokens: number): void;
   /** Notes the fields of the answer that the caller's format cannot say, for the record. */
   noteAnswerConversions(conversions: readonly Conversion[]): void;
   /**

@@ -15,8 +15,7 @@ export const isJsonObject = (value: unknown): value is JsonObject =>
 /** Returns the value at a path; undefined for a path that leads nowhere. */
 export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   let value = root;
-  for (const key of path)
-    value = typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
+  for (const key of path) value = isContainer(value) ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
   return value;
 }
 
@@ -158,14 +157,14 @@ const isWithin = (length: number, limits: JsonLimits): boolean =>
   length <= limits.maxJsonKeys &&
   length <= limits.maxJsonItems;
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const ARRAY = 0x5b;
+export const QUOTE = 0x22;
+export const COMMA = 0x2c;
+export const COLON = 0x3a;
+export const ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
-const ARRAY_END = 0x5d;
-const OBJECT = 0x7b;
-const OBJECT_END = 0x7d;
+export const ARRAY_END = 0x5d;
+export const OBJECT = 0x7b;
+export const OBJECT_END = 0x7d;
 
 const IS_ARRAY = -1;
 
@@ -283,7 +282,8 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
   if (chars > limits.maxJsonBytes) throw tooLarge(limits);
 }
 
-const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
+/** Tells whether a value is an object or an array. */
+export const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
 

@@ -135,7 +135,7 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
 /** The kinds are checked below, where a misspelt one can be told. */
 const SHAPES: Shapes<ModelInfo> = { ...MODEL_SHAPES, kinds: "list?" };
 
-/** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
+/** Throws a TypeError for a listed model with a wrong field. The message names the field and the values that it takes. */
 function assertModel(model: ModelInfo, index: number, known: readonly string[]): void {
   const { id, kinds, maxOutputTokens: most = 1 } = model ?? {};
   const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => known.includes(kind)));

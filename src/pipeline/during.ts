@@ -67,7 +67,7 @@ class HookRun {
   readonly #output: Output<unknown>;
   #held: HookEvent[] = [];
   #heldBytes = 0;
-  /** The time for which the answer may still wait for its next piece, in milliseconds. */
+  /** The rest of the time to wait for the next piece of the answer, in milliseconds. */
   leftMs: number;
   /** True once the hook has failed, where the rest of the answer is shown as it is. */
   #isOff = false;

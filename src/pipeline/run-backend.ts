@@ -101,6 +101,10 @@ export class CallOfKind implements KindCall {
     report(this.#call, error, port);
   }
 
+  noteAffordedOutput(tokens: number): void {
+    this.#call.found.affordedOutputTokens = tokens;
+  }
+
   noteAnswerConversions(conversions: readonly Conversion[]): void {
     this.#call.found.answerConversions = conversions;
   }
@@ -120,11 +124,7 @@ export class CallOfKind implements KindCall {
   /** Returns the request with its output limit lowered to what the hold covers. */
   afforded(request: DecodedRequest, cost: Cost): DecodedRequest {
     const [kind, { hold }] = [this.#kind, this];
-    if (this.key.unlimited || !kind.afford || !hold) return request;
-    const paid = kind.afford(this, request, cost, hold.granted);
-    if (paid !== request && "maxOutputTokens" in paid && typeof paid.maxOutputTokens === "number")
-      this.#call.found.affordedOutputTokens = paid.maxOutputTokens;
-    return paid;
+    return this.key.unlimited || !kind.afford || !hold ? request : kind.afford(this, request, cost, hold.granted);
   }
 
   /** Prepares a second request for the same answer: see `CallContext.continueWith`. */

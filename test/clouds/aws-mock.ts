@@ -1,6 +1,7 @@
 /** A mock of Amazon Bedrock. It checks each signature with AWS's own code for signatures, and frames its streams with AWS's own codec. */
 
 import { createHash, createHmac, type Hash, type Hmac } from "node:crypto";
+import type { ServerResponse } from "node:http";
 import { EventStreamCodec } from "@smithy/eventstream-codec";
 import { SignatureV4 } from "@smithy/signature-v4";
 import type { AwsCredentials } from "../../src/clouds/aws.ts";
@@ -102,6 +103,18 @@ export const exception = (type: string, message: string): Uint8Array =>
 
 export const STREAM: Buffer = Buffer.concat(MESSAGE_EVENTS.map(chunk));
 
+/** An exception with its status. It has no type where another server answers in place of Bedrock. */
+export type Refusal = readonly [status: number, type: string | undefined, message: string];
+
+/** Answers with an exception. */
+export const refuse = (res: ServerResponse, ...[status, type, message]: Refusal): void =>
+  json(
+    res,
+    status,
+    { message },
+    type === undefined ? {} : { "x-amzn-errortype": `${type}:http://internal.amazon.com/coral/com.amazon.bedrock/` },
+  );
+
 export interface Bedrock extends Cloud {
   /** The credentials that are known. */
   readonly known: AwsCredentials[];
@@ -118,21 +131,14 @@ export async function bedrock(
   now: () => number,
   answers: {
     readonly stream?: Uint8Array;
-    readonly refusal?: readonly [status: number, type: string, message: string];
+    readonly refusal?: Refusal;
   } = {},
 ): Promise<Bedrock> {
   const served = await cloud(async (request, res) => {
-    const refuse = (status: number, type: string, message: string): void =>
-      json(
-        res,
-        status,
-        { message },
-        { "x-amzn-errortype": `${type}:http://internal.amazon.com/coral/com.amazon.bedrock/` },
-      );
     const wrong = await wrongIn(request, { region: "us-east-1", service: "bedrock", now }, known);
     if (wrong !== undefined)
-      return refuse(403, wrong, `The signature is not that of ${request.headers["authorization"]}.`);
-    if (answers.refusal) return refuse(...answers.refusal);
+      return refuse(res, 403, wrong, `The signature is not that of ${request.headers["authorization"]}.`);
+    if (answers.refusal) return refuse(res, ...answers.refusal);
     const [, route] = /^\/model\/[^/]+\/([a-z-]+)$/.exec(request.path) ?? [];
     if (request.method !== "POST" || route === undefined) return json(res, 404, {});
     if (route === "count-tokens") return json(res, 200, { inputTokens: 42 });
@@ -141,7 +147,12 @@ export async function bedrock(
       "model" in request.body ||
       "stream" in request.body
     )
-      return refuse(400, "ValidationException", "Malformed input request, please reformat your input and try again.");
+      return refuse(
+        res,
+        400,
+        "ValidationException",
+        "Malformed input request, please reformat your input and try again.",
+      );
     if (route === "invoke") return json(res, 200, MESSAGE);
     res.writeHead(200, { "content-type": "application/vnd.amazon.eventstream" });
     res.end(answers.stream ?? STREAM);

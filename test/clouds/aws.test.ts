@@ -1,9 +1,6 @@
 /** Claude on Amazon Bedrock, before a mock that checks the signatures and frames its streams as AWS does; and signatures for other services. */
 
-import Anthropic from "@anthropic-ai/sdk";
-import { GoogleGenAI } from "@google/genai";
 import fc from "fast-check";
-import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
 import {
   type AwsCredentialProvider,
@@ -18,12 +15,21 @@ import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
 import { awsFrame, type Bedrock, bedrock, chunk, exception, STREAM, wrongIn } from "./aws-mock.ts";
+import {
+  anthropicFor,
+  CLIENTS,
+  errorsFor,
+  EXCEPTIONS,
+  HELLO,
+  KEYS,
+  openaiFor,
+  outcome,
+  reframed,
+  REFUSALS,
+  session,
+} from "./aws-stage.ts";
 import { cloud, front, json, MESSAGE_EVENTS, TEXT } from "./stage.ts";
 
-const KEYS: AwsCredentials = {
-  accessKeyId: "AKIDEXAMPLE",
-  secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-};
 const MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const clock = manualClock();
 
@@ -38,8 +44,7 @@ const before = (
     ...more,
   });
 
-const anthropicFor = (url: string): Anthropic => new Anthropic({ apiKey: "sk-1", baseURL: url, maxRetries: 0 });
-const ask = { model: "sonnet", max_tokens: 100, messages: [{ role: "user" as const, content: "Hello" }] };
+const ask = { model: "sonnet", max_tokens: 100, messages: HELLO };
 
 describe("Claude on Bedrock", () => {
   it("answers the official client, complete and streamed, with its counts", async () => {
@@ -76,7 +81,7 @@ describe("Claude on Bedrock", () => {
   it("answers clients of other formats", async () => {
     await using upstream = await bedrock([KEYS], () => clock.now());
     await using stage = await front(before(upstream));
-    const client = new OpenAI({ apiKey: "sk-1", baseURL: `${stage.url}/v1`, maxRetries: 0 });
+    const client = openaiFor(stage.url);
     const stream = await client.chat.completions.create({ model: "sonnet", messages: ask.messages, stream: true });
     let text = "";
     for await (const { choices } of stream) text += choices[0]?.delta.content ?? "";
@@ -230,13 +235,6 @@ describe("Claude on Bedrock", () => {
   });
 });
 
-const session = (name: string, expiration?: number): AwsCredentials => ({
-  accessKeyId: `ASIA${name}`,
-  secretAccessKey: `secret-of-${name}`,
-  sessionToken: `token-of-${name}-0123456789`,
-  ...(expiration !== undefined && { expiration: new Date(expiration) }),
-});
-
 describe("the session of a signature", () => {
   it("is kept, renewed before it ends, and renewed when AWS has ended it early", async () => {
     const clock = manualClock();
@@ -353,43 +351,17 @@ describe("the signature for another service", () => {
 });
 
 describe("an error of Bedrock", () => {
-  it.each([
-    [400, "ValidationException", "max_tokens: 1 is too small", 400, "max_tokens: 1 is too small"],
-    [400, "ValidationException", "Input is too long for requested model.", 400, "prompt is too long"],
-    [403, "AccessDeniedException", "You have no access to account 123456789012.", 500, "refused this service"],
-    [404, "ResourceNotFoundException", "Could not resolve the foundation model.", 400, "model_not_found"],
-    [408, "ModelTimeoutException", "The model took too long.", 504, "took too long"],
-    [424, "ModelErrorException", "The model failed.", 500, "The model backend failed."],
-    [429, "ThrottlingException", "Too many requests, please wait.", 429, "busy"],
-    [429, "ModelNotReadyException", "The model is not ready.", 429, "busy"],
-    [500, "InternalServerException", "Oops.", 500, "failed"],
-    [503, "ServiceUnavailableException", "Come back later.", 529, "overloaded"],
-  ])("%d %s %j becomes %d for the caller", async (status, type, message, expected, words) => {
+  it.each(REFUSALS)("%d %s %j becomes %d for the caller", async (status, type, message, expected, words) => {
     await using upstream = await bedrock([KEYS], () => clock.now(), { refusal: [status, type, message] });
     await using stage = await front(before(upstream));
-    for (const stream of [false, true] as const) {
-      const error: unknown = await anthropicFor(stage.url)
-        .messages.create({ ...ask, stream })
-        .catch((thrown: unknown) => thrown);
-      expect([(error as { status?: unknown }).status, String(error)]).toEqual([
-        expected,
-        expect.stringContaining(words),
-      ]);
-    }
+    for (const told of await errorsFor(stage.url, "sonnet"))
+      expect(told).toEqual([expected, expect.stringContaining(words)]);
   });
 
-  it.each([
-    ["throttlingException", "Too many tokens.", "rate_limited"],
-    ["serviceUnavailableException", "Later.", "backend_overloaded"],
-    ["modelTimeoutException", "Slow.", "deadline_exceeded"],
-    ["modelStreamErrorException", "Broken.", "backend_failed"],
-    ["internalServerException", "Oops.", "backend_failed"],
-    ["validationException", "Bad.", "invalid_request"],
-    ["somethingNewException", "New.", "backend_failed"],
-  ])("in mid-stream (%s) ends the answer behind its text", async (type, message, code) => {
+  it.each(EXCEPTIONS)("in mid-stream (%s) ends the answer behind its text", async (type, message, code) => {
     const stream = Buffer.concat([STREAM.subarray(0, lengthOf(4)), exception(type, message)]);
     await using upstream = await bedrock([KEYS], () => clock.now(), { stream });
-    const { text, error } = await outcome(upstream);
+    const { text, error } = await outcome(before(upstream), "sonnet");
     expect([text, error]).toMatchObject(["Bonjour, 世界!", { code }]);
   });
 
@@ -397,34 +369,10 @@ describe("an error of Bedrock", () => {
     const stream = Buffer.concat([STREAM.subarray(0, lengthOf(4)), exception("throttlingException", "Too many.")]);
     await using upstream = await bedrock([KEYS], () => clock.now(), { stream });
     await using stage = await front(before(upstream));
-    const openai = new OpenAI({ apiKey: "sk-1", baseURL: `${stage.url}/v1`, maxRetries: 0 });
-    const genai = new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: stage.url } });
-    const { messages } = ask;
-    let text = "";
-    for (const read of [
-      async () => {
-        for await (const event of await anthropicFor(stage.url).messages.create({ ...ask, stream: true }))
-          if (event.type === "content_block_delta" && event.delta.type === "text_delta") text += event.delta.text;
-      },
-      async () => {
-        for await (const { choices } of await openai.chat.completions.create({
-          model: "sonnet",
-          messages,
-          stream: true,
-        }))
-          text += choices[0]?.delta.content ?? "";
-      },
-      async () => {
-        for await (const event of await openai.responses.create({ model: "sonnet", input: "Hello", stream: true }))
-          if (event.type === "response.output_text.delta") text += event.delta;
-      },
-      async () => {
-        for await (const piece of await genai.models.generateContentStream({ model: "sonnet", contents: "Hello" }))
-          text += piece.text;
-      },
-    ]) {
-      text = "";
-      await expect(read()).rejects.toThrow("The model backend is busy.");
+    for (const [, run] of CLIENTS) {
+      let text = "";
+      const answer = run(stage.url, "sonnet", true, (piece) => void (text += piece));
+      await expect(answer).rejects.toThrow("The model backend is busy.");
       expect(text).toBe(TEXT);
     }
     expect(stage.records.map(({ errorCode, usage }) => [errorCode, usage?.outputTokens])).toEqual(
@@ -435,7 +383,7 @@ describe("an error of Bedrock", () => {
   it("without a message is told by its type", async () => {
     const empty = awsFrame({ ":exception-type": "throttlingException", ":message-type": "exception" }, "");
     await using upstream = await bedrock([KEYS], () => clock.now(), { stream: empty });
-    expect(await outcome(upstream)).toMatchObject({ text: "", error: { code: "rate_limited" } });
+    expect(await outcome(before(upstream), "sonnet")).toMatchObject({ text: "", error: { code: "rate_limited" } });
   });
 
   it("that has no type of its own ends the answer, too", async () => {
@@ -443,65 +391,33 @@ describe("an error of Bedrock", () => {
     await using upstream = await bedrock([KEYS], () => clock.now(), {
       stream: Buffer.concat([STREAM.subarray(0, lengthOf(3)), unmodelled]),
     });
-    expect(await outcome(upstream)).toMatchObject({ text: "Bonjour, ", error: { code: "backend_failed" } });
+    expect(await outcome(before(upstream), "sonnet")).toMatchObject({
+      text: "Bonjour, ",
+      error: { code: "backend_failed" },
+    });
   });
 });
 
 /** The length of the first frames of the stream, in bytes. */
 const lengthOf = (frames: number): number => Buffer.concat(MESSAGE_EVENTS.slice(0, frames).map(chunk)).length;
 
-/** Asks without a gateway. */
-async function outcome(upstream: Bedrock): Promise<{ readonly text: string; readonly error: unknown }> {
-  let text = "";
-  try {
-    for await (const event of before(upstream).chat(chatRequest({ model: "sonnet" }), callContext()))
-      for (const one of event.type === "native" ? event.events : [event])
-        if (one.type === "text-delta") text += one.text;
-  } catch (error) {
-    return { text, error };
-  }
-  return { text, error: undefined };
-}
-
-/** Reads a body through the format's frames, cut into pieces. */
-async function reframed(
-  body: Uint8Array,
-  cuts: readonly number[],
-): Promise<{ readonly text: string; readonly error: unknown }> {
-  const { format } = bedrockMessages({ region: "us-east-1", credentials: KEYS });
-  const places = [0, ...cuts.map((cut) => cut % (body.length + 1)).toSorted((a, b) => a - b), body.length];
-  const pieces = places.slice(1).map((end, index) => body.subarray(places[index], end));
-  const response: UpstreamResponse = {
-    status: 200,
-    header: () => "application/vnd.amazon.eventstream; charset=utf-8",
-    headers: () => new Headers(),
-    read: () => Promise.resolve(pieces.shift()),
-  };
-  const read = format.reframe?.(response);
-  let text = "";
-  try {
-    for (let piece = await read?.read(); piece; piece = await read?.read()) text += new TextDecoder().decode(piece);
-  } catch (error) {
-    return { text, error };
-  }
-  return { text, error: undefined };
-}
-
 const FRAMES = MESSAGE_EVENTS.map(
   (event) => `event: ${event["type"] as string}\ndata: ${JSON.stringify(event)}\n\n`,
 ).join("");
 
 describe("the event stream of AWS", () => {
+  const { format } = bedrockMessages({ region: "us-east-1", credentials: KEYS });
+
   it("is read the same, however it is cut", () =>
     fc.assert(
       fc.asyncProperty(fc.array(fc.nat()), async (cuts) => {
-        expect(await reframed(STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
+        expect(await reframed(format, STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
       }),
     ));
 
   it("is read byte by byte", async () => {
     const cuts = Array.from({ length: STREAM.length }, (_, at) => at);
-    expect(await reframed(STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
+    expect(await reframed(format, STREAM, cuts)).toEqual({ text: FRAMES, error: undefined });
   });
 
   it("that ends in a message, or has a wrong byte, is an error behind the frames before", () =>
@@ -513,10 +429,10 @@ describe("the event stream of AWS", () => {
         async (at, bits, cuts) => {
           const broken = Uint8Array.from(STREAM);
           broken[at] = (broken[at] ?? 0) ^ bits;
-          const whole = await reframed(broken, cuts);
+          const whole = await reframed(format, broken, cuts);
           expect(FRAMES.startsWith(whole.text)).toBe(true);
           expect(whole.error).toBeInstanceOf(Error);
-          const short = await reframed(STREAM.subarray(0, at), cuts);
+          const short = await reframed(format, STREAM.subarray(0, at), cuts);
           const isBorder = [0, 1, 2, 3, 4, 5, 6].some((frames) => lengthOf(frames) === at);
           expect([FRAMES.startsWith(short.text), short.error === undefined]).toEqual([true, isBorder]);
         },
@@ -534,7 +450,7 @@ describe("the event stream of AWS", () => {
       const prelude = Buffer.alloc(8);
       prelude.writeUInt32BE(length);
       prelude.writeUInt32BE(headersLength, 4);
-      expect((await reframed(prelude, [])).error).toMatchObject({
+      expect((await reframed(format, prelude, [])).error).toMatchObject({
         code: "backend_failed",
         message: "The model backend's answer is no event stream of AWS.",
       });
@@ -550,15 +466,29 @@ describe("the event stream of AWS", () => {
       chunk("{no"),
       chunk("[".repeat(1_000)),
     ]) {
-      const { text, error } = await reframed(Buffer.concat([STREAM, garbage, STREAM]), []);
+      const { text, error } = await reframed(format, Buffer.concat([STREAM, garbage, STREAM]), []);
       expect([text, error]).toMatchObject([FRAMES, { code: "backend_failed" }]);
     }
+  });
+
+  it("is not read on behind a broken message, nor twice", async () => {
+    const response: UpstreamResponse = {
+      status: 200,
+      header: () => "application/vnd.amazon.eventstream",
+      headers: () => new Headers(),
+      read: () => Promise.resolve(Buffer.concat([STREAM, chunk("{no"), STREAM])),
+      arrived: () => STREAM,
+    };
+    const read = format.reframe?.(response);
+    expect(new TextDecoder().decode(await read?.read())).toBe(FRAMES);
+    expect(read?.arrived?.()).toEqual(new Uint8Array());
+    await expect(read?.read()).rejects.toMatchObject({ code: "backend_failed" });
   });
 
   it("keeps a frame with line breaks on one line, and skips what is no event of the format", async () => {
     const events = ['{\n"type": "ping",\r\n"a": "b"}', '{"type":7}', "[]", '{"type":"a\\nb"}'].map(chunk);
     const initial = awsFrame({ ":message-type": "event", ":event-type": "initial-response" }, "{}");
-    const { text, error } = await reframed(Buffer.concat([initial, ...events]), []);
+    const { text, error } = await reframed(format, Buffer.concat([initial, ...events]), []);
     expect([text, error]).toEqual(['event: ping\ndata: {"type":"ping","a":"b"}\n\n', undefined]);
   });
 });

@@ -4,15 +4,12 @@ import type { ConverseResponse } from "@aws-sdk/client-bedrock-runtime";
 import type { AwsCredentials } from "../../src/clouds/aws.ts";
 import type { JsonObject } from "../../src/model/json.ts";
 import { checkConverse } from "../agents/converse.rules.ts";
-import { type Bedrock, wrongIn } from "./aws-mock.ts";
+import { type Bedrock, type Refusal, refuse, wrongIn } from "./aws-mock.ts";
 import { answerBody, countBreach, eventBytes, eventsOf } from "./converse-wire.ts";
 import { cloud, json, TEXT } from "./stage.ts";
 
 /** An answer: the content, an exception with its status, or the bytes of a stream. */
-export type Answer =
-  | Partial<ConverseResponse>
-  | { readonly refusal: readonly [status: number, type: string | undefined, message: string] }
-  | { readonly bytes: Uint8Array };
+export type Answer = Partial<ConverseResponse> | { readonly refusal: Refusal } | { readonly bytes: Uint8Array };
 
 /** The counts of an answer that has none of its own. */
 export const USAGE = { inputTokens: 12, outputTokens: 5, totalTokens: 17 } as const;
@@ -38,33 +35,26 @@ export async function converse(
 ): Promise<Bedrock> {
   let number = 0;
   const served = await cloud(async (request, res) => {
-    const refuse = (status: number, type: string | undefined, message: string): void =>
-      json(
-        res,
-        status,
-        { message },
-        type === undefined
-          ? {}
-          : { "x-amzn-errortype": `${type}:http://internal.amazon.com/coral/com.amazon.bedrock/` },
-      );
     const wrong = await wrongIn(request, { region: "us-east-1", service: "bedrock", now }, known);
-    if (wrong !== undefined) return refuse(403, wrong, "The signature is not right.");
+    if (wrong !== undefined) return refuse(res, 403, wrong, "The signature is not right.");
     const [, name = "", route] = /^\/model\/([^/]+)\/([a-z-]+)$/.exec(request.path) ?? [];
     const model = decodeURIComponent(name);
     const body = request.body as JsonObject;
     if (route === "count-tokens") {
       const breach = countBreach(body);
-      return breach === undefined ? json(res, 200, { inputTokens: 42 }) : refuse(400, "ValidationException", breach);
+      return breach === undefined
+        ? json(res, 200, { inputTokens: 42 })
+        : refuse(res, 400, "ValidationException", breach);
     }
     if (request.method !== "POST" || (route !== "converse" && route !== "converse-stream"))
-      return refuse(404, "UnknownOperationException", "There is no such operation.");
+      return refuse(res, 404, "UnknownOperationException", "There is no such operation.");
     try {
       checkConverse({ body, model, streamed: route === "converse-stream" });
     } catch (error) {
-      return refuse(400, "ValidationException", (error as Error).message);
+      return refuse(res, 400, "ValidationException", (error as Error).message);
     }
     const chosen = answer(body, model, number++);
-    if ("refusal" in chosen) return refuse(...chosen.refusal);
+    if ("refusal" in chosen) return refuse(res, ...chosen.refusal);
     const isStream = route === "converse-stream";
     res.writeHead(200, { "content-type": isStream ? "application/vnd.amazon.eventstream" : "application/json" });
     if ("bytes" in chosen) res.end(chosen.bytes);

@@ -1,10 +1,8 @@
 /** The models of all makers on Bedrock by Converse, asked by the official clients, before a mock that checks signatures and requests. */
 
-import Anthropic from "@anthropic-ai/sdk";
+import type Anthropic from "@anthropic-ai/sdk";
 import type { ContentBlock } from "@aws-sdk/client-bedrock-runtime";
-import { GoogleGenAI } from "@google/genai";
 import fc from "fast-check";
-import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
 import {
   type AwsCredentialProvider,
@@ -12,22 +10,30 @@ import {
   bedrockConverse,
   type BedrockConverseOptions,
 } from "../../src/clouds/aws.ts";
-import { describeError, type GatewayError } from "../../src/errors.ts";
-import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
-import type { ChatEvent, JsonObject } from "../../src/index.ts";
+import { describeError } from "../../src/errors.ts";
+import type { ChatVerbs } from "../../src/formats/module.ts";
+import type { JsonObject } from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
-import { awsFrame, type Bedrock, exception } from "./aws-mock.ts";
+import { awsFrame, type Bedrock, exception, refuse } from "./aws-mock.ts";
+import {
+  anthropicFor,
+  CLIENTS,
+  errorsFor,
+  EXCEPTIONS,
+  HELLO,
+  KEYS,
+  openaiFor,
+  outcome,
+  reframed,
+  REFUSALS,
+  session,
+} from "./aws-stage.ts";
 import { answered, converse, USAGE } from "./converse-mock.ts";
 import { eventBytes, eventsOf } from "./converse-wire.ts";
 import { cloud, front, json, MESSAGE, TEXT } from "./stage.ts";
 
-const KEYS: AwsCredentials = {
-  accessKeyId: "AKIDEXAMPLE",
-  secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-};
 const NOVA = "us.amazon.nova-2-lite-v1:0";
 const CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const GPT = "us.openai.gpt-5.6-luna";
@@ -45,66 +51,7 @@ const before = (
     ...more,
   });
 
-const session = (name: string): AwsCredentials => ({
-  accessKeyId: `ASIA${name}`,
-  secretAccessKey: `secret-of-${name}`,
-  sessionToken: `token-of-${name}-0123456789`,
-});
-
-const anthropicFor = (url: string): Anthropic => new Anthropic({ apiKey: "sk-1", baseURL: url, maxRetries: 0 });
-const openaiFor = (url: string): OpenAI => new OpenAI({ apiKey: "sk-1", baseURL: `${url}/v1`, maxRetries: 0 });
-const googleFor = (url: string): GoogleGenAI => new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: url } });
-const messages = [{ role: "user" as const, content: "Hello" }];
-const ask = { model: "nova", max_tokens: 100, messages };
-
-/** Asks by each official client, and reads the text, complete or streamed. `onText` is told each piece of a stream. */
-const CLIENTS: readonly (readonly [
-  name: string,
-  run: (url: string, stream: boolean, onText: (text: string) => void) => Promise<void>,
-])[] = [
-  [
-    "@anthropic-ai/sdk",
-    async (url, stream, onText) => {
-      const { messages: client } = anthropicFor(url);
-      if (!stream) {
-        const { content } = await client.create(ask);
-        return onText(content.map((block) => (block.type === "text" ? block.text : "")).join(""));
-      }
-      for await (const event of await client.create({ ...ask, stream }))
-        if (event.type === "content_block_delta" && event.delta.type === "text_delta") onText(event.delta.text);
-    },
-  ],
-  [
-    "openai, chat completions",
-    async (url, stream, onText) => {
-      const { completions } = openaiFor(url).chat;
-      if (!stream) {
-        const { choices } = await completions.create({ model: "nova", messages });
-        return onText(choices[0]?.message.content ?? "");
-      }
-      for await (const { choices } of await completions.create({ model: "nova", messages, stream }))
-        onText(choices[0]?.delta.content ?? "");
-    },
-  ],
-  [
-    "openai, responses",
-    async (url, stream, onText) => {
-      const { responses } = openaiFor(url);
-      if (!stream) return onText((await responses.create({ model: "nova", input: "Hello" })).output_text);
-      for await (const event of await responses.create({ model: "nova", input: "Hello", stream }))
-        if (event.type === "response.output_text.delta") onText(event.delta);
-    },
-  ],
-  [
-    "@google/genai",
-    async (url, stream, onText) => {
-      const { models } = googleFor(url);
-      const asked = { model: "nova", contents: "Hello" };
-      if (!stream) return onText((await models.generateContent(asked)).text ?? "");
-      for await (const piece of await models.generateContentStream(asked)) onText(piece.text ?? "");
-    },
-  ],
-];
+const ask = { model: "nova", max_tokens: 100, messages: HELLO };
 
 describe("Converse", () => {
   it.each(CLIENTS)("answers %s, complete and streamed, and is charged by its counts", async (_name, run) => {
@@ -112,7 +59,7 @@ describe("Converse", () => {
     await using stage = await front(before(upstream));
     for (const stream of [false, true]) {
       let text = "";
-      await run(stage.url, stream, (piece) => void (text += piece));
+      await run(stage.url, "nova", stream, (piece) => void (text += piece));
       expect(text).toBe(TEXT);
     }
     expect(stage.records.map(({ usage, certainty }) => [usage, certainty])).toMatchObject([
@@ -336,7 +283,7 @@ describe("Converse", () => {
     const tools = [{ name: "look", input_schema: { type: "object" as const } }];
     const counted = await anthropicFor(stage.url).messages.countTokens({
       model: "sonnet",
-      messages,
+      messages: HELLO,
       system: "Hi.",
       tools,
     });
@@ -356,15 +303,13 @@ describe("Converse", () => {
 
   it("leaves a count to the gateway where Bedrock counts for no such model", async () => {
     await using upstream = await cloud((_request, res) =>
-      json(
-        res,
-        400,
-        { message: "The provided model doesn't support counting tokens." },
-        { "x-amzn-errortype": "ValidationException" },
-      ),
+      refuse(res, 400, "ValidationException", "The provided model doesn't support counting tokens."),
     );
     await using stage = await front(before(upstream));
-    const { input_tokens: tokens } = await anthropicFor(stage.url).messages.countTokens({ model: "nova", messages });
+    const { input_tokens: tokens } = await anthropicFor(stage.url).messages.countTokens({
+      model: "nova",
+      messages: HELLO,
+    });
     expect(tokens).toBeGreaterThan(0);
   });
 
@@ -376,9 +321,9 @@ describe("Converse", () => {
     };
     await using stage = await front(before(upstream, options));
     const client = openaiFor(stage.url).chat.completions;
-    const { choices } = await client.create({ model: "nova", messages });
+    const { choices } = await client.create({ model: "nova", messages: HELLO });
     expect(choices[0]?.finish_reason).toBe("content_filter");
-    const stream = await client.create({ model: "gpt", messages, stream: true });
+    const stream = await client.create({ model: "gpt", messages: HELLO, stream: true });
     for await (const { choices: pieces } of stream) expect(pieces).toBeDefined();
     const [complete, streamed] = upstream.received.map(({ body }) => body);
     const guardrail = { guardrailIdentifier: "gr-1", guardrailVersion: "3" };
@@ -395,7 +340,7 @@ describe("Converse", () => {
     await using upstream = await cloud(({ headers }, res) =>
       headers["authorization"] === "Bearer bedrock-key"
         ? json(res, 200, answered())
-        : json(res, 403, { message: "The key is unknown." }, { "x-amzn-errortype": "UnrecognizedClientException" }),
+        : refuse(res, 403, "UnrecognizedClientException", "The key is unknown."),
     );
     const options = { region: "us-east-1", endpoint: upstream.url };
     const right = relay({ ...bedrockConverse({ ...options, apiKey: () => "bedrock-key" }), models: { nova: NOVA } });
@@ -454,7 +399,7 @@ describe("a stop reason of Converse", () => {
       const answer = stream ? await client.stream(body).finalMessage() : await client.create(body);
       expect(answer.stop_reason).toBe(ofMessages);
     }
-    const { choices } = await openaiFor(stage.url).chat.completions.create({ model: "nova", messages });
+    const { choices } = await openaiFor(stage.url).chat.completions.create({ model: "nova", messages: HELLO });
     expect(choices[0]?.finish_reason).toBe(ofChat);
   });
 
@@ -477,8 +422,7 @@ describe("a stop reason of Converse", () => {
 
 describe("an error of Converse", () => {
   it.each([
-    [400, "ValidationException", "max_tokens: 1 is too small", 400, "max_tokens: 1 is too small"],
-    [400, "ValidationException", "Input is too long for requested model.", 400, "prompt is too long"],
+    ...REFUSALS,
     [
       400,
       "ValidationException",
@@ -486,43 +430,21 @@ describe("an error of Converse", () => {
       400,
       "prompt is too long",
     ],
-    [403, "AccessDeniedException", "You have no access to account 123456789012.", 500, "refused this service"],
-    [404, "ResourceNotFoundException", "Could not resolve the foundation model.", 400, "model_not_found"],
-    [408, "ModelTimeoutException", "The model took too long.", 504, "took too long"],
-    [424, "ModelErrorException", "The model failed.", 500, "The model backend failed."],
-    [429, "ThrottlingException", "Too many requests, please wait.", 429, "busy"],
-    [429, "ModelNotReadyException", "The model is not ready.", 429, "busy"],
-    [500, "InternalServerException", "Oops.", 500, "failed"],
-    [503, "ServiceUnavailableException", "Come back later.", 529, "overloaded"],
     [502, undefined, "A proxy failed.", 503, "not available"],
-  ])("%d %s %j becomes %d for the caller", async (status, type, message, expected, words) => {
+  ] as const)("%d %s %j becomes %d for the caller", async (status, type, message, expected, words) => {
     await using upstream = await converse([KEYS], now, () => ({ refusal: [status, type, message] }));
     await using stage = await front(before(upstream));
-    for (const stream of [false, true] as const) {
-      const error: unknown = await anthropicFor(stage.url)
-        .messages.create({ ...ask, stream })
-        .catch((thrown: unknown) => thrown);
-      expect([(error as { status?: unknown }).status, String(error)]).toEqual([
-        expected,
-        expect.stringContaining(words),
-      ]);
-    }
+    for (const told of await errorsFor(stage.url, "nova"))
+      expect(told).toEqual([expected, expect.stringContaining(words)]);
   });
 
   /** The beginning of a stream, up to its text. */
   const BEGUN = eventBytes(eventsOf(answered()).slice(0, -3));
 
-  it.each([
-    ["throttlingException", "Too many tokens.", "rate_limited"],
-    ["serviceUnavailableException", "Later.", "backend_overloaded"],
-    ["modelStreamErrorException", "Broken.", "backend_failed"],
-    ["internalServerException", "Oops.", "backend_failed"],
-    ["validationException", "Bad.", "invalid_request"],
-    ["somethingNewException", "New.", "backend_failed"],
-  ])("in mid-stream (%s) ends the answer behind its text", async (type, message, code) => {
+  it.each(EXCEPTIONS)("in mid-stream (%s) ends the answer behind its text", async (type, message, code) => {
     const bytes = Buffer.concat([BEGUN, exception(type, message)]);
     await using upstream = await converse([KEYS], now, () => ({ bytes }));
-    expect(await outcome(upstream)).toMatchObject({ text: TEXT, error: { code } });
+    expect(await outcome(before(upstream), "nova")).toMatchObject({ text: TEXT, error: { code } });
   });
 
   it.each(CLIENTS)("in mid-stream is an error for %s, behind the text", async (_name, run) => {
@@ -530,7 +452,9 @@ describe("an error of Converse", () => {
     await using upstream = await converse([KEYS], now, () => ({ bytes }));
     await using stage = await front(before(upstream));
     let text = "";
-    await expect(run(stage.url, true, (piece) => void (text += piece))).rejects.toThrow("The model backend is busy.");
+    await expect(run(stage.url, "nova", true, (piece) => void (text += piece))).rejects.toThrow(
+      "The model backend is busy.",
+    );
     expect(text).toBe(TEXT);
     expect(stage.records).toMatchObject([{ errorCode: "rate_limited", certainty: "estimated" }]);
   });
@@ -538,7 +462,7 @@ describe("an error of Converse", () => {
   it("without a type of its own ends the answer, too", async () => {
     const unmodelled = awsFrame({ ":message-type": "error", ":error-code": "500", ":error-message": "Oops." }, "");
     await using upstream = await converse([KEYS], now, () => ({ bytes: Buffer.concat([BEGUN, unmodelled]) }));
-    expect(await outcome(upstream)).toMatchObject({ text: TEXT, error: { code: "backend_failed" } });
+    expect(await outcome(before(upstream), "nova")).toMatchObject({ text: TEXT, error: { code: "backend_failed" } });
   });
 
   it.each([
@@ -557,7 +481,7 @@ describe("an error of Converse", () => {
     ["HTML", Buffer.from("<html>Bad gateway</html>")],
   ])("is told for %s", async (_name, bytes) => {
     await using upstream = await converse([KEYS], now, () => ({ bytes }));
-    expect(await outcome(upstream)).toMatchObject({ error: { code: "backend_failed" } });
+    expect(await outcome(before(upstream), "nova")).toMatchObject({ error: { code: "backend_failed" } });
   });
 
   it("is told for complete answers without the shape of one", async () => {
@@ -570,58 +494,24 @@ describe("an error of Converse", () => {
   });
 });
 
-/** Asks without a gateway. */
-async function outcome(
-  upstream: Bedrock,
-): Promise<{ readonly text: string; readonly error: GatewayError | undefined; readonly events: readonly ChatEvent[] }> {
-  const events: ChatEvent[] = [];
-  let text = "";
-  let error: GatewayError | undefined;
-  try {
-    for await (const event of before(upstream).chat(chatRequest({ model: "nova" }), callContext()))
-      for (const one of event.type === "native" ? event.events : [event]) {
-        events.push(one);
-        if (one.type === "text-delta") text += one.text;
-      }
-  } catch (thrown) {
-    error = thrown as GatewayError;
-  }
-  return { text, error, events };
-}
-
-/** Reads a body through the frames of the format, cut into pieces. */
-async function reframed(body: Uint8Array, cuts: readonly number[]): Promise<string> {
-  const { format } = bedrockConverse({ region: "us-east-1", credentials: KEYS });
-  const places = [0, ...cuts.map((cut) => cut % (body.length + 1)).toSorted((a, b) => a - b), body.length];
-  const pieces = places.slice(1).map((end, index) => body.subarray(places[index], end));
-  const response: UpstreamResponse = {
-    status: 200,
-    header: () => "application/vnd.amazon.eventstream",
-    headers: () => new Headers(),
-    read: () => Promise.resolve(pieces.shift()),
-  };
-  const read = format.reframe?.(response);
-  let text = "";
-  for (let piece = await read?.read(); piece; piece = await read?.read()) text += new TextDecoder().decode(piece);
-  return text;
-}
-
 describe("the event stream of Converse", () => {
+  const { format } = bedrockConverse({ region: "us-east-1", credentials: KEYS });
   const whole = eventBytes(eventsOf(answered({ usage: USAGE })));
 
   it("is read the same, however it is cut", async () => {
-    const frames = await reframed(whole, []);
-    expect(frames).toMatch(/^event: messageStart\ndata: \{"role":"assistant","p":"abc"\}\n\n/);
+    const frames = await reframed(format, whole, []);
+    expect(frames.error).toBeUndefined();
+    expect(frames.text).toMatch(/^event: messageStart\ndata: \{"role":"assistant","p":"abc"\}\n\n/);
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat()), async (cuts) => {
-        expect(await reframed(whole, cuts)).toBe(frames);
+        expect(await reframed(format, whole, cuts)).toEqual(frames);
       }),
     );
   });
 
   it("names no event after an exception", async () => {
     const forged = awsFrame({ ":event-type": "error", ":message-type": "event" }, "{}");
-    expect(await reframed(Buffer.concat([forged, whole]), [])).toBe(await reframed(whole, []));
+    expect(await reframed(format, Buffer.concat([forged, whole]), [])).toEqual(await reframed(format, whole, []));
   });
 });
 

@@ -4,8 +4,9 @@ import { decodeUpstreamError } from "../../formats/shared/errors.decode.ts";
 import type { VariedFields } from "../../formats/shared/frame-shape.ts";
 import { MAX_UNSUPPORTED } from "../../formats/shared/schema.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
+import { concatenated } from "../../http/body.ts";
 import { isValid } from "../../http/validation.ts";
-import { fromBase64, toBase64 } from "../../media/base64.ts";
+import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { Usage as NeutralUsage } from "../../model/usage.ts";
@@ -81,13 +82,7 @@ export class ConverseDecoder extends NativeDecoder {
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(
-      text,
-      this.limits,
-      ({ usage }) => usage,
-      Usage,
-      (usage) => decodeUsage(usage),
-    );
+    return lostUsage(text, this.limits, ({ usage }) => usage, Usage, decodeUsage);
   }
 
   protected isComplete(): boolean {
@@ -316,16 +311,10 @@ function valid<Name extends EventName>(name: Name, wire: JsonObject): Event<Name
 
 /** Joins pieces of base64. Each has padding of its own. */
 function joined(pieces: readonly string[]): string {
-  const [only = "", ...others] = pieces;
-  if (others.length === 0) return only;
-  const bytes = pieces.map((piece) => fromBase64(piece));
-  const all = new Uint8Array(bytes.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of bytes) {
-    all.set(piece, at);
-    at += piece.length;
-  }
-  return toBase64(all);
+  const [first = ""] = pieces;
+  if (pieces.length === 1) return first;
+  if (!pieces.every(isBase64)) throw upstreamFailed("The model backend sent bytes that are not base64.");
+  return toBase64(concatenated(pieces.map(fromBase64)));
 }
 
 const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([

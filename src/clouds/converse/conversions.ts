@@ -16,7 +16,7 @@ import {
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { FORMAT } from "./models.ts";
-import { isMetadata, isServiceTier, MAX_TEMPERATURE } from "./request.ts";
+import { MAX_TEMPERATURE } from "./request.ts";
 
 const NO_PENALTIES = dropped("Converse has no penalties.");
 const NOT_OF_MODEL = dropped("The model does not accept this field or value, or not beside reasoning.");
@@ -107,19 +107,18 @@ export function conversionsOf(
   lost: ReadonlySet<ConvertedField>,
   sendsForeignAsText: boolean,
 ): Conversion[] {
-  const { temperature = 0, serviceTier, endUser, reasoning, responseFormat } = request;
+  const { temperature = 0, reasoning, responseFormat } = request;
   const fields: ConvertedFields = convertedFields(request, FORMAT);
   const hasForeign = fields.has("messages.reasoning.foreign");
   for (const field of ADDED_BY_ENCODER) fields.delete(field);
   if (hasForeign && sendsForeignAsText) fields.add("messages.reasoning.foreign");
   if (isEmpty) fields.add("messages.none");
   if (temperature > MAX_TEMPERATURE) fields.add("temperature");
-  if (isServiceTier(serviceTier)) fields.delete("serviceTier");
+  if (!lost.has("serviceTier")) fields.delete("serviceTier");
   if (reasoning && reasoning.type !== "disabled" && reasoning.visible === false) fields.add("reasoning.visible");
   if (responseFormat?.type === "json" && lost.has("responseFormat")) fields.delete("responseFormat.strict");
-  const isChanged = (field: string): boolean =>
-    !lost.has(field as ConvertedField) && !(field === "endUser" && !isMetadata(endUser ?? ""));
-  return listConversions(CONVERSIONS, new Set([...fields, ...lost]), request).map((told) =>
-    isChanged(told.field) ? { ...told, ...KEPT[told.field as ConvertedField] } : told,
-  );
+  return listConversions(CONVERSIONS, new Set([...fields, ...lost]), request).map((told) => {
+    const field = told.field as ConvertedField;
+    return lost.has(field) ? told : { ...told, ...KEPT[field] };
+  });
 }

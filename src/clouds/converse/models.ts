@@ -1,7 +1,7 @@
 /** The models of Amazon Bedrock by their makers, and the fields beside Converse's own that each takes. */
 
 import { isClaude } from "../../formats/shared/claude.ts";
-import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../model/chat-request.ts";
+import type { ReasoningControl, ReasoningEffort } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 
 /** The name of the format. */
@@ -137,7 +137,3 @@ export function nearestEffort(effort: ReasoningEffort, { efforts }: Pick<ModelFa
   // Each family knows an effort at least.
   return efforts.findLast((known) => ORDER.indexOf(known) <= most) ?? (efforts[0] as ReasoningEffort);
 }
-
-/** Tells whether a request wants reasoning. */
-export const wantsReasoning = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
-  reasoning !== undefined && reasoning.type !== "disabled";

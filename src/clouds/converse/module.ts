@@ -1,9 +1,9 @@
 /** The format of an upstream that speaks Converse. */
 
 import type { CodecOptions } from "../../formats/format.ts";
-import type { ChatVerbs, UpstreamFormat } from "../../formats/module.ts";
+import type { ChatVerbs } from "../../formats/module.ts";
 import { Lazy, lazyCodec } from "../../formats/shared/lazy.ts";
-import { bearer } from "../shaped.ts";
+import type { FormatInCloud } from "../shaped.ts";
 import { FORMAT } from "./models.ts";
 import type { HostFields } from "./request.ts";
 
@@ -11,11 +11,9 @@ import type { HostFields } from "./request.ts";
 const upstream = /* @__PURE__ */ new Lazy(async () => (await import("./upstream.ts")).converseCodec);
 
 /** Makes the format of a relay whose upstream speaks Converse. */
-export const converseUpstream = (host: HostFields): UpstreamFormat<ChatVerbs> => ({
+export const converseUpstream = (host: HostFields): FormatInCloud<ChatVerbs> => ({
   name: FORMAT,
   telemetry: { provider: "aws.bedrock" },
-  address: { version: "", complete: /^/, route: /(?!)/ },
-  credential: bearer,
   load: () => upstream.get(),
   open: (relay, options: CodecOptions) => relay.chat(lazyCodec(upstream, (codec) => codec(options, host))),
 });

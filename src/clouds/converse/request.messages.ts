@@ -258,7 +258,7 @@ export class ConversationEncoder {
         if (part[field]) this.#lost.add(`messages.document.${field}`);
       return source.parts.flatMap((inner) => (inner.type === "text" ? this.#text(inner.text) : this.#media(inner)));
     }
-    const file = source.type === "file" || source.type === "url" ? undefined : fileOf(source);
+    const file = fileOf(source);
     if (!file) {
       this.#lost.add(source.type === "url" ? "messages.document.url" : "messages.document");
       return [];
@@ -351,23 +351,22 @@ export const cachePoint = ({ ttl }: CacheHint, { isClaude }: ModelFamily): Block
   cachePoint: { type: "default", ...(isClaude && ttl === "1h" && { ttl }) },
 });
 
-/** A file as Bedrock takes it, with its bytes in base64. */
-interface File {
+/** The file of a document as Bedrock takes it, with its bytes in base64. */
+interface DocumentFile {
   readonly format: string;
   readonly bytes: string;
   readonly isApproximated: boolean;
 }
 
-/** Returns undefined for a file of a type that Bedrock does not know. */
-function fileOf(source: { readonly type: "text"; readonly text: string } | DataSource): File | undefined {
+/** Returns undefined for a file that is not in the request, and for a type that Bedrock does not know. */
+function fileOf(source: Exclude<DocumentPart["source"], { type: "parts" }>): DocumentFile | undefined {
   if (source.type === "text")
     return { format: "txt", bytes: toBase64(new TextEncoder().encode(source.text)), isApproximated: false };
+  if (source.type !== "base64") return undefined;
   const format = formatIn(DOCUMENTS, source.mediaType);
   if (format) return { format, bytes: source.data, isApproximated: false };
   return isText(source.mediaType) ? { format: "txt", bytes: source.data, isApproximated: true } : undefined;
 }
-
-type DataSource = { readonly type: "base64"; readonly mediaType: string; readonly data: string };
 
 /** Adds the name of a document as a text: Bedrock refuses a message with a document and without a text. */
 function nameDocument(content: Block[]): void {

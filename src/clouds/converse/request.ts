@@ -1,13 +1,13 @@
 /** Encodes a chat request for Converse. */
 
 import type { CodecOptions } from "../../formats/format.ts";
-import { encodeThinking, fitted } from "../../formats/messages/request.ts";
+import { encodeThinking, encodeToolChoice, fitted } from "../../formats/messages/request.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
-import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
+import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, FunctionTool, ResponseFormat, ToolChoice } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { familyOf, type ModelFamily, nearestEffort, wantsReasoning } from "./models.ts";
+import { familyOf, type ModelFamily, nearestEffort } from "./models.ts";
 import { type Block, cachePoint, ConversationEncoder, type Message } from "./request.messages.ts";
 
 /** The fields that the host adds to each request. */
@@ -20,11 +20,10 @@ export interface HostFields {
 export const MAX_TEMPERATURE = 1;
 
 /** The tiers that a request can ask for by their names. */
-const TIERS: ReadonlySet<string | undefined> = new Set(["default", "flex", "priority"]);
-export const isServiceTier = (tier: string | undefined): boolean => TIERS.has(tier);
+const TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority"]);
 
 /** Tells whether an identifier can stand in the metadata of a request. */
-export const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
+const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
 
 /**
  * Builds the body. Leaves out the fields that Converse or the model does not have.
@@ -48,6 +47,8 @@ export function encodeRequest(
   const system = [...encoder.system(request.system), ...instruction];
   const stops = stopSequences.filter((stop) => stop !== "").slice(0, family.maxStopSequences);
   if (stops.length < stopSequences.length) lost.add("stopSequences");
+  if (endUser !== undefined && !isMetadata(endUser)) lost.add("endUser");
+  if (serviceTier !== undefined && !TIERS.has(serviceTier)) lost.add("serviceTier");
   const fields = { ...topKOf(draft, family, lost), ...reasoning.fields, ...tools.fields, ...modelFields?.(model) };
   return {
     // The cast is safe: blocks are JSON.
@@ -64,8 +65,8 @@ export function encodeRequest(
     // The stop sequence that has ended an answer. In a stream it stands in another place.
     ...(family.isClaude &&
       stops.length > 0 && { additionalModelResponseFieldPaths: [stream ? "/delta/stop_sequence" : "/stop_sequence"] }),
-    ...(endUser !== undefined && isMetadata(endUser) && { requestMetadata: { endUser } }),
-    ...(isServiceTier(serviceTier) && { serviceTier: { type: serviceTier as string } }),
+    ...(endUser !== undefined && !lost.has("endUser") && { requestMetadata: { endUser } }),
+    ...(serviceTier !== undefined && !lost.has("serviceTier") && { serviceTier: { type: serviceTier } }),
     ...(guardrail && { guardrailConfig: guardrailFor(guardrail, stream) }),
   };
 }
@@ -171,7 +172,8 @@ function toolsOf(
     return { config: { tools: specs }, fields: {} };
   }
   const isSingle = choice !== undefined && "parallel" in choice && !choice.parallel;
-  if (isSingle && family.isClaude) return { config: { tools: specs }, fields: { tool_choice: claudeChoice(choice) } };
+  if (isSingle && family.isClaude)
+    return { config: { tools: specs }, fields: { tool_choice: encodeToolChoice(choice) as JsonObject } };
   if (isSingle) lost.add("toolChoice.parallel");
   const encoded = choice && encodeChoice(choice);
   return { config: { tools: specs, ...(encoded && { toolChoice: encoded }) }, fields: {} };
@@ -200,13 +202,6 @@ function encodeChoice(choice: ToolChoice): JsonObject | undefined {
   return choice.type === "required" ? { any: {} } : undefined;
 }
 
-/** Returns the choice of one call at most, as the messages format writes it. */
-const claudeChoice = (choice: ToolChoice): JsonObject => ({
-  type: choice.type === "required" ? "any" : choice.type,
-  ...(choice.type === "tool" && { name: choice.name }),
-  disable_parallel_tool_use: true,
-});
-
 interface EncodedFormat {
   readonly outputConfig: JsonObject | undefined;
   /** The instruction for a model that is not held to a schema. */
@@ -222,7 +217,7 @@ function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields
   const jsonSchema = isHeld && { schema: JSON.stringify(schema), ...(name !== undefined && { name }) };
   const outputConfig = {
     ...(jsonSchema && { textFormat: { type: "json_schema", structure: { jsonSchema } } }),
-    ...(effort !== undefined && { effort: effort === "minimal" ? "low" : effort }),
+    ...(effort !== undefined && { effort }),
   };
   const isAsked = responseFormat !== undefined && !isHeld;
   if (isAsked) lost.add("responseFormat");

@@ -336,7 +336,7 @@ export class MessagesBuilder extends AnswerBuilder {
       this.#index++;
       ended++;
     }
-    // At once: to remove the first of many blocks moves all others.
+    // Remove the ended blocks together: each removal from the front moves all others.
     blocks.splice(0, ended);
     if (!this.#ended || blocks.length > 0) return;
     emit(endDelta(this.#ended));

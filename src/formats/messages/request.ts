@@ -12,6 +12,7 @@ import {
   limitWithoutReasoning,
   loopStart,
   turnsOf,
+  wantsReasoning,
 } from "../../kinds/chat/reasoning.ts";
 import type {
   ChatRequest,
@@ -211,7 +212,8 @@ function decodeToolChoice(choice: RequestToolChoice): ToolChoice | undefined {
   return { type: choice.type === "any" ? "required" : "auto", parallel };
 }
 
-function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
+/** Encodes the choice of tools. */
+export function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
   if (choice.type === "none") return { type: "none" };
   const single = choice.parallel ? {} : { disable_parallel_tool_use: true };
   if (choice.type === "tool") return { type: "tool", name: choice.name, ...single };
@@ -327,7 +329,7 @@ function nearestEffort(effort: ReasoningEffort, control: ReasoningControl): Reas
 
 /** Gives thinking up where the rest of the request excludes it: a forced tool, a prefill, or a tool loop that began without thinking. */
 function giveUpConflict(draft: Draft, messages: readonly Message[], model: ClaudeModel, lost: ConvertedFields): void {
-  if (!isThinking(draft)) return;
+  if (!wantsReasoning(draft)) return;
   // With `adaptive`, a tool loop may begin without thinking.
   const isExcluded =
     forcesTool(draft) ||
@@ -335,9 +337,6 @@ function giveUpConflict(draft: Draft, messages: readonly Message[], model: Claud
     (draft.reasoning?.type === "enabled" && lacksThinking(messages));
   if (isExcluded) giveUp(draft, model, lost);
 }
-
-const isThinking = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
-  reasoning !== undefined && reasoning.type !== "disabled";
 
 function giveUp(draft: Draft, model: ClaudeModel, lost: ConvertedFields): void {
   for (const field of ["reasoning.adaptive", "reasoning.budgetTokens", "reasoning.effort"] as const) lost.delete(field);
@@ -382,7 +381,7 @@ function beginsWithThinking(content: unknown): boolean {
 function fitSampling(draft: Draft, { sampling }: ClaudeModel, lost: ConvertedFields): void {
   const { topP = 1, topK = 0 } = draft;
   const temperature = Math.min(draft.temperature ?? MAX_TEMPERATURE, MAX_TEMPERATURE);
-  const thinks = isThinking(draft);
+  const thinks = wantsReasoning(draft);
   // Values that change nothing are left out without loss.
   if (sampling === "none" || (sampling === "one" && topP < 1 && temperature === MAX_TEMPERATURE)) {
     if (temperature !== MAX_TEMPERATURE) lost.add("temperature");

@@ -632,7 +632,7 @@ export function keptItem(item: JsonObject, base: string, index: number): JsonObj
   return { ...head, status: "completed", ...rest, role: role ?? "user", content: parts ?? [] };
 }
 
-/** The part of a request's id by which the ids of its response and items are known. */
+/** Returns the part of a request's id that the ids of its response and items share. */
 export const baseOf = (requestId: string): string => requestId.replace(/^req_/, "");
 
 /** The gateway's own id for the response to a request. Support can find one by the other. */

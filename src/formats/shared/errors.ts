@@ -89,9 +89,9 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
 }
 
 /**
- * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential, and a stopped call must not go on. For these errors, the header
- * `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three times, and agents that use
- * the SDKs retry a 401 ten times.
+ * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential, and a stopped call must not go on. For
+ * these errors, the header `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three
+ * times, and agents that use the SDKs retry a 401 ten times.
  */
 export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
   "missing_api_key",

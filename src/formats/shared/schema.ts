@@ -84,7 +84,7 @@ function walkOf(schema: v.GenericSchema, path: string): Walk | undefined {
       })
     );
   }
-  // If the schema names no fields, the object may hold anything: none of its fields is unsupported.
+  // An object whose schema names no fields may hold any fields: all are supported.
   return entries && Object.keys(entries).length > 0 ? walkOfObject(schema, entries, path) : undefined;
 }
 

@@ -189,7 +189,7 @@ export function assertSchemaSize(
 
 const HOSTED_FORMAT = "responses";
 
-/** The name by which a request chooses the tool that runs code. The neutral tool has none. */
+/** The name of the tool that runs code, in a tool choice. The neutral tool has no name. */
 export const CODE_TOOL = "code_interpreter";
 
 export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED_FORMAT;

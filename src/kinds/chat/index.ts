@@ -76,7 +76,9 @@ export const chat: ChatKind = {
     const [tokens, left] = steps
       ? [steps.lastCost.inputTokens, granted - steps.firstCost.atMost]
       : [inputTokens, granted];
-    return affordable(request, tokens, priceOf(call, request), left, call.upstreamsOf(request.model));
+    const afforded = affordable(request, tokens, priceOf(call, request), left, call.upstreamsOf(request.model));
+    if (afforded !== request) call.noteAffordedOutput(afforded.maxOutputTokens);
+    return afforded;
   },
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),

@@ -33,6 +33,10 @@ const MIN_ANSWER_TOKENS = 256;
 export const budgetWithin = (budgetTokens: number, maxOutputTokens: number): number =>
   Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens / ANSWER_PARTS)));
 
+/** Tells whether a request wants reasoning. */
+export const wantsReasoning = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
+  reasoning !== undefined && reasoning.type !== "disabled";
+
 /** Returns the output limit for an answer of so many tokens beside reasoning, so that `budgetWithin` leaves its budget whole. */
 export function limitBeside(answerTokens: number, reasoning: Reasoning | undefined): number {
   if (!reasoning || reasoning.type === "disabled") return answerTokens;

@@ -72,7 +72,7 @@ export function chatRelay(
   };
 }
 
-/** The time for which an upstream without the route of compactions is not asked again, in milliseconds. */
+/** The time until an upstream that has no route for compactions is asked again, in milliseconds. */
 const LACKS_MS = 10 * 60_000;
 
 function relayedCompaction(

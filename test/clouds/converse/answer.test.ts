@@ -289,6 +289,16 @@ describe("a stream", () => {
     expect(decoder.run(frame.repeat(4), 0, 10_000, true) !== undefined).toBe(isAlone);
   });
 
+  it("is told when its bytes come in pieces that are not base64", () => {
+    const decoder = new ConverseDecoder(undefined, CLAUDE);
+    for (const redactedContent of ["QUJD", "?"])
+      decoder.frame(
+        "contentBlockDelta",
+        JSON.stringify({ contentBlockIndex: 0, delta: { reasoningContent: { redactedContent } } }),
+      );
+    expect(() => decoder.frame("contentBlockStop", '{"contentBlockIndex":0}')).toThrow("bytes that are not base64");
+  });
+
   it("is told when it holds more than fits in memory", () => {
     const decoder = new ConverseDecoder(undefined, CLAUDE);
     const piece = "QUJD".repeat(500_000);

@@ -182,6 +182,11 @@ describe("reasoning", () => {
     expect(body["outputConfig"]).toEqual(model === NEW_CLAUDE ? { effort: "high" } : undefined);
   });
 
+  it("of Claude has no least effort", () => {
+    const { body, told } = encoded(NEW_CLAUDE, { reasoning: { type: "adaptive", effort: "minimal" } });
+    expect([body["outputConfig"], told]).toEqual([{ effort: "low" }, ["reasoning.effort: approximated"]]);
+  });
+
   it("follows the host's word about a model", () => {
     const reasoning = high;
     expect(encoded(QWEN, { reasoning }, control("effort")).body["additionalModelRequestFields"]).toEqual({
