@@ -74,39 +74,39 @@ const nodeEntry = { "backends/relay.node": "src/upstreams/relay/index.ts" };
 
 const edge = { edge: "adapters/edge.ts" };
 
-/** Builds the admin's page for browsers: one module that contains everything it uses, with its styles beside it. */
-export const adminPageBundle = (outDir: string): UserConfig => ({
+/** Builds a page for browsers. Its modules contain all packages that they use. */
+const pageBundle = (page: Required<Pick<UserConfig, "entry" | "outDir" | "copy">>): UserConfig => ({
   ...shared,
-  entry: { app: "src/admin/page/app/main.ts" },
-  outDir,
+  ...page,
   platform: "browser",
   dts: false,
   minify: true,
   publint: false,
   deps: { alwaysBundle: [/./], onlyBundle: false },
-  copy: ["index.html", "style.css"].map((name) => ({ from: `src/admin/page/app/${name}`, to: outDir })),
   plugins: [licenses("app.licenses.txt")],
 });
 
-/** Builds the demo's page for browsers: one module with its styles, and the script of its reference. */
-export const demoPageBundle = (outDir: string): UserConfig => ({
-  ...shared,
-  entry: { app: "playground/page/app/main.ts", "reference/main": "playground/page/reference/main.ts" },
-  outDir,
-  platform: "browser",
-  dts: false,
-  minify: true,
-  publint: false,
-  deps: { alwaysBundle: [/./], onlyBundle: false },
-  copy: [
-    ...["index.html", "logo.svg", "styles"].map((name) => ({ from: `playground/page/app/${name}`, to: outDir })),
-    ...["index.html", "style.css"].map((name) => ({
-      from: `playground/page/reference/${name}`,
-      to: `${outDir}/reference`,
-    })),
-  ],
-  plugins: [licenses("app.licenses.txt")],
-});
+/** Builds the admin's page: a module, with its styles beside it. */
+export const adminPageBundle = (outDir: string): UserConfig =>
+  pageBundle({
+    entry: { app: "src/admin/page/app/main.ts" },
+    outDir,
+    copy: ["index.html", "style.css"].map((name) => ({ from: `src/admin/page/app/${name}`, to: outDir })),
+  });
+
+/** Builds the demo's page: a module with its styles, and the script of its reference. */
+export const demoPageBundle = (outDir: string): UserConfig =>
+  pageBundle({
+    entry: { app: "playground/page/app/main.ts", "reference/main": "playground/page/reference/main.ts" },
+    outDir,
+    copy: [
+      ...["index.html", "logo.svg", "styles"].map((name) => ({ from: `playground/page/app/${name}`, to: outDir })),
+      ...["index.html", "style.css"].map((name) => ({
+        from: `playground/page/reference/${name}`,
+        to: `${outDir}/reference`,
+      })),
+    ],
+  });
 
 // Every imported package must be a declared dependency: no code of it is copied into the package.
 // `node:` modules are allowed in entries for Node and for tests. test/package.test.ts holds that the index imports none.

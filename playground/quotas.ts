@@ -57,11 +57,10 @@ export async function playgroundQuotas(
 async function open(address: string): Promise<PlaygroundQuotas> {
   const { openStores } = await import("../src/stores/open/index.ts");
   const stores = await openStores(address, { connections: CONNECTIONS });
-  const { quotas } = stores.ports;
+  const { quotas, responseStore } = stores.ports;
   const hasDemoKeys = await addDemoKeys(quotas);
-  const records = /^rediss?:/.test(address)
-    ? {}
-    : { onCall: stores.recorder(), calls: stores.calls, audit: stores.auditLog };
+  // Redis keeps no calls.
+  const records = responseStore ? { onCall: stores.recorder(), calls: stores.calls, audit: stores.auditLog } : {};
   return { quotas, directory: quotas, records, lacksKysely: false, hasDemoKeys, close: () => stores.close() };
 }
 

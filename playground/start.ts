@@ -1,10 +1,9 @@
 /** Starts the demo: a gateway with a model that works offline, its page at `/`, its admin at `/admin`, and its metrics at `/metrics`. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import process from "node:process";
 import { toNodeHandler } from "../adapters/node.ts";
 import { toUpgradeHandler } from "../adapters/websocket.ts";
-import { listen, onEnd, type Place, portOf } from "../src/serve/process.ts";
+import { listen, onEnd, placeOf, type ServerFlags } from "../src/serve/process.ts";
 import { adminOf } from "./admin.ts";
 import { demoGateway } from "./gateway.ts";
 import { answerWithoutMetrics } from "./metrics.ts";
@@ -22,19 +21,17 @@ export interface DemoFiles {
   readonly adminPage: () => Promise<URL>;
 }
 
-/** The address of the demo, and the store of its quota. The environment has the defaults. */
-export interface DemoOptions extends Partial<Place> {
-  /** The address of a store. Default: POLYGATE_STORE, or memory. */
-  readonly store?: string;
-}
-
 /** The time for calls in flight to finish when the demo ends, in milliseconds. */
 const END_MS = 1_000;
 
-/** Starts the demo, and prints its address and the first steps. Rejects with the reason when it cannot start. */
-export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Promise<void> {
-  const { host, port } = placeOf(options);
-  const { gateway, store, codeRunner, metrics } = await demoGateway(options.store);
+/**
+ * Starts the demo, and prints its address and the first steps. Rejects with the reason when it cannot start.
+ *
+ * @param flags Default of the store: POLYGATE_STORE, or memory.
+ */
+export async function startDemo(files: DemoFiles, flags: ServerFlags = {}): Promise<void> {
+  const place = placeOf(flags.host, flags.port);
+  const { gateway, store, codeRunner, metrics } = await demoGateway(flags.store);
   const answer = toNodeHandler(gateway);
   const admin = adminOf(store, gateway, files.adminPage);
   const page = pageHandler(gateway, async () => pageFiles(await files.page(), files.root));
@@ -57,7 +54,7 @@ export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Pr
     await codeRunner?.[Symbol.asyncDispose]();
     await store.close();
   };
-  const url = await listen(server, { host, port }).catch(async (error: unknown) => {
+  const url = await listen(server, place).catch(async (error: unknown) => {
     await store.close();
     throw error;
   });
@@ -66,11 +63,6 @@ export async function startDemo(files: DemoFiles, options: DemoOptions = {}): Pr
   console.log(
     [parts, ...(store.lacksKysely ? [KYSELY] : []), ...(store.hasDemoKeys ? [firstSteps(url)] : [])].join("\n"),
   );
-}
-
-/** Returns the place of the options, or of HOST and PORT. An empty variable counts as missing. */
-export function placeOf({ host, port }: DemoOptions, env: NodeJS.ProcessEnv = process.env): Place {
-  return { host: host || env["HOST"] || "127.0.0.1", port: port ?? portOf("PORT", env["PORT"] || "3000") };
 }
 
 const KYSELY =

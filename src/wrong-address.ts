@@ -42,14 +42,12 @@ const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
 
 /** Finds the route whose end, behind its version, is the longest end of a path. */
 function meantRoute({ endpoints }: Pick<Mountable, "endpoints">, method: string, path: string): string | undefined {
+  const routes = endpoints.filter((endpoint) => endpoint.method === method).map((endpoint) => endpoint.path);
   // The routes of a model's methods have a wildcard, so the suggestion repeats the model.
   const model = /\/(models\/[\w.-]{1,64}:\w{1,32})$/.exec(path)?.[1];
-  if (model !== undefined && endpoints.some((endpoint) => endpoint.path === "/v1beta/models/**"))
-    return `/v1beta/${model}`;
-  return endpoints
-    .filter((endpoint) => endpoint.method === method && !endpoint.path.endsWith("/**"))
-    .map((endpoint) => endpoint.path)
-    .filter((route) => path.endsWith(ending(route)))
+  if (model !== undefined && routes.includes("/v1beta/models/**")) return `/v1beta/${model}`;
+  return routes
+    .filter((route) => !route.endsWith("/**") && path.endsWith(ending(route)))
     .toSorted((one, other) => ending(other).length - ending(one).length || one.length - other.length)
     .at(0);
 }

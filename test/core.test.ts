@@ -35,8 +35,8 @@ import { tokenUsage } from "../src/formats/token-usage/module.ts";
 import { createGateway as createFullGateway, memoryQuotaStore, type ModelBackend } from "../src/index.ts";
 import { openApiDocument } from "../src/openapi/index.ts";
 import { routerOf } from "../src/routes.ts";
+import { manualClock } from "../src/testing/laws/index.ts";
 import { relay as relayByName } from "../src/upstreams/relay/index.ts";
-import { manualClock } from "./contracts/index.ts";
 import { CLEAR } from "./formats/images/pictures.ts";
 
 const FORMATS = {

@@ -110,7 +110,6 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   prices: ["kinds", "model", "errors", "options", "node-version"],
   hooks: ["pipeline", "kinds", "ports", "node-version"],
   redactor: ["hooks", "ports", "model", "options", "node-version"],
-  // The laws of the ports stand beside their own tests.
   testing: [
     "demo",
     "index",
@@ -124,7 +123,6 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "errors",
     "options",
     "node-version",
-    "test/contracts",
   ],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
@@ -177,7 +175,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The one part that needs this optional peer.
   telemetry: /^@opentelemetry\/api$/,
   // Runs in tests alone, in Node, Bun and Deno.
-  testing: /^node:(?:assert\/strict|events|http|net|util)$/,
+  testing: /^node:(?:assert\/strict|crypto|events|http|net|timers\/promises|util)$/,
   // The build copies the libraries of schemas into the package; sharp is there where a host has installed it.
   demo: /^(?:ajv|fast-check|image-dimensions|json-schema-faker|sharp|node:.*)$/,
   serve: /^node:/,
@@ -190,7 +188,6 @@ function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
   if (top === "tsdown.config") return "build";
-  if (top === "test" && folder === "contracts") return "test/contracts";
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
@@ -306,6 +303,7 @@ describe("a file", () => {
       "src/model/json.ts": "the one place",
       "src/openapi/document.ts": "copies the document that it has made",
       "src/demo/satisfy.ts": "copies a schema that the gateway has parsed",
+      "src/testing/laws/replay-store.ts": "copies a state of the store under test, to compare it",
       "playground/page/app/json.ts": "runs in the browser of the person who asked",
       "playground/upstream.ts": "reads a file of the host's own",
     };
@@ -410,7 +408,7 @@ describe("these rules", () => {
     ["src/stores/memory.ts", "./sql/schema.ts"],
     ["src/stores/redis/driver.ts", "kysely"],
     ["playground/server.ts", "../test/hosts/index.ts"],
-    ["src/gateway.ts", "../test/contracts/index.ts"],
+    ["src/gateway.ts", "./testing/laws/index.ts"],
     ["src/testing/index.ts", "../../test/hosts/index.ts"],
     ["src/testing/matchers.ts", "vitest"],
     ["src/gateway.ts", "../../elsewhere.ts"],
@@ -441,7 +439,7 @@ describe("these rules", () => {
     ["src/upstreams/relay/index.ts", "../../formats/shared/tools.ts"],
     ["src/upstreams/route.ts", "./relay.ts"],
     ["src/stores/sql.ts", "@noble/hashes/sha2.js"],
-    ["src/testing/index.ts", "../../test/contracts/index.ts"],
+    ["src/testing/index.ts", "./laws/index.ts"],
     ["adapters/express.ts", "./node.ts"],
     ["adapters/node.ts", "srvx/node"],
     ["playground/server.ts", "../adapters/node.ts"],

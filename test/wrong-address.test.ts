@@ -40,6 +40,7 @@ describe("the route that was meant", () => {
     ["GET", "/messages"],
     ["POST", "/"],
     ["POST", "/chat"],
+    ["PUT", "/models/large:generateContent"],
     ["POST", "//"],
     [undefined, undefined],
   ])("is unknown for %s %s", (method, url) => {

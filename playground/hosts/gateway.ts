@@ -2,10 +2,10 @@
 
 import process from "node:process";
 import type { Gateway } from "../../src/index.ts";
+import { placeOf } from "../../src/serve/process.ts";
 import { demoGateway } from "../gateway.ts";
-import { placeOf } from "../start.ts";
 
-const place = placeOf({});
+const place = placeOf();
 export const hostname: string = place.host;
 export const port: number = place.port;
 export const gateway: Gateway = (await demoGateway()).gateway;

@@ -10,6 +10,20 @@ export interface Place {
   readonly port: number;
 }
 
+/** The flags of a command that starts a server: its place, and the address of its store. */
+export interface ServerFlags extends Partial<Place> {
+  readonly store?: string;
+}
+
+/**
+ * Returns the chosen place, and takes the rest from HOST and PORT. An empty host or variable counts as missing: Node would listen on every
+ * address of the machine.
+ */
+export function placeOf(host?: string, port?: number): Place {
+  const { HOST, PORT } = process.env;
+  return { host: host || HOST || "127.0.0.1", port: port ?? portOf("PORT", PORT || "3000") };
+}
+
 /** Parses a port. Throws a RangeError that names the option or variable with a wrong port. */
 export function portOf(name: string, text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);

@@ -14,13 +14,13 @@ import { systemClock, within } from "../ports/clock.ts";
 import { describeProblem } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
-import { listen, onEnd, type Place, portOf } from "./process.ts";
+import { listen, onEnd, type Place, placeOf, type ServerFlags } from "./process.ts";
 
 /** The time for clients to read the ends of their answers, and for `onClose` of the host, in milliseconds. */
 const FAREWELL_MS = 5_000;
 
 /** Serves the gateway of a file, and prints its address. Rejects with the reason when that cannot be. */
-export async function serve(file: string, flags: Partial<Place> & { readonly store?: string } = {}): Promise<void> {
+export async function serve(file: string, flags: ServerFlags = {}): Promise<void> {
   // Without this, Node would end the process with a warning about code of this package.
   const onStuck = (): never => {
     console.error(`${oneLine(file)} waits for a promise that never settles.`);
@@ -28,15 +28,15 @@ export async function serve(file: string, flags: Partial<Place> & { readonly sto
   };
   process.once("beforeExit", onStuck);
   try {
-    await started(file, flags);
+    await run(file, flags);
   } finally {
     process.off("beforeExit", onStuck);
   }
 }
 
-async function started(file: string, flags: Partial<Place> & { readonly store?: string }): Promise<void> {
+async function run(file: string, flags: ServerFlags): Promise<void> {
   const config = await configIn(file);
-  const place = placeOf(flags, config);
+  const place = placeOf(flags.host || config.host, flags.port ?? config.port);
   const address = flags.store ?? config.stores ?? process.env["POLYGATE_STORE"] ?? "";
   if (address === "")
     throw new TypeError(
@@ -177,15 +177,4 @@ function reasonOf(error: unknown): string {
   const advice =
     '. Its package.json has no "type": "module". Run: npm pkg set type=module. Or give the file the ending .mts or .mjs.';
   return `${error.name}: ${error.message}${isModule ? advice : ""}`;
-}
-
-/**
- * The flags come first, then the configuration, then the environment. An empty host counts as missing: Node would listen on every address of
- * the machine.
- */
-function placeOf(flags: Partial<Place>, config: ServerOptions): Place {
-  return {
-    host: flags.host || config.host || process.env["HOST"] || "127.0.0.1",
-    port: flags.port ?? config.port ?? portOf("PORT", process.env["PORT"] || "3000"),
-  };
 }

@@ -68,4 +68,4 @@ export {
   type ResponseStoreLaw,
   responseStoreLaws,
   type ResponseStoreSetup,
-} from "../../test/contracts/index.ts";
+} from "./laws/index.ts";

@@ -5,7 +5,6 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
-import type { ManualClock } from "../../test/contracts/manual-clock.ts";
 import { GATEWAY_SHAPES } from "../every-format.ts";
 import {
   type ApiKeyOptions,
@@ -24,6 +23,7 @@ import {
 import { assertOptions, type Shapes } from "../options.ts";
 import { quietly } from "../pipeline/reports.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
+import type { ManualClock } from "./laws/manual-clock.ts";
 import { scriptedBackend } from "./scripted-backend.ts";
 
 /** The options of `testGateway` that `createGateway` does not have. */
@@ -40,7 +40,7 @@ export interface TestKeyOptions {
  */
 export type TestGatewayOptions<Context = unknown> = Partial<GatewayOptions<Context>> & TestKeyOptions;
 
-/** A gateway for tests. It is mounted as any other gateway. */
+/** A whole gateway of `createGateway`, which all mounts take, with its key and the records of its calls for tests. */
 export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncDisposable {
   /** The secret of the key. */
   readonly apiKey: string;

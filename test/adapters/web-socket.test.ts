@@ -3,7 +3,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { manualClock } from "../contracts/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 
 afterEach(() => void vi.unstubAllGlobals());
 

@@ -25,7 +25,7 @@ import {
 import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
-import { manualClock } from "../contracts/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 
 let stores: OpenedStores;
 beforeEach(async () => {

@@ -10,7 +10,7 @@ import {
   type QuotaStore,
 } from "../../src/index.ts";
 import type { Retention } from "../../src/stores/durable.ts";
-import { manualClock } from "../contracts/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
 import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
 import { storeAt } from "../stores/sql/open.ts";

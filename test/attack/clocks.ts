@@ -1,7 +1,7 @@
 /** Attacks by clocks: they jump forwards and backwards, by seconds and by years, in the middle of calls. Timers are not affected. */
 
 import { type Clock, memoryImageStore, type ModelBackend } from "../../src/index.ts";
-import type { ManualClock } from "../contracts/manual-clock.ts";
+import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
 import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage, answering } from "./stage.ts";

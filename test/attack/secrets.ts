@@ -11,10 +11,10 @@ import {
   sqlQuotaStore,
   sqlReplayStore,
 } from "../../src/stores/sql/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
-import { verbsOf } from "../contracts/faults.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
 import { collected } from "../telemetry/stage.ts";
+import { verbsOf } from "../testing/laws/faults.ts";
 import type { Random } from "../trial/random.ts";
 import { rawUpstream, type RawUpstream, STREAM_HEAD, whole } from "../upstreams/relay/raw-upstream.ts";
 import type { Attack, Run } from "./frame.ts";

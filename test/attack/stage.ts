@@ -23,7 +23,7 @@ import {
   type ModelBackend,
   type QuotaStore,
 } from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { CLEAR } from "../formats/images/pictures.ts";
 import type { Run } from "./frame.ts";
 

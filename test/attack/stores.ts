@@ -11,8 +11,8 @@ import {
   type RateLimiter,
   type ReplayStore,
 } from "../../src/index.ts";
-import { verbsOf } from "../contracts/faults.ts";
-import type { ManualClock } from "../contracts/manual-clock.ts";
+import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
+import { verbsOf } from "../testing/laws/faults.ts";
 import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
 import { type Manner, MANNERS, misbehaving } from "./nonsense.ts";

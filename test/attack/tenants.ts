@@ -1,8 +1,8 @@
 /** Attacks on another tenant: under every kind of load, a call of a second tenant must be served soon. */
 
 import { memoryImageStore, memoryReplayStore, type ModelBackend, systemClock } from "../../src/index.ts";
+import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import { aborted } from "../aborted.ts";
-import type { ManualClock } from "../contracts/manual-clock.ts";
 import { type Attack, type Run, cpuMs, longestTurn, slowness } from "./frame.ts";
 import { type Answered, EMPTY, keyed, METERED, RICH, type Sent, Stage, type StageOptions, answering } from "./stage.ts";
 

@@ -3,9 +3,9 @@
 import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
 import { asking, type Form } from "../drivers/driver.ts";
 import type { Random } from "../trial/random.ts";
 import { type Pair, pairs, PROMPT, type Speaker, typeOf } from "../upstreams/relay/hostile.formats.ts";

@@ -1,10 +1,11 @@
 /** The real playground as a process of its own: at the root of Node's server, or in a host that it has for copying. */
 
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -72,6 +73,15 @@ export async function startPlayground(
   if (url !== undefined) return { url, process: started, stop: () => stop(started) };
   started.child.kill("SIGKILL");
   throw new Error(`The playground did not say where it is. It said: ${started.output()}${started.errors()}`);
+}
+
+/** Makes the call of a printed command. The shell reads the command, and `fetch` makes the call: not every machine has curl. */
+export async function callOf(command: string): Promise<Response> {
+  const { stdout } = await promisify(execFile)("sh", ["-c", `curl() { printf '%s\\0' "$@"; }\n${command}`]);
+  const [url = "", ...options] = stdout.split("\0");
+  const valuesOf = (option: string): string[] => options.filter((_, index) => options[index - 1] === option);
+  const headers = valuesOf("-H").map((line) => line.split(": ") as [string, string]);
+  return fetch(url, { method: "POST", headers, body: valuesOf("-d")[0] ?? "" });
 }
 
 async function stop({ child, ended, errors }: PlaygroundProcess): Promise<void> {

@@ -11,8 +11,8 @@ import {
 } from "../../src/clouds/aws.ts";
 import { describeError, type GatewayError } from "../../src/errors.ts";
 import type { ChatVerbs, UpstreamResponse } from "../../src/formats/module.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
-import { manualClock } from "../contracts/index.ts";
 import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
 import { awsFrame, type Bedrock, bedrock, chunk, exception, STREAM, wrongIn } from "./aws-mock.ts";
 import {

@@ -11,8 +11,8 @@ import {
   azureToken,
 } from "../../src/clouds/azure.ts";
 import { describeError } from "../../src/errors.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
-import { manualClock } from "../contracts/index.ts";
 import { type Cloud, cloud, front, json, TEXT } from "./stage.ts";
 
 const KEY = "azure-key-0123456789abcdef";

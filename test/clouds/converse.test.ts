@@ -13,9 +13,9 @@ import {
 import { describeError } from "../../src/errors.ts";
 import type { ChatVerbs } from "../../src/formats/module.ts";
 import type { JsonObject } from "../../src/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { manualClock } from "../contracts/index.ts";
 import { awsFrame, type Bedrock, exception, refuse } from "./aws-mock.ts";
 import {
   anthropicFor,

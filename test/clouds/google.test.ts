@@ -12,8 +12,8 @@ import {
   type VertexOptions,
 } from "../../src/clouds/google.ts";
 import { describeError } from "../../src/errors.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
-import { manualClock } from "../contracts/index.ts";
 import { callContext, chatRequest } from "../upstreams/relay/stage.ts";
 import { type Cloud, cloud, front, json, MESSAGE, MESSAGE_EVENTS, type Received, TEXT } from "./stage.ts";
 

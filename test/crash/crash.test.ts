@@ -62,7 +62,7 @@ describe.each(storesOf("PostgreSQL"))("on $name", (store) => {
   });
 });
 
-// Each form runs on one store, which its calls barely tell from another: test/contracts holds what a store promises.
+// Each form runs on one store, which its calls barely tell from another: src/testing/laws holds what a store promises.
 describe.each(storesOf("Redis"))("processes that borrow on $name", (store) => {
   it.skipIf(!store.available)(
     "leave books that add up, hold nothing, and lose little",

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { type BodyIntake, chunksOf } from "../../src/http/body.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { intakeOf, readJson } from "./intake.ts";
 
 const STALL_MS = 30_000;

@@ -3,7 +3,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { EventStream } from "../../src/http/event-stream.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 const QUIET_MS = 1_000;
 

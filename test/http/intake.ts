@@ -4,7 +4,7 @@ import { type BodyIntake, parseBody, readJsonText } from "../../src/http/body.ts
 import { KnownBodies } from "../../src/http/known-bodies.ts";
 import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 export const STALL_MS = 5_000;
 

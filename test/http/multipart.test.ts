@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { type Form, type MultipartLimits, readMultipart } from "../../src/http/form.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
-import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
+import { manualClock, type ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import { streamOf } from "./byte-stream.ts";
 import { intakeOf, STALL_MS } from "./intake.ts";
 

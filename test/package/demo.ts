@@ -1,15 +1,13 @@
 /** Tests of `polygate demo` and `polygate serve` in an installed copy: a host has no clone of the repository. */
 
-import { execFile } from "node:child_process";
 import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Playground, spawnPlayground, startPlayground } from "../clients/playground.ts";
+import { callOf, type Playground, spawnPlayground, startPlayground } from "../clients/playground.ts";
 import { hasBrowser, launchBrowser } from "../page/stage.ts";
 import { startImage } from "./image.ts";
 import { bareProject, freePort, OLDEST_NODE, type PackageStage, ROOT, runOrThrow } from "./stage.ts";
@@ -41,13 +39,9 @@ export function demoSuite(stage: () => PackageStage): void {
       expect(others.join("\n")).toContain("sk-demo (unlimited)");
       const command = others.slice(others.findIndex((line) => line.startsWith("curl "))).join("\n");
       expect(command).toContain("anthropic-version: 2023-06-01");
-      // The shell reads the command; the call is made here, because not every machine has curl.
-      const { stdout } = await promisify(execFile)("sh", ["-c", `curl() { printf '%s\\0' "$@"; }\n${command}`]);
-      const [url = "", ...options] = stdout.split("\0");
-      const valuesOf = (option: string): string[] => options.filter((_, index) => options[index - 1] === option);
-      const headers = valuesOf("-H").map((line) => line.split(": ") as [string, string]);
-      const response = await fetch(url, { method: "POST", headers, body: valuesOf("-d")[0] ?? "" });
-      expect(await response.json()).toMatchObject({ content: [{ type: "text", text: "You said: Hello there" }] });
+      expect(await (await callOf(command)).json()).toMatchObject({
+        content: [{ type: "text", text: "You said: Hello there" }],
+      });
     });
 
     it("answers the official clients: text, JSON of a schema, vectors and images", async () => {

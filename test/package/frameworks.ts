@@ -112,7 +112,7 @@ import { polygateMatchers, testGateway } from "polygate/testing";
 
 expect.extend(polygateMatchers);
 await expect(testGateway()).toHaveRecorded({ status: 200 });
-// @ts-expect-error: a charge is a number.
+// @ts-expect-error The types must refuse this text, because a charge is a number of units.
 await expect(testGateway()).not.toHaveCharged("1");
 `;
 

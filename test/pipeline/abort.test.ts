@@ -3,7 +3,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { CallAbort } from "../../src/pipeline/abort.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 const DEADLINE_MS = 5_000;
 const DRAIN_MS = 1_000;

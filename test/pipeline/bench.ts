@@ -18,8 +18,8 @@ import {
   type ReplayStore,
   type ResponseStore,
 } from "../../src/index.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { aborted } from "../aborted.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 
 /** A token is a character here, so the prompt is 10 tokens, and `WORD` is 4. */
 export const PROMPT = "ten tokens";

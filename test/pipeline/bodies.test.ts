@@ -11,7 +11,7 @@ import {
   memoryReplayStore,
   type QuotaStore,
 } from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { drawn } from "../hosts/stage.ts";
 import { verbsOf } from "./bench.ts";
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { CallClock, steadyClock } from "../../src/ports/clock.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 describe("the waits of a call", () => {
   it("share one timer in the first second, and end when they are due", async () => {

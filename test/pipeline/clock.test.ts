@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type CallRecord, type Clock, createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { counted, INPUT, MINUTE, never, requestOf, speaking, verbsOf, WORD } from "./bench.ts";
 
 interface Jumping {

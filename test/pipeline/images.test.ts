@@ -8,7 +8,7 @@ import {
   type GatewayOptions,
   memoryQuotaStore,
 } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { drawn, plays, type ImagePlay } from "../hosts/stage.ts";
 import { UNASKED } from "./bench.ts";
 

@@ -5,7 +5,7 @@ import type { Clock, LiveCall } from "../../src/index.ts";
 import { CallAbort } from "../../src/pipeline/abort.ts";
 import { type InFlightCall, InFlightCalls } from "../../src/pipeline/services.ts";
 import { SharedRoom } from "../../src/ports/shared-room.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 const DEADLINE_MS = 60_000;
 const GRACE_MS = 30_000;

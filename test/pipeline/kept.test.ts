@@ -9,7 +9,7 @@ import {
   memoryReplayStore,
   memoryResponseStore,
 } from "../../src/index.ts";
-import type { ManualClock } from "../contracts/manual-clock.ts";
+import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import { AT_REST, counted, INPUT, microtasks, never, opened, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
 import { framesOf, keeping, OTHER, told, type Told, type Wire } from "./keeping.ts";
 

@@ -19,10 +19,10 @@ import {
   type RateVerdict,
 } from "../../src/index.ts";
 import { Call } from "../../src/pipeline/call.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { aiSdk } from "../../src/upstreams/ai-sdk/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import { rawUpstream } from "../upstreams/relay/raw-upstream.ts";
 import { verbsOf, WORD } from "./bench.ts";
 

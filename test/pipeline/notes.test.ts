@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type Clock, createGateway, memoryQuotaStore, type ModelBackend, type QuotaStore } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import {
   type Around,
   AT_REST,

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type CallRecord, createGateway, GatewayError, memoryQuotaStore } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { drawn } from "../hosts/stage.ts";
 import {
   chatty,

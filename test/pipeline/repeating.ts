@@ -1,7 +1,7 @@
 /** A gateway for tests of repeated calls: what its backend does at each call, and a store for its answers. */
 
 import { memoryReplayStore, type ReplayStore } from "../../src/index.ts";
-import type { ManualClock } from "../contracts/manual-clock.ts";
+import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import { counted, INPUT, type Opened, opened, type Send, type Setup, speaking, type Step, WORD } from "./bench.ts";
 
 export const STORE_MS = 10_000;

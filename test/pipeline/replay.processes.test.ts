@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryReplayStore, type ReplayStore } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { AT_REST, counted, errorCode, MINUTE, never, type Setup, type Step, WORD } from "./bench.ts";
 import { once, repeating } from "./repeating.ts";
 

@@ -20,8 +20,8 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../../src/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { aborted } from "../aborted.ts";
-import { manualClock } from "../contracts/index.ts";
 import { errorCodeOf, openSocket, RefusedError, responseOf, type SocketClient, textOf } from "../drivers/socket.ts";
 
 const USAGE = { inputTokens: 3, outputTokens: 5 };

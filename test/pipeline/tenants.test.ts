@@ -11,7 +11,7 @@ import {
   memoryReplayStore,
 } from "../../src/index.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { never, WORD } from "./bench.ts";
 
 const BODY_BYTES = 100_000;

@@ -8,7 +8,7 @@ import {
   type MemoryResponseStore,
   type ResponseStore,
 } from "../../src/index.ts";
-import { manualClock, responseStoreLaws } from "../contracts/index.ts";
+import { manualClock, responseStoreLaws } from "../../src/testing/laws/index.ts";
 
 const keyOf = (name: string, byte = 7): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
 const [OLD, NEW] = [keyOf("2025", 1), keyOf("2026", 2)];

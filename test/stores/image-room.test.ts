@@ -4,7 +4,7 @@ import { createStorage } from "unstorage";
 import memoryDriver from "unstorage/drivers/memory";
 import { describe, expect, it } from "vitest";
 import { memoryImageStore, type StoredImage, unstorageImageStore } from "../../src/index.ts";
-import { imageStoreLaws, manualClock } from "../contracts/index.ts";
+import { imageStoreLaws, manualClock } from "../../src/testing/laws/index.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryImageStore, type StoredImage, TOMBSTONE_MS } from "../../src/index.ts";
-import { imageStoreLaws, manualClock } from "../contracts/index.ts";
+import { imageStoreLaws, manualClock } from "../../src/testing/laws/index.ts";
 
 describe("memoryImageStore", () => {
   it.each(imageStoreLaws)("$name", async (law) => {

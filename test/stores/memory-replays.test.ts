@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryReplayStore, type MemoryReplayStoreOptions } from "../../src/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { filled } from "./replays.ts";
 
 const LEASE_MS = 600_000;

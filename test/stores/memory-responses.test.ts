@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryResponseStore, type MemoryResponseStoreOptions } from "../../src/index.ts";
-import { manualClock } from "../contracts/index.ts";
+import { manualClock } from "../../src/testing/laws/index.ts";
 
 const HOUR_MS = 3_600_000;
 

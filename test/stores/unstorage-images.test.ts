@@ -8,7 +8,7 @@ import fsDriver from "unstorage/drivers/fs";
 import memoryDriver from "unstorage/drivers/memory";
 import { afterAll, describe, expect, it } from "vitest";
 import { type StoredImage, TOMBSTONE_MS, unstorageImageStore } from "../../src/index.ts";
-import { imageStoreLaws, manualClock } from "../contracts/index.ts";
+import { imageStoreLaws, manualClock } from "../../src/testing/laws/index.ts";
 
 const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));

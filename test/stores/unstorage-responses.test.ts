@@ -8,7 +8,7 @@ import fsDriver from "unstorage/drivers/fs";
 import memoryDriver from "unstorage/drivers/memory";
 import { afterAll, describe, expect, it } from "vitest";
 import { unstorageResponseStore } from "../../src/index.ts";
-import { manualClock, responseStoreLaws } from "../contracts/index.ts";
+import { manualClock, responseStoreLaws } from "../../src/testing/laws/index.ts";
 
 const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { WriteBehind } from "../../src/stores/write-behind.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 const hang = (): Promise<never> => new Promise(() => {});
 

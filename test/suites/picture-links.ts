@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryQuotaStore } from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { anyText, refusalOf } from "../formats/images/refusal.ts";
 import { as, generate, GENERATIONS, generating, jsonOf } from "../formats/images/requests.ts";
 import { requestIdOf } from "../formats/messages/refusal.ts";

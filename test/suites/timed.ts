@@ -1,7 +1,7 @@
 /** A stage whose time a test winds, and whose backend goes on where a test tells it to. */
 
 import type { Limits } from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
 import type { Driver, Pieces } from "../drivers/driver.ts";
 import { Cues } from "../hosts/cues.ts";
 import { type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type ModelBackend, type RateVerdict } from "../../src/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
 import { counted, failing, INPUT, MINUTE, never, readUntil, speaking, WORD } from "../pipeline/bench.ts";
 import { collected, type Collected, only, watched } from "./stage.ts";
 

@@ -165,7 +165,7 @@ describe("its ways in", () => {
     expect(await gateway.charged()).toBe(30);
   });
 
-  it("is mounted as any other gateway, and sees the calls of its mounts", async () => {
+  it("answers at a path of an Express app, and records the calls from there", async () => {
     await using gateway = testGateway({ backend: backendOf() });
     await using server = express().use("/ai", toExpressHandler(gateway)).listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));

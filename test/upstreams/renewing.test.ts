@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { manualClock } from "../../src/testing/laws/index.ts";
 import { type Expiring, Renewing } from "../../src/upstreams/renewing.ts";
-import { manualClock } from "../contracts/index.ts";
 
 const LIMIT_MS = 10_000;
 

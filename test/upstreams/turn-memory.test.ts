@@ -3,8 +3,8 @@
 import { describe, expect, it } from "vitest";
 import type { ChatEvent } from "../../src/model/chat-event.ts";
 import type { Part } from "../../src/model/chat-request.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { TurnMemory, type TurnMemoryLimits } from "../../src/upstreams/turn-memory.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
 import { chatRequest } from "./relay/stage.ts";
 
 const MAKER = "chat-completions";

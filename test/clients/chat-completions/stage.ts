@@ -9,7 +9,7 @@ import type OpenAI from "openai";
 import type { ClientOptions } from "openai";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { createGateway, type GatewayOptions, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import type { Sdk } from "../openai/sdk.ts";
 
 /** A request of either form: the client adds which. */

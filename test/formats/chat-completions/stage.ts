@@ -10,7 +10,7 @@ import {
   type GatewayOptions,
   memoryQuotaStore,
 } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 
 export type Play = (request: ChatRequest, call: CallContext) => AsyncIterable<ChatEvent | string>;
 

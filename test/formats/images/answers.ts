@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type ImageEvent } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { drawn, type ImagePlay, type Mount, openStage } from "../../hosts/stage.ts";
 import { requestIdOf } from "../messages/refusal.ts";
 import { CLEAR, JPEG } from "./pictures.ts";

@@ -10,7 +10,7 @@ import {
   memoryImageStore,
   memoryQuotaStore,
 } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { CLEAR, OPAQUE, png } from "./pictures.ts";
 
 const HOUR_MS = 3_600_000;

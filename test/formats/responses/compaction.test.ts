@@ -15,8 +15,8 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../../../src/index.ts";
+import { manualClock } from "../../../src/testing/laws/index.ts";
 import { aborted } from "../../aborted.ts";
-import { manualClock } from "../../contracts/index.ts";
 
 const keyOf = (name: string, byte: number): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
 const [NEW, OLD] = [keyOf("2026", 1), keyOf("2025", 2)];

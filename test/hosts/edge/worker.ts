@@ -3,7 +3,7 @@
 import { env, waitUntil } from "cloudflare:workers";
 import { createGateway, type EdgeHandler, toEdgeHandler } from "../../../adapters/edge.ts";
 import type { Cancel, Clock } from "../../../src/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { answerByItself } from "../host.ts";
 import { type PriceTable, priceOf } from "../prices.ts";
 import { callOver } from "../remote/exchange.ts";

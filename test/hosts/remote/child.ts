@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { createGateway, type Gateway } from "../../../src/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { type Opened, OpenedStages } from "./opened.ts";
 import type { Opening } from "./opening.ts";
 import { remoteOptions } from "./options.ts";

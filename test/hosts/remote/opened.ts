@@ -1,7 +1,7 @@
 /** The side of the runtime: the stages that are open there, and what the tests may do with each of them. */
 
 import type { Gateway } from "../../../src/index.ts";
-import type { ManualClock } from "../../contracts/manual-clock.ts";
+import type { ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import type { Handlers } from "./peer.ts";
 
 export interface Opened {

@@ -1,7 +1,7 @@
 /** The side of the tests: stages whose gateways are in another runtime, which calls their backends and quotas from there. */
 
 import type { CallContext, Failure, GatewayError, GatewayOptions, QuotaStore } from "../../../src/index.ts";
-import type { ManualClock } from "../../contracts/manual-clock.ts";
+import type { ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import type { HostRequestInit, RunningHost } from "../host.ts";
 import { type Generator, GENERATORS, type Opening } from "./opening.ts";
 import { pack } from "./pack.ts";

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { Balance, HoldRequest, Reservation } from "../../../src/index.ts";
-import { type ExpectedHold, ExpectedLedger } from "../../contracts/expected-ledger.ts";
+import { type ExpectedHold, ExpectedLedger } from "../../testing/laws/expected-ledger.ts";
 import type { Figures } from "./figures.ts";
 import type { Breaches } from "./laws.ts";
 import type { Life } from "./life.ts";

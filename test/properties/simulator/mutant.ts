@@ -1,7 +1,7 @@
 /** Mutants: worlds with one deliberate fault, which a law must notice. */
 
 import type { GatewayOptions, QuotaStore } from "../../../src/index.ts";
-import type { OpenedQuotaStore } from "../../contracts/index.ts";
+import type { OpenedQuotaStore } from "../../../src/testing/laws/index.ts";
 import type { Law } from "./laws.ts";
 import type { KeyPlan, Plan, StoreName } from "./plan.ts";
 import type { Process } from "./process.ts";

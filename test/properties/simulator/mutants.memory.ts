@@ -9,7 +9,7 @@ import {
   refusing,
   verbsOf,
   withoutCorrection,
-} from "../../contracts/faults.ts";
+} from "../../testing/laws/faults.ts";
 import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS, SHARED } from "./mutant.ts";
 
 const withFault =

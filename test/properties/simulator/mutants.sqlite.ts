@@ -1,6 +1,6 @@
 /** Faults of the SQL store, as changes to its statements on their way to the database. */
 
-import { ENDLESS_MS } from "../../contracts/faults.ts";
+import { ENDLESS_MS } from "../../testing/laws/faults.ts";
 import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS, SHARED } from "./mutant.ts";
 
 export const sqliteMutants: readonly Mutant[] = [

@@ -1,7 +1,7 @@
 /** The memory store as a server: it survives the gateways. */
 
 import { type LedgerReport, memoryQuotaStore, type MemoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
-import type { OpenedQuotaStore } from "../../contracts/index.ts";
+import type { OpenedQuotaStore } from "../../../src/testing/laws/index.ts";
 import { ask, type Delivery } from "./messages.ts";
 import { DAY_MS } from "./plan.ts";
 import type { Process } from "./process.ts";

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { memoryQuotaStore } from "../../../src/index.ts";
 import { verifyLedger } from "../../../src/stores/sql/index.ts";
-import { budgetLaws } from "../../contracts/budgets.ts";
-import { manualClock, quotaStoreLaws, type QuotaStoreSetup } from "../../contracts/index.ts";
+import { budgetLaws } from "../../../src/testing/laws/budgets.ts";
+import { manualClock, quotaStoreLaws, type QuotaStoreSetup } from "../../../src/testing/laws/index.ts";
 import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "../redis/servers.ts";
 import { databases, sqliteInMemory, type TestPlace } from "../sql/databases.ts";
 import { openedBudgetsOf, openedOf, storeAt } from "../sql/open.ts";

@@ -7,8 +7,13 @@ import {
   type QuotaRecalls,
   type QuotaStore,
 } from "../../../src/index.ts";
-import type { OpenedBudgetStore } from "../../contracts/budgets.ts";
-import { manualClock, type OpenedQuotaStore, type QuotaAudit, type QuotaStoreSetup } from "../../contracts/index.ts";
+import type { OpenedBudgetStore } from "../../../src/testing/laws/budgets.ts";
+import {
+  manualClock,
+  type OpenedQuotaStore,
+  type QuotaAudit,
+  type QuotaStoreSetup,
+} from "../../../src/testing/laws/index.ts";
 
 const WINDOW_MS = 60_000;
 

@@ -11,7 +11,7 @@ import {
   type QuotaRecalls,
   type QuotaStore,
 } from "../../../src/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/index.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/index.ts";
 
 type SharedStore = QuotaStore & QuotaRecalls;
 

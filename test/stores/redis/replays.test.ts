@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisReplayStore } from "../../../src/stores/redis/index.ts";
-import { replayStoreLaws } from "../../contracts/index.ts";
+import { replayStoreLaws } from "../../../src/testing/laws/index.ts";
 import { filled } from "../replays.ts";
 import { drivers, redisAnswers, type RedisPlace, redisReplaysAt } from "./servers.ts";
 

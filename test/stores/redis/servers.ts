@@ -11,7 +11,7 @@ import {
   redisReplayStore,
   type RedisReplayStoreOptions,
 } from "../../../src/stores/redis/index.ts";
-import type { OpenedReplayStore } from "../../contracts/index.ts";
+import type { OpenedReplayStore } from "../../../src/testing/laws/index.ts";
 
 export const REDIS: string = process.env["POLYGATE_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
 

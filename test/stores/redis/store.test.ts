@@ -2,8 +2,8 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
-import { budgetLaws } from "../../contracts/budgets.ts";
-import { quotaStoreLaws } from "../../contracts/index.ts";
+import { budgetLaws } from "../../../src/testing/laws/budgets.ts";
+import { quotaStoreLaws } from "../../../src/testing/laws/index.ts";
 import { openedBudgetsOf, openedOf } from "../sql/open.ts";
 import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./servers.ts";
 

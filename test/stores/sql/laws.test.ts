@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { verifyLedger } from "../../../src/stores/sql/index.ts";
-import { budgetLaws } from "../../contracts/budgets.ts";
-import { quotaStoreLaws } from "../../contracts/index.ts";
+import { budgetLaws } from "../../../src/testing/laws/budgets.ts";
+import { quotaStoreLaws } from "../../../src/testing/laws/index.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 import { openAt, openBudgetsAt } from "./open.ts";
 

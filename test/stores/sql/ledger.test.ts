@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type MemoryQuotaStore, memoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
 import { verifyLedger } from "../../../src/stores/sql/index.ts";
-import { manualClock } from "../../contracts/index.ts";
+import { manualClock } from "../../../src/testing/laws/index.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
 

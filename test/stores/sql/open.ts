@@ -2,8 +2,8 @@
 
 import { sql } from "kysely";
 import { type DurableQuotaStore, sqlQuotaStore, type SqlQuotaStoreOptions } from "../../../src/stores/sql/index.ts";
-import type { BudgetStoreSetup, OpenBudgetStore, OpenedBudgetStore } from "../../contracts/budgets.ts";
-import type { OpenedQuotaStore, OpenQuotaStore } from "../../contracts/index.ts";
+import type { BudgetStoreSetup, OpenBudgetStore, OpenedBudgetStore } from "../../../src/testing/laws/budgets.ts";
+import type { OpenedQuotaStore, OpenQuotaStore } from "../../../src/testing/laws/index.ts";
 import type { TestPlace } from "./databases.ts";
 
 /** Opens a store whose clock can be advanced beyond the database's. */

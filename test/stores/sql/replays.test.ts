@@ -12,7 +12,7 @@ import {
   type SqlReplayStore,
   type SqlReplayStoreOptions,
 } from "../../../src/stores/sql/index.ts";
-import { type OpenedReplayStore, replayStoreLaws } from "../../contracts/index.ts";
+import { type OpenedReplayStore, replayStoreLaws } from "../../../src/testing/laws/index.ts";
 import { filled } from "../replays.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 

@@ -16,7 +16,7 @@ import {
   type SqlResponseStore,
   type SqlResponseStoreOptions,
 } from "../../../src/stores/sql/index.ts";
-import { type OpenedResponseStore, responseStoreLaws } from "../../contracts/index.ts";
+import { type OpenedResponseStore, responseStoreLaws } from "../../../src/testing/laws/index.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 
 const HOUR_MS = 3_600_000;

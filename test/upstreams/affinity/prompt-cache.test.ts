@@ -5,9 +5,9 @@ import { GatewayError } from "../../../src/errors.ts";
 import type { ChatRequest, Usage } from "../../../src/index.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
 import type { PrefixMemory } from "../../../src/ports/prefix-memory.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { type CostOf, promptCache, type PromptCacheOptions } from "../../../src/upstreams/affinity/index.ts";
 import { route, type RouteBackend, type RouteUpstream } from "../../../src/upstreams/route/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
 const MINUTE = 60_000;

@@ -11,8 +11,8 @@ import {
   type GatewayError,
   memoryQuotaStore,
 } from "../../../src/index.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { type AiSdkEmbeddingModel, type AiSdkOptions, aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { callContext } from "../relay/stage.ts";
 import type { Asked } from "./fake-models.ts";
 

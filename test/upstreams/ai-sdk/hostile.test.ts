@@ -4,8 +4,8 @@ import { inspect } from "node:util";
 import { APICallError, InvalidPromptError, NoSuchModelError, UnsupportedFunctionalityError } from "@ai-sdk/provider";
 import { describe, expect, it } from "vitest";
 import { describeError, GatewayError } from "../../../src/errors.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, said, START, streamOf } from "./fake-models.ts";
 import { clientsBefore } from "./stage.ts";
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec } from "../../../src/formats/chat-completions/upstream.ts";
 import type { ChatCodec } from "../../../src/formats/format.ts";
 import { generateContentCodec } from "../../../src/formats/generate-content/upstream.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { rawUpstream, STREAM_HEAD } from "./raw-upstream.ts";
 import { callContext, chatRequest } from "./stage.ts";
 

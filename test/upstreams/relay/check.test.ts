@@ -1,8 +1,8 @@
 /** The check of an upstream: what it asks, and the sentence for each problem. */
 
 import { describe, expect, it } from "vitest";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { NOBODY, type RawAnswer, rawUpstream, whole } from "./raw-upstream.ts";
 import { API_KEY } from "./stage.ts";
 

@@ -14,6 +14,7 @@ import { describeError } from "../../../src/errors.ts";
 import { messagesUpstream } from "../../../src/formats/messages/module.ts";
 import type { ChatVerbs, UpstreamFormat } from "../../../src/formats/module.ts";
 import { createGateway, type Failure, memoryQuotaStore, memoryResponseStore } from "../../../src/index.ts";
+import { manualClock } from "../../../src/testing/laws/index.ts";
 import { openAuthorization } from "../../../src/upstreams/relay/credentials.ts";
 import {
   type ApiKeyAnswer,
@@ -25,7 +26,6 @@ import {
 } from "../../../src/upstreams/relay/index.ts";
 import { DEFAULT_RELAY_TIMEOUTS } from "../../../src/upstreams/relay/options.ts";
 import { Exchange } from "../../../src/upstreams/relay/transport.ts";
-import { manualClock } from "../../contracts/index.ts";
 import { CLEAR } from "../../formats/images/pictures.ts";
 import { plainCodec, sse } from "./plain-codec.ts";
 import { head, type RawAnswer, type RawRequest, rawUpstream, STREAM_HEAD, whole } from "./raw-upstream.ts";

@@ -12,9 +12,9 @@ import {
   memoryQuotaStore,
   type ModelBackend,
 } from "../../../src/index.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { DEFAULT_RELAY_TIMEOUTS, relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { route } from "../../../src/upstreams/route/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { opened } from "../../pipeline/bench.ts";
 import { head, rawUpstream, whole } from "./raw-upstream.ts";
 import { API_KEY, callContext } from "./stage.ts";

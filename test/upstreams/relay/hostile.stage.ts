@@ -12,8 +12,8 @@ import {
   type GatewayOptions,
   memoryQuotaStore,
 } from "../../../src/index.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { asking, type Form } from "../../drivers/driver.ts";
 import { flat } from "../../hosts/prices.ts";
 import { type Charge, type Pair, PICTURE_PRICE, PROMPT } from "./hostile.formats.ts";

@@ -6,7 +6,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import { systemClock } from "../../../src/ports/clock.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { sse } from "./plain-codec.ts";
 import {
   endless,

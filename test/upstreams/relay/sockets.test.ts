@@ -18,12 +18,12 @@ import {
   memoryResponseStore,
 } from "../../../src/index.ts";
 import type { JsonObject } from "../../../src/model/json.ts";
+import { manualClock } from "../../../src/testing/laws/index.ts";
 import { Conversations } from "../../../src/upstreams/relay/conversations.ts";
 import { relay, type RelayBackend, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../../src/upstreams/relay/options.ts";
 import type { OpenSocket } from "../../../src/upstreams/relay/socket.ts";
 import { Exchange, type UpstreamResponse } from "../../../src/upstreams/relay/transport.ts";
-import { manualClock } from "../../contracts/index.ts";
 
 interface Served extends AsyncDisposable {
   readonly url: string;

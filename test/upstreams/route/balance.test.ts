@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import type { CallContext } from "../../../src/ports/model-backend.ts";
 import { priceTable } from "../../../src/prices/index.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { balance, type BalanceOptions, route, type RouteBackend } from "../../../src/upstreams/route/index.ts";
 import { RemainingRate } from "../../../src/upstreams/route/remaining.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { callContext as context, chatRequest } from "../relay/stage.ts";
 import { ask, begin, observing, type Scripted, scripted, type Step } from "./stage.ts";
 

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import type { ApiKey } from "../../../src/ports/quota-store.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { canary, type CanaryOptions, route, type RouteBackend } from "../../../src/upstreams/route/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { callContext } from "../relay/stage.ts";
 import { ask, type Scripted, scripted } from "./stage.ts";
 

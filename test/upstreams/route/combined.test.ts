@@ -9,6 +9,7 @@ import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
 import type { UpstreamOutcome } from "../../../src/ports/observer.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { promptCache } from "../../../src/upstreams/affinity/index.ts";
 import {
   balance,
@@ -21,7 +22,6 @@ import {
   shadow,
   type ShadowAnswer,
 } from "../../../src/upstreams/route/index.ts";
-import { manualClock, type ManualClock } from "../../contracts/manual-clock.ts";
 import { callContext } from "../relay/stage.ts";
 import { ask, type Attempted, begin, observing, type Scripted, scripted, type Step } from "./stage.ts";
 

@@ -3,9 +3,9 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { type Route, route, type RouteOptions } from "../../../src/upstreams/route/index.ts";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { rawUpstream } from "../relay/raw-upstream.ts";
 import {
   ANSWER,

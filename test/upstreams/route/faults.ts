@@ -4,7 +4,7 @@
  */
 
 import type { Socket } from "node:net";
-import type { ManualClock } from "../../contracts/manual-clock.ts";
+import type { ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { head, type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
 import { lastTurns } from "./speakers.ts";
 

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../../src/ports/model-backend.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import {
   hedge,
   type HedgeOptions,
@@ -13,7 +14,6 @@ import {
   type RouteOptions,
 } from "../../../src/upstreams/route/index.ts";
 import { aborted } from "../../aborted.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { ask, type Attempted, begin, observing, type Scripted, scripted, type Step } from "./stage.ts";
 
 const HANG = 1e9;

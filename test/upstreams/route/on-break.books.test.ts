@@ -16,10 +16,10 @@ import {
 import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { type Route, route, type RouteOptions, type RouteUpstream } from "../../../src/upstreams/route/index.ts";
 import { anchorOf, Join } from "../../../src/upstreams/route/shown.ts";
 import { aborted } from "../../aborted.ts";
-import { manualClock, type ManualClock } from "../../contracts/manual-clock.ts";
 
 const KEY = "sk-caller";
 const WHOLE = "Now is the winter of our discontent";

@@ -6,8 +6,8 @@ import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
 /** A backend that fails a number of times, and then answers with its name. */

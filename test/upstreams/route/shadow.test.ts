@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/errors.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import {
   route,
   type RouteBackend,
@@ -10,7 +11,6 @@ import {
   type ShadowAnswer,
   type ShadowOptions,
 } from "../../../src/upstreams/route/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { ask, type Attempted, begin, observing, type Scripted, scripted, type Step } from "./stage.ts";
 
 interface Stage {

@@ -5,7 +5,7 @@ import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { CallContext, ModelBackend } from "../../../src/ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../../src/ports/observer.ts";
-import type { ManualClock } from "../../contracts/manual-clock.ts";
+import type { ManualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
 /** A step of an answer: a wait in milliseconds, an event, or an error. */

@@ -1,8 +1,8 @@
 /** Replay stores that are broken on purpose, each in one way, and the law that must notice. */
 
 import { setImmediate } from "node:timers/promises";
-import { memoryReplayStore, type ReplayStore } from "../../src/index.ts";
-import { manualClock, type OpenedReplayStore, type OpenReplayStore } from "./index.ts";
+import { memoryReplayStore, type ReplayStore } from "../../../src/index.ts";
+import { manualClock, type OpenedReplayStore, type OpenReplayStore } from "../../../src/testing/laws/index.ts";
 
 export function openMemoryReplays(): OpenedReplayStore {
   const clock = manualClock(Date.now());

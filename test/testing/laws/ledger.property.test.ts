@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Certainty, type LedgerReport, type MemoryQuotaStore, memoryQuotaStore } from "../../src/index.ts";
+import { type Certainty, type LedgerReport, type MemoryQuotaStore, memoryQuotaStore } from "../../../src/index.ts";
+import { type ManualClock, manualClock } from "../../../src/testing/laws/index.ts";
 import { ExpectedLedger } from "./expected-ledger.ts";
-import { type ManualClock, manualClock } from "./index.ts";
 
 type Command =
   | { type: "reserve"; id: string; atLeast: number; atMost: number; leaseMs: number }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../src/index.ts";
+import type { BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../index.ts";
 import {
   atOnce,
   expectRangeError,

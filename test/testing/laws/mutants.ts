@@ -1,6 +1,7 @@
 /** Quota stores that are broken on purpose, each in one way, and the law that must notice. */
 
-import type { Reservation } from "../../src/index.ts";
+import type { Reservation } from "../../../src/index.ts";
+import type { OpenedQuotaStore, OpenQuotaStore } from "../../../src/testing/laws/index.ts";
 import {
   assertOwnerTooEarly,
   chargingTwice,
@@ -20,7 +21,6 @@ import {
   verbsOf,
   withoutCorrection,
 } from "./faults.ts";
-import type { OpenedQuotaStore, OpenQuotaStore } from "./index.ts";
 import { openMemoryStore } from "./open-memory.ts";
 
 /** A store with a fault. */

@@ -3,11 +3,16 @@
 import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
-import { spanAt } from "../../src/stores/budgets.ts";
-import { budgetLaws, type BudgetStoreSetup, type OpenBudgetStore, type OpenedBudgetStore } from "./budgets.ts";
+import { type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../../src/index.ts";
+import { spanAt } from "../../../src/stores/budgets.ts";
+import {
+  budgetLaws,
+  type BudgetStoreSetup,
+  type OpenBudgetStore,
+  type OpenedBudgetStore,
+} from "../../../src/testing/laws/budgets.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { verbsOf } from "./faults.ts";
-import { manualClock } from "./manual-clock.ts";
 
 function openMemoryBudgets({ keys, ...options }: BudgetStoreSetup): OpenedBudgetStore {
   const clock = manualClock(Date.now());

@@ -4,8 +4,13 @@ import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { flexibleRateLimiter, type RateLimiter, type RateVerdict } from "../../src/index.ts";
-import { type OpenedRateLimiter, type OpenRateLimiter, rateLimiterLaws, type RateLimiterSetup } from "./index.ts";
+import { flexibleRateLimiter, type RateLimiter, type RateVerdict } from "../../../src/index.ts";
+import {
+  type OpenedRateLimiter,
+  type OpenRateLimiter,
+  rateLimiterLaws,
+  type RateLimiterSetup,
+} from "../../../src/testing/laws/index.ts";
 
 // rate-limiter-flexible takes its time from the machine's clock, so that clock is wound by hand here.
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));

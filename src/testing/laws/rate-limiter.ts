@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { RateKind, RateLimiter, RateVerdict } from "../../src/index.ts";
+import type { RateKind, RateLimiter, RateVerdict } from "../../index.ts";
 import { atOnce } from "./quota-store/law.ts";
 
 /** The setup of a limiter for one law. A limit that is absent does not exist. */

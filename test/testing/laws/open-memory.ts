@@ -1,8 +1,8 @@
 /** Opens the memory store for the laws of its port: as it is, and as a distant server would serve it. */
 
 import { setImmediate } from "node:timers/promises";
-import { memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
-import { manualClock, type OpenedQuotaStore, type QuotaStoreSetup } from "./index.ts";
+import { memoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
+import { manualClock, type OpenedQuotaStore, type QuotaStoreSetup } from "../../../src/testing/laws/index.ts";
 
 /** A memory store on a clock that stands still until it is advanced. */
 export function openMemoryStore({ keys }: QuotaStoreSetup): OpenedQuotaStore {

@@ -1,8 +1,4 @@
-/** The public face of "polygate/testing": laws by which a host checks its own ports, under any test runner. */
-
-import { assertNodeVersion } from "../../src/node-version.ts";
-
-assertNodeVersion();
+/** The laws of the ports: promises that a host checks on its own stores, under any test runner. */
 
 export {
   type BudgetLaw,

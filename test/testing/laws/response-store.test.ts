@@ -2,7 +2,7 @@
 
 import { AssertionError } from "node:assert";
 import { describe, expect, it } from "vitest";
-import { type OpenResponseStore, responseStoreLaws } from "./index.ts";
+import { type OpenResponseStore, responseStoreLaws } from "../../../src/testing/laws/index.ts";
 import { openMemoryResponses, responseMutants } from "./response-faults.ts";
 
 /** The laws that a store breaks, and their errors. */

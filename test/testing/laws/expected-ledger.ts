@@ -1,6 +1,6 @@
 /** The expected books of a key: counted hold by hold, without accounts, so that they cannot fail as a store does. */
 
-import type { HoldRequest, Outcome, Renewal, Reservation } from "../../src/index.ts";
+import type { HoldRequest, Outcome, Renewal, Reservation } from "../../../src/index.ts";
 
 export interface ExpectedHold {
   granted: number;

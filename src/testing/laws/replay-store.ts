@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
-import type { RecordedAnswer, ReplayState, ReplayStore } from "../../src/index.ts";
+import type { RecordedAnswer, ReplayState, ReplayStore } from "../../index.ts";
 
 /** A store under test, and its clock. */
 export interface OpenedReplayStore {

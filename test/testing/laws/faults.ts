@@ -1,8 +1,8 @@
 /** The faults of quota stores that are broken on purpose, as changes to the memory store. */
 
 import { setImmediate } from "node:timers/promises";
-import type { QuotaStore, Refusal, Reservation } from "../../src/index.ts";
-import type { OpenedQuotaStore, QuotaStoreSetup } from "./index.ts";
+import type { QuotaStore, Refusal, Reservation } from "../../../src/index.ts";
+import type { OpenedQuotaStore, QuotaStoreSetup } from "../../../src/testing/laws/index.ts";
 import { openMemoryStore } from "./open-memory.ts";
 
 /** Replaces some verbs of a memory store. */

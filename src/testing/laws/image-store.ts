@@ -8,7 +8,7 @@ import {
   type ImageStore,
   type StoredImage,
   TOMBSTONE_MS,
-} from "../../src/index.ts";
+} from "../../index.ts";
 import { type ManualClock, manualClock } from "./manual-clock.ts";
 
 /** The setup of a store for one law. */

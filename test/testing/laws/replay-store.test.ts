@@ -2,7 +2,7 @@
 
 import { AssertionError } from "node:assert";
 import { describe, expect, it } from "vitest";
-import { type OpenReplayStore, replayStoreLaws } from "./index.ts";
+import { type OpenReplayStore, replayStoreLaws } from "../../../src/testing/laws/index.ts";
 import { openMemoryReplays, processMutant, replayMutants } from "./replay-faults.ts";
 
 const mutants = [...replayMutants, processMutant];

@@ -1,8 +1,8 @@
 /** The memory store keeps the laws of its port, and its own promises beyond them. */
 
 import { describe, expect, it } from "vitest";
-import { type ApiKeyOptions, type HoldRequest, type MemoryQuotaStore, memoryQuotaStore } from "../../src/index.ts";
-import { type ManualClock, manualClock, quotaStoreLaws } from "./index.ts";
+import { type ApiKeyOptions, type HoldRequest, type MemoryQuotaStore, memoryQuotaStore } from "../../../src/index.ts";
+import { type ManualClock, manualClock, quotaStoreLaws } from "../../../src/testing/laws/index.ts";
 import { openMemoryStore, openSlowStore } from "./open-memory.ts";
 
 describe("memoryQuotaStore", () => {

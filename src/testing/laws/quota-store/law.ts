@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { ApiKeyOptions, Balance, Certainty, QuotaStore, Refusal, Reservation } from "../../../src/index.ts";
+import type { ApiKeyOptions, Balance, Certainty, QuotaStore, Refusal, Reservation } from "../../../index.ts";
 
 /** The setup of a store for one law. */
 export interface QuotaStoreSetup {

@@ -1,7 +1,7 @@
 /** A clock that a test winds by hand, so that leases, deadlines and retries are tested without waiting. */
 
 import { setImmediate } from "node:timers/promises";
-import type { Cancel, Clock } from "../../src/index.ts";
+import type { Cancel, Clock } from "../../index.ts";
 
 /** A Clock on which time passes only when it is told to. */
 export interface ManualClock extends Clock {

@@ -2,7 +2,7 @@
 
 import { AssertionError } from "node:assert";
 import { describe, expect, it } from "vitest";
-import { type OpenQuotaStore, type QuotaStoreLaw, quotaStoreLaws } from "./index.ts";
+import { type OpenQuotaStore, type QuotaStoreLaw, quotaStoreLaws } from "../../../src/testing/laws/index.ts";
 import { mutants } from "./mutants.ts";
 import { openMemoryStore } from "./open-memory.ts";
 

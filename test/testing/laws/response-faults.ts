@@ -1,8 +1,13 @@
 /** Response stores that are broken on purpose, each in one way, and the law that must notice. */
 
 import { setImmediate } from "node:timers/promises";
-import { memoryResponseStore, type NewDocument, type ResponseStore } from "../../src/index.ts";
-import { manualClock, type OpenedResponseStore, type OpenResponseStore, type ResponseStoreSetup } from "./index.ts";
+import { memoryResponseStore, type NewDocument, type ResponseStore } from "../../../src/index.ts";
+import {
+  manualClock,
+  type OpenedResponseStore,
+  type OpenResponseStore,
+  type ResponseStoreSetup,
+} from "../../../src/testing/laws/index.ts";
 
 export function openMemoryResponses(setup: ResponseStoreSetup): OpenedResponseStore {
   const clock = manualClock();

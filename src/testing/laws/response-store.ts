@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../../src/index.ts";
+import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../../index.ts";
 
 /** The setup of a store for one law. */
 export interface ResponseStoreSetup {
