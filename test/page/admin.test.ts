@@ -472,7 +472,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
-      await page.getByText("Loading…").waitFor({ state: "detached" });
+      await page.getByText("Loading…").first().waitFor({ state: "detached" });
       expect(
         await page.locator("#app :is(img, script, iframe, object, embed, link, style, base, form[action])").count(),
       ).toBe(0);
@@ -580,7 +580,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const part of ["Keys", "Budgets", "Live", "Refusals", "Health", "Spend"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
-      await page.getByText("Loading…").waitFor({ state: "detached" });
+      await page.getByText("Loading…").first().waitFor({ state: "detached" });
       await page.getByRole("row").nth(1).waitFor();
       const cut = await page.evaluate(() =>
         [...document.querySelectorAll("tbody tr, tbody tr *")]
@@ -610,7 +610,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
       await page.getByRole("link", { name: part }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
-      await page.getByText("Loading…").waitFor({ state: "detached" });
+      await page.getByText("Loading…").first().waitFor({ state: "detached" });
       expect([part, await barriers(page), await isWiderThanScreen(page)]).toEqual([part, [], false]);
     }
     await page.getByRole("link", { name: "Keys" }).click();
