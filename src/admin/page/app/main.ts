@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { attempt, mayChange, notice, read } from "./api.ts";
+import { attempt, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { html, type View } from "./html.ts";
@@ -70,7 +70,7 @@ function App({ title }: { title: string }): View {
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
     </header>
     <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
-    <main>${part && html`<${part.view} ...${has} />`}</main>
+    <main hidden=${!isLoggedIn.value}>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
 }
