@@ -10,9 +10,8 @@ export type { CoreGateway, Gateway, GatewayEndpoint, GatewayOptions, Mountable, 
 export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export { type WrongAddress, wrongAddress } from "./wrong-address.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
-export type { CorsOptions } from "./http/answer.ts";
+export type { CorsOptions, SocketHandler, SocketPeer } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
-export type { SocketHandler, SocketPeer } from "./http/socket.ts";
 export type {
   DuringCode,
   Hook,

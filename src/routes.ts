@@ -2,9 +2,8 @@
 
 import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
-import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
+import { type Answer, NOT_FOUND, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
-import type { SocketHandler } from "./http/socket.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";

@@ -1,6 +1,7 @@
 /** The commands of `polygate` that need a store: their options, what they read and what they do. */
 
 import type { parseArgs } from "node:util";
+import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import {
@@ -186,9 +187,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...rights,
         ...(models && { models }),
         ...(metadata && { metadata: textsOf(metadata) }),
-        ...(id !== undefined && { id }),
+        ...given({ id, budget }),
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
-        ...(budget !== undefined && { budget }),
       };
       // Ask the store for nothing more: if that failed, the secret would be lost.
       return async (keys): Promise<KeyMade> => ({
@@ -494,15 +494,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       const query = {
         by: columnsOf(values.by ?? "key"),
         ...daysOf(values),
-        ...(key !== undefined && { key }),
-        ...(budget !== undefined && { budget }),
-        ...(group !== undefined && { group }),
-        ...(model !== undefined && { model }),
-        ...(upstream !== undefined && { upstream }),
+        ...given({ key, budget, group, model, upstream }),
         limit: MOST_ROWS,
       };
       return async (_keys, { store, calls }) => {
-        await assertBudget(store, budget === undefined ? {} : { budget });
+        await assertBudget(store, query);
         const report = await readerIn(calls).usage(query);
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
@@ -594,12 +590,8 @@ function dayOf(name: string, text: string): string {
   return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
 }
 
-function pageOf({ after, limit }: Values): BudgetPage {
-  return {
-    ...(after !== undefined && { after }),
-    ...(limit !== undefined && { limit: countOf(limit) }),
-  };
-}
+const pageOf = ({ after, limit }: Values): BudgetPage =>
+  given({ after, limit: limit === undefined ? undefined : countOf(limit) });
 
 function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
@@ -619,11 +611,7 @@ function newBudgetOf(id: string, values: Values): BudgetOptions {
   return {
     id,
     amount: unitsOf("--amount", amount, currency),
-    ...(name !== undefined && { name }),
-    ...(period && { period }),
-    ...(timeZone !== undefined && { timeZone }),
-    ...(rollover !== undefined && { rollover }),
-    ...(parent !== undefined && { parent }),
+    ...given({ name, period, timeZone, rollover, parent }),
   };
 }
 
@@ -651,11 +639,7 @@ const STATES: readonly KeyState[] = ["active", "expired", "revoked"];
 function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
   const state = STATES.find((known) => known === text);
   if (text !== undefined && !state) throw new UsageError(`--state must be active, expired or revoked, not ${text}.`);
-  return {
-    ...(state && { state }),
-    ...(budget !== undefined && { budget }),
-    ...(metadata && { metadata: textsOf(Object.fromEntries(metadata.map(entryOf))) }),
-  };
+  return given({ state, budget, metadata: metadata && textsOf(Object.fromEntries(metadata.map(entryOf))) });
 }
 
 /** Throws a RangeError for a budget that does not exist: no keys would look like a budget without keys. */

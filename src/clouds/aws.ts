@@ -5,20 +5,29 @@ import { assertNodeVersion } from "../node-version.ts";
 assertNodeVersion();
 
 import { AwsV4Signer } from "aws4fetch";
-import type { ChatCodec } from "../formats/format.ts";
+import type { ChatCodec, CodecOptions } from "../formats/format.ts";
 import { messagesUpstream } from "../formats/messages/module.ts";
 import type { ChatVerbs } from "../formats/module.ts";
+import { Lazy, lazyCodec } from "../formats/shared/lazy.ts";
 import { fromBase64, toBase64 } from "../media/base64.ts";
 import { isJsonObject, type JsonObject } from "../model/json.ts";
 import { assertOptions, type Check, CLOCK, fieldsOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { API_KEY, type ApiKeySource, type SignRequest } from "../upstreams/relay/options.ts";
 import { type Expiring, Renewing } from "../upstreams/renewing.ts";
-import { decodeAwsError } from "./aws-errors.ts";
-import { AWS_STREAM, eventFrame, inOneLine, objectIn, readingEvents, textOf } from "./aws-stream.ts";
-import { modelBehind } from "./converse/models.ts";
-import { converseUpstream } from "./converse/module.ts";
-import { assertName, bearer, type Cloud, type CloudUpstream, endpointOf, inCloud, withRequests } from "./shaped.ts";
+import { AWS_STREAM, decodeAwsError, eventFrame, inOneLine, objectIn, readingEvents, textOf } from "./aws-stream.ts";
+import { FORMAT, modelBehind } from "./converse/models.ts";
+import type { HostFields } from "./converse/request.ts";
+import {
+  assertName,
+  bearer,
+  type Cloud,
+  type CloudUpstream,
+  endpointOf,
+  type FormatInCloud,
+  inCloud,
+  withRequests,
+} from "./shaped.ts";
 
 export type { CloudUpstream } from "./shaped.ts";
 
@@ -327,3 +336,14 @@ function writeChunk(name: string, json: string): string {
 /** Writes an event of ConverseStream. */
 const writeEvent = (name: string, json: string): string =>
   /^[a-z]{1,50}$/i.test(name) && name !== "error" ? eventFrame(name, inOneLine(json)) : "";
+
+/** The code of the Converse codec, which is loaded with the first request. */
+const converse = /* @__PURE__ */ new Lazy(async () => (await import("./converse/upstream.ts")).converseCodec);
+
+/** Makes the format of a relay whose upstream speaks Converse. */
+const converseUpstream = (host: HostFields): FormatInCloud<ChatVerbs> => ({
+  name: FORMAT,
+  telemetry: { provider: "aws.bedrock" },
+  load: () => converse.get(),
+  open: (relay, options: CodecOptions) => relay.chat(lazyCodec(converse, (codec) => codec(options, host))),
+});

@@ -1,18 +1,25 @@
 /** An answer of the demo: thoughts, then tool calls, code or content, then annotations and the finish reason. */
 
 import { createHash } from "node:crypto";
-import type { CallContext, ChatRequest, ContentEvent, FinishEvent } from "../index.ts";
+import type {
+  Annotation,
+  CallContext,
+  ChatRequest,
+  ContentEvent,
+  FinishEvent,
+  Logprob,
+  SafetyRating,
+} from "../index.ts";
 import { answerByCode, planCode } from "./code.ts";
 import type { Commands } from "./commands.ts";
 import { formatted } from "./format.ts";
-import { notesOn } from "./notes.ts";
 import { painter } from "./painter.ts";
 import { prefillOf, replyTo } from "./reply.ts";
 import { playTones, type SoundFormat } from "./sound.ts";
 import { type Ending, Speaker } from "./speaker.ts";
 import { planCalls } from "./tool-calls.ts";
 import type { Spoken } from "./usage.ts";
-import { countWords } from "./words.ts";
+import { countWords, Loop } from "./words.ts";
 
 /** The input that all candidates of an answer share. */
 export interface Question {
@@ -116,3 +123,51 @@ async function answerText(
   const rest = whole.startsWith(prefill) ? whole.slice(prefill.length) : whole;
   return candidate > 0 && !responseFormat ? `Answer ${candidate + 1}: ${rest}` : rest;
 }
+
+/** Yields the annotations that the request asks for. */
+async function* notesOn(
+  { safety, logprobs }: ChatRequest,
+  { said, total, thoughts }: Speaker,
+): AsyncGenerator<Annotation> {
+  if (logprobs && said.length > 0) yield { type: "logprobs", ...(await logprobsOf(said, logprobs.top)) };
+  if (safety && safety.length > 0) {
+    const ratings = safety.map(({ category }): SafetyRating => ({ category, probability: "negligible" }));
+    yield { type: "safety", ratings };
+  }
+  yield { type: "token-count", tokens: total - thoughts };
+}
+
+/** Alternatives to each token, in order of falling probability. */
+const ALTERNATIVES = "the a of to and in is it you that he was for on are with as at be this".split(" ");
+
+interface TokenLogprobs {
+  readonly chosen: readonly Logprob[];
+  readonly top: readonly (readonly Logprob[])[];
+  readonly average: number;
+}
+
+async function logprobsOf(said: readonly string[], most: number): Promise<TokenLogprobs> {
+  const loop = new Loop();
+  const chosen: Logprob[] = [];
+  const top: Logprob[][] = [];
+  let sum = 0;
+  for (const token of said) {
+    const first = logprob(token, -(1 + (digest(token) % 500)) / 1000);
+    sum += first.logProbability;
+    chosen.push(first);
+    top.push(alternatives(first, most));
+    await loop.yield();
+  }
+  return { chosen, top, average: sum / chosen.length };
+}
+
+const alternatives = (first: Logprob, top: number): Logprob[] =>
+  [first, ...ALTERNATIVES.map((token, index) => logprob(token, first.logProbability - index - 1))].slice(0, top);
+
+const logprob = (token: string, logProbability: number): Logprob => ({
+  token,
+  tokenId: digest(token) % 100_000,
+  logProbability,
+});
+
+const digest = (token: string): number => createHash("sha256").update(token).digest().readUInt32BE();

@@ -1,13 +1,20 @@
 /** The demo's model: deterministic, offline, and able to use every field of a chat request. */
 
 import { setTimeout as pause } from "node:timers/promises";
-import { type CallContext, type ChatEvent, type ChatRequest, GatewayError, type ModelBackend } from "../index.ts";
+import {
+  type CallContext,
+  type ChatEvent,
+  type ChatRequest,
+  type ContentEvent,
+  type FinishEvent,
+  GatewayError,
+  type ModelBackend,
+} from "../index.ts";
 import { answer } from "./answer.ts";
-import { inTurns } from "./candidates.ts";
 import { readCommands } from "./commands.ts";
 import { embed } from "./embedding.ts";
 import { drawImages, IMAGE_MODELS } from "./images.ts";
-import { lastTurn } from "./last-words.ts";
+import { lastTurn } from "./reply.ts";
 import { soundFormatOf } from "./sound.ts";
 import { countInput, tokensIn, usageOf } from "./usage.ts";
 
@@ -85,4 +92,23 @@ function* block(inputTokens: number): Generator<ChatEvent> {
   const ratings = [{ category: "dangerous-content", probability: "high", blocked: true }] as const;
   yield { type: "prompt-feedback", blockReason: "safety", ratings };
   yield { type: "finish", reason: "content-filter", usage: { inputTokens, outputTokens: 0 } };
+}
+
+type AnswerPart = ContentEvent | FinishEvent;
+
+/** Yields the events of all answers in turn, each with the number of its answer. Returns the results in the order in which the answers end. */
+async function* inTurns<Outcome>(
+  answers: readonly AsyncGenerator<AnswerPart, Outcome>[],
+): AsyncGenerator<AnswerPart, Outcome[]> {
+  const outcomes: Outcome[] = [];
+  const open = new Map(answers.entries());
+  while (open.size > 0)
+    for (const [candidate, events] of open) {
+      const step = await events.next();
+      if (step.done) {
+        outcomes.push(step.value);
+        open.delete(candidate);
+      } else yield candidate > 0 ? { ...step.value, candidate } : step.value;
+    }
+  return outcomes;
 }

@@ -2,8 +2,7 @@
 
 import type { CallContext, EmbeddingEvent, EmbeddingInput, EmbeddingRequest } from "../index.ts";
 import { readCommands } from "./commands.ts";
-import { Loop } from "./loop.ts";
-import { countTokens, piecesOf } from "./words.ts";
+import { countTokens, Loop, piecesOf } from "./words.ts";
 
 const DIMENSIONS = 256;
 

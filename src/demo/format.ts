@@ -1,9 +1,8 @@
 /** Answers in the response format of the request: JSON that satisfies a schema, or a value of an enum. */
 
 import type { ResponseFormat } from "../index.ts";
-import { Loop } from "./loop.ts";
 import { satisfyAside } from "./satisfy-aside.ts";
-import { piecesOf } from "./words.ts";
+import { Loop, piecesOf } from "./words.ts";
 
 /** Words after the message that make candidates differ, if the schema leaves room for them. */
 const ORDINALS = ["", " Second", " Third", " Fourth", " Fifth", " Sixth", " Seventh", " Eighth"];

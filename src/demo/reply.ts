@@ -2,7 +2,6 @@
 
 import { imageDimensionsFromData } from "image-dimensions";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../index.ts";
-import { lastUserParts } from "./last-words.ts";
 
 /** Returns the reply to the last user turn. `text` is its text without commands. */
 export function replyTo(request: ChatRequest, text: string): string {
@@ -72,4 +71,39 @@ function describeDocument({ source, title }: DocumentPart): string {
   return source.type === "file"
     ? `${name} (file ${source.id})`
     : `${name} (${source.mediaType}, ${Buffer.byteLength(source.data, "base64")} bytes)`;
+}
+
+interface LastTurn {
+  /** The caller's last text. Commands and names of tools stand here. */
+  readonly words: string;
+  /** The texts before the last one, without reminders. */
+  readonly before: readonly string[];
+}
+
+const OPENING = "<system-reminder>";
+const CLOSING = "</system-reminder>";
+
+/** Returns the texts of the last user turn. Agents put reminders and other texts around the caller's own. */
+export function lastTurn(request: ChatRequest): LastTurn {
+  const texts = lastUserParts(request)
+    .flatMap((part) => (part.type === "text" ? [withoutReminders(part.text)] : []))
+    .filter((text) => text.trim() !== "");
+  return { words: texts.at(-1) ?? "", before: texts.slice(0, -1) };
+}
+
+/** Returns the parts of the last user turn. */
+export const lastUserParts = (request: ChatRequest): readonly Part[] =>
+  request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
+
+/** Removes the reminders from a text. Keeps a reminder without a closing tag. */
+function withoutReminders(text: string): string {
+  const kept: string[] = [];
+  let start = 0;
+  for (;;) {
+    const opening = text.indexOf(OPENING, start);
+    const closing = opening < 0 ? -1 : text.indexOf(CLOSING, opening);
+    if (closing < 0) return kept.join("") + text.slice(start);
+    kept.push(text.slice(start, opening));
+    start = closing + CLOSING.length;
+  }
 }

@@ -3,10 +3,9 @@
 import { createContext, runInContext } from "node:vm";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { GatewayError, type JsonObject, type JsonValue } from "../index.ts";
-import { filled } from "./filled.ts";
 import { generate } from "./generator.ts";
 import { regExpOf } from "./patterns.ts";
-import { unrolled } from "./unrolled.ts";
+import { filled, unrolled } from "./schemas.ts";
 
 /** The most milliseconds for a schema. Long enough for a harmless schema on a busy machine, and only meant to end endless loops. */
 const MAX_MS = 3_000;

@@ -3,10 +3,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ChatRequest, ContentEvent, FinishReason } from "../index.ts";
 import type { Commands } from "./commands.ts";
-import { Loop } from "./loop.ts";
 import type { PlannedCall } from "./tool-calls.ts";
 import type { Spoken } from "./usage.ts";
-import { countTokens, tokensOf } from "./words.ts";
+import { countTokens, Loop, tokensOf } from "./words.ts";
 
 /** The finish reason of an answer or a piece of the answer. After `stop`, the next piece can follow. */
 export interface Ending {

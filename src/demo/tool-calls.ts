@@ -1,11 +1,9 @@
 /** Decides which tools the demo calls, and makes arguments that satisfy their schemas. */
 
 import type { ChatRequest, JsonObject, Part, Tool } from "../index.ts";
-import { lastUserParts } from "./last-words.ts";
-import { Loop } from "./loop.ts";
-import { nameOfCall } from "./reply.ts";
+import { lastUserParts, nameOfCall } from "./reply.ts";
 import { satisfyAside } from "./satisfy-aside.ts";
-import { piecesOf } from "./words.ts";
+import { Loop, piecesOf } from "./words.ts";
 
 type CallableTool = Exclude<Tool, { type: "code-execution" }>;
 type FunctionTool = Extract<Tool, { type: "function" }>;

@@ -1,8 +1,7 @@
 /** Counts the tokens of a request by modality, and the tokens of its answers. */
 
 import type { ChatRequest, JsonPart, ModalityCount, Part, Usage } from "../index.ts";
-import { Loop } from "./loop.ts";
-import { countTokens } from "./words.ts";
+import { countTokens, Loop } from "./words.ts";
 
 type Modality = ModalityCount["modality"];
 

@@ -1,6 +1,9 @@
-/** Splits texts into the demo's tokens: a word with the space before it, or several tokens for a long word. Works lazily for large texts. */
+/**
+ * Splits texts into the demo's tokens: a word with the space before it, or several tokens for a long word. Works lazily for large texts, and
+ * lets the event loop do other work between the pieces.
+ */
 
-import { Loop } from "./loop.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
 
 /** The most bytes of a token, without the space before a word or at the end. */
 const MAX_BYTES = 8;
@@ -70,4 +73,19 @@ function* chunksOf(text: string): Generator<string> {
     bytes += size;
   }
   if (chunk !== "") yield chunk;
+}
+
+/** The time that work may block the event loop, in milliseconds. */
+const TURN_MS = 10;
+
+/** A long piece of work that yields to the event loop at intervals. */
+export class Loop {
+  #since = performance.now();
+
+  /** Lets other work run after `TURN_MS`. Before that, returns at once, so that frequent calls are cheap. */
+  async yield(): Promise<void> {
+    if (performance.now() - this.#since < TURN_MS) return;
+    await nextTurn();
+    this.#since = performance.now();
+  }
 }

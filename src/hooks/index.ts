@@ -6,7 +6,7 @@ assertNodeVersion();
 
 import { chatOutput } from "../kinds/chat/output.ts";
 import { imageOutput } from "../kinds/image/output.ts";
-import type { OutputKind } from "../kinds/output.ts";
+import type { OutputKind } from "../kinds/kind.ts";
 import { duringCode } from "../pipeline/during.ts";
 import type { OutputCode } from "../pipeline/output.ts";
 import type { Hook } from "../ports/hook.ts";

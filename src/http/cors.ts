@@ -81,7 +81,7 @@ function assertOrigin(path: string, origin: unknown): void {
   );
 }
 
-/** Returns the pattern for the whole of a text, without flags by which it would remember its last match. */
+/** Returns the pattern for the whole of a text, without the flags that make a pattern remember its last match. */
 const wholly = ({ source, flags }: RegExp): RegExp => new RegExp(`^(?:${source})$`, flags.replace(/[gmy]/g, ""));
 
 /** Throws a TypeError for a list without headers: h3 would allow every header. */

@@ -7,11 +7,12 @@
 
 import type { Port } from "../errors.ts";
 import type { Limits } from "../limits.ts";
+import type { FinishReason } from "../model/chat-event.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits } from "../model/json.ts";
 import type { ModelKind } from "../ports/call-info.ts";
-import type { HookAnswer } from "../ports/hook.ts";
+import type { HookAnswer, HookEvent } from "../ports/hook.ts";
 import type { CallContext, ModelBackend, ModelInfo, UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Price } from "./chat/price.ts";
@@ -194,4 +195,36 @@ export interface KindModule<
   ): Generation<Event, Answered>;
   /** Collects the content of an answer for the hooks. Default: hooks see the record alone. */
   collector?(): ContentCollector<Answered>;
+}
+
+/** A kind whose answers the `during` of hooks may change: hooks see neutral pieces alone, and each change is checked. */
+export interface OutputKind<Answered = unknown> {
+  readonly kind: ModelKind;
+  /**
+   * Begins one answer.
+   *
+   * @param format The caller's wire format.
+   */
+  begin(format: string, limits: JsonLimits): Output<Answered>;
+}
+
+/** The last event of an answer. */
+export type HookFinish = Extract<HookEvent, { type: "finish" }>;
+
+/** An answer, between its meter and its encoder. */
+export interface Output<Answered> {
+  /** Returns the neutral events of an event: the start, the finish, and what hooks see between them. */
+  plain(event: Answered): readonly (Answered & (HookEvent | { readonly type: "start" }))[];
+  /** Returns an event for the listeners of the record that tells which fields `plain` has lost; undefined if there are none. */
+  lost?(event: Answered): Answered | undefined;
+  /** Returns the finish as hooks see it. */
+  finishFor(finish: HookFinish): HookFinish;
+  /** Returns what is wrong with an event that a hook has returned, which is not a finish; undefined for a right one. */
+  wrong(event: HookEvent): string | undefined;
+  /** Returns the finish with the end that a hook has returned; a text that says what is wrong with it. */
+  finished(finish: HookFinish, returned: HookFinish): HookFinish | string;
+  /** Returns the finish with another reason. Missing for a kind whose answers have none. */
+  ended?(finish: HookFinish, reason: FinishReason): HookFinish | string;
+  /** Returns the event to hand on to the encoder; undefined to leave it out. */
+  shown(event: HookEvent): HookEvent | undefined;
 }

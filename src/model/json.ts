@@ -310,3 +310,15 @@ export function isLonger(text: string, most: number): boolean {
   for (let at = 0; at < text.length && count <= most; count++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
   return count > most;
 }
+
+type Given<T> = { [K in keyof T]?: NonNullable<T[K]> };
+
+/** Returns the fields that have a value. Null is left out, too: the formats that have it take it for an absent field. */
+export function given<T extends object>(fields: T): Given<T> {
+  const kept: Given<T> = {};
+  for (const key in fields) {
+    const value = fields[key];
+    if (value != null) kept[key] = value;
+  }
+  return kept;
+}

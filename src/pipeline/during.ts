@@ -1,7 +1,7 @@
 /** Passes the pieces of an answer through the `during` of the hooks, between the meter and the encoder. */
 
 import { GatewayError } from "../errors.ts";
-import type { HookFinish, Output, OutputKind } from "../kinds/output.ts";
+import type { HookFinish, Output, OutputKind } from "../kinds/kind.ts";
 import type { FinishReason } from "../model/chat-event.ts";
 import { LATE, within } from "../ports/clock.ts";
 import type { Hook, HookCall, HookDecision, HookEvent, HookStep } from "../ports/hook.ts";

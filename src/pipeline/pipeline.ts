@@ -9,9 +9,8 @@ import type {
   QueryEndpoint,
 } from "../formats/format.ts";
 import { wholeOf } from "../formats/shared/lazy.ts";
-import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
+import { type Answer, jsonAnswer, JsonPieces, type SocketHandler } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
-import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { bookText, forgetText } from "../model/kept-text.ts";
 import { nextIteration } from "../ports/clock.ts";

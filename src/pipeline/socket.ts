@@ -3,9 +3,8 @@
 import { GatewayError } from "../errors.ts";
 import type { Endpoint, QueryEndpoint, SocketProtocol, SocketTurns } from "../formats/format.ts";
 import { wholeOf } from "../formats/shared/lazy.ts";
-import { type Answer, isStream } from "../http/answer.ts";
+import { type Answer, isStream, type SocketHandler, type SocketPeer } from "../http/answer.ts";
 import { rateOf } from "../http/body.ts";
-import type { SocketHandler, SocketPeer } from "../http/socket.ts";
 import { parseJson } from "../model/json.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";

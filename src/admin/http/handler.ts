@@ -21,6 +21,7 @@ import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import {
   type AdminGateway,
+  type AdminUser,
   type Asked,
   type Desk,
   deskOf,
@@ -30,8 +31,6 @@ import {
   refused,
   type Told,
 } from "./operations.ts";
-import { type AdminPage, PAGE_HEADERS } from "./page.ts";
-import type { AdminUser } from "./user.ts";
 
 /** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
 export type Login = AdminUser | Response | undefined | null;
@@ -494,3 +493,28 @@ const answerOf = async (response: Response): Promise<Answer> => ({
   headers: Object.fromEntries(response.headers),
   body: response.body === null ? null : new Uint8Array(await response.arrayBuffer()),
 });
+
+/** A file of the admin's page. */
+export interface AdminPageFile {
+  /** The value of `content-type`. */
+  readonly type: string;
+  readonly text: string;
+}
+
+/** The files of a page, such as `adminPage()` of `polygate/admin/page`. */
+export interface AdminPage {
+  /**
+   * Returns the file of a name; the page itself for an empty one. Undefined for a name without a file.
+   *
+   * @param base The path of the mount as the browser sees it, with a slash at its end.
+   */
+  file(name: string, base: string): Promise<AdminPageFile | undefined>;
+}
+
+/** The headers of the page's files, beside those of every answer. The page loads nothing from elsewhere, and no page frames it. */
+const PAGE_HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+    "base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+  "referrer-policy": "no-referrer",
+};

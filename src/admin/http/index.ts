@@ -6,7 +6,12 @@ assertNodeVersion();
 
 export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
 export { memoryAuditLog, type MemoryAuditOptions } from "../../stores/memory-audit.ts";
-export { type AdminHandler, adminHandler, type AdminHandlerOptions, type Login } from "./handler.ts";
-export type { AdminGateway } from "./operations.ts";
-export type { AdminUser } from "./user.ts";
-export type { AdminPage, AdminPageFile } from "./page.ts";
+export {
+  type AdminHandler,
+  adminHandler,
+  type AdminHandlerOptions,
+  type AdminPage,
+  type AdminPageFile,
+  type Login,
+} from "./handler.ts";
+export type { AdminGateway, AdminUser } from "./operations.ts";

@@ -14,7 +14,6 @@ import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } 
 import { noSuchBudget } from "../../stores/ledger.ts";
 import { type CallAdmin, reasonsOf, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
-import type { AdminUser } from "./user.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -689,4 +688,12 @@ function expects<Seen>(
       }
     },
   };
+}
+
+/** Somebody who may use the admin, as the host knows them. */
+export interface AdminUser {
+  /** Stands in the log of changes: 1 to 200 characters. */
+  readonly name: string;
+  /** True for a user who may look, and change nothing. Default: false. */
+  readonly readOnly?: boolean;
 }

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { assertOptions } from "../../options.ts";
-import type { AdminPage, AdminPageFile } from "../http/page.ts";
+import type { AdminPage, AdminPageFile } from "../http/handler.ts";
 
 /** Options of `adminPage`. */
 export interface AdminPageOptions {

@@ -1,12 +1,12 @@
 /** The exports of "polygate/admin/page": a page for keys, budgets, upstreams and changes, for the admin over HTTP. */
 
 import { assertNodeVersion } from "../../node-version.ts";
-import type { AdminPage } from "../http/page.ts";
+import type { AdminPage } from "../http/handler.ts";
 import { type AdminPageOptions, pageIn } from "./files.ts";
 
 assertNodeVersion();
 
-export type { AdminPage, AdminPageFile } from "../http/page.ts";
+export type { AdminPage, AdminPageFile } from "../http/handler.ts";
 export type { AdminPageOptions } from "./files.ts";
 
 /**

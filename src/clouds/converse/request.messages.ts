@@ -245,7 +245,7 @@ export class ConversationEncoder {
       const format = formatIn(formats, source.mediaType);
       if (format) return [{ [kind]: { format, source: { bytes: source.data } } }];
     }
-    // A bucket of S3 would be read with the rights of the host, whoever asks: no address is sent.
+    // Bedrock would read a bucket of S3 with the rights of the host, for any caller: so no address is sent.
     this.#lost.add(source.type === "url" && field === "messages.media" ? "messages.media.url" : field);
     return [];
   }

@@ -2,8 +2,7 @@
 
 import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
 import type { ConvertedFields } from "../../formats/shared/conversions.ts";
-import { decodeAwsError } from "../aws-errors.ts";
-import { AWS_STREAM } from "../aws-stream.ts";
+import { AWS_STREAM, decodeAwsError } from "../aws-stream.ts";
 import { ConverseDecoder } from "./answer.decode.ts";
 import { conversionsOf } from "./conversions.ts";
 import { FORMAT, makerOf, modelBehind } from "./models.ts";

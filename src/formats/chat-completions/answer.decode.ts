@@ -4,15 +4,14 @@ import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
-import type { JsonLimits, JsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
+import { decodeUpstreamError, isError, retryAfterOf } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { errorIn } from "./errors.ts";
 import {
   isGemini,
   PLAIN_FIELDS,
@@ -26,12 +25,12 @@ import { FORMAT } from "./routes.ts";
 import { DONE } from "./schema.ts";
 import {
   isOtherPart,
-  LooseCompletion,
-  LooseUsage,
-  unsupportedInAnswer,
   type LooseChoice,
+  LooseCompletion,
   type LooseMessage,
   type LooseToolCall,
+  LooseUsage,
+  unsupportedInAnswer,
 } from "./schema.upstream.ts";
 
 interface DecodedCall {
@@ -518,4 +517,35 @@ function decodeSources(annotations: NonNullable<LooseMessage["annotations"]>): A
   // The cast is needed because the annotations are those of an upstream.
   const native = { format: FORMAT, values: annotations as readonly WireObject[] };
   return chunks.length > 0 ? { type: "grounding", chunks, native } : undefined;
+}
+
+/**
+ * Decodes an error response of an upstream. The upstream's own message stays in `cause`.
+ *
+ * @param body Parsed JSON, or a text.
+ */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // A 404 without a JSON object comes from another kind of server, so it does not mean an unknown model.
+  const isOtherServer = status === 404 && !isJsonObject(body);
+  return decodeUpstreamError(isOtherServer ? 500 : status, body, retryAfterOf(headers));
+}
+
+/**
+ * Finds the error in an answer or a chunk that was sent with the status of a success; undefined if there is none. Servers put the error
+ * into a field, into a choice or into a list, or send the error as the whole object.
+ *
+ * @param isNamed True for an event of the name `error`.
+ */
+function errorIn(answer: unknown, isNamed: boolean): unknown {
+  const chunk: unknown = Array.isArray(answer) ? answer[0] : answer;
+  if (!isJsonObject(chunk)) return isNamed ? chunk : undefined;
+  const { error, choices, object, type, message, code, errors, base_resp: status } = chunk;
+  let found = error;
+  if (Array.isArray(choices)) for (const choice of choices) found ??= isJsonObject(choice) ? choice["error"] : null;
+  if (found != null) return found;
+  if (Array.isArray(errors) && errors.length > 0) return errors[0];
+  // MiniMax answers with a status of its own; 0 is success.
+  if (isJsonObject(status) && status["status_code"]) return { ...status, message: status["status_msg"] ?? "" };
+  const isWhole = object === "error" || type === "error" || (choices === undefined && code != null && message != null);
+  return isNamed || isWhole ? chunk : undefined;
 }

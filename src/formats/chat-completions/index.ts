@@ -5,14 +5,15 @@ import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { EndpointOf, WholeFormat } from "../format.ts";
-import { modelNamed } from "../shared/answer.ts";
+import { CompleteAnswer, modelNamed } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
+import { CompletionBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest } from "./request.ts";
 import { FORMAT, ROUTES } from "./routes.ts";
 import { ChatCompletionsRequest } from "./schema.ts";
-import { completeAnswer, CompletionStream } from "./stream.ts";
+import { CompletionStream } from "./stream.ts";
 
 /** Returns the format with its endpoints. Its list of models also serves the callers of formats that have no such list. */
 export function chatCompletions({ clock }: { readonly clock: Clock }): WholeFormat {
@@ -33,7 +34,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
       return decodeRequest(body, limits.defaultMaxOutputTokens, json);
     },
     conversionsOfEvent,
-    complete: (answer) => completeAnswer(answer, nowInSeconds()),
+    complete: (answer) => new CompleteAnswer(FORMAT, new CompletionBuilder(answer, nowInSeconds())),
     stream: (answer) => new CompletionStream(answer, nowInSeconds()),
   };
 

@@ -1,8 +1,7 @@
 /** The routes of the chat-completions format: all that a gateway needs before the format's first request. */
 
 import type { LazyRoute } from "../format.ts";
-import { isModelAddress } from "../shared/addresses.ts";
-import { openaiEndpoint } from "../shared/errors.ts";
+import { isModelAddress, openaiEndpoint } from "../shared/errors.ts";
 
 /** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "chat-completions";

@@ -16,13 +16,15 @@ import {
   unknownObject,
   upTo,
 } from "../../http/validation.ts";
-import { type JsonObject, isJsonObject } from "../../model/json.ts";
+import { isJsonObject } from "../../model/json.ts";
 import {
   atMost,
   audioFormat,
   base64,
+  between,
   fileData,
   isDetail,
+  jsonObject,
   text,
   unsupported,
   unsupportedFinder,
@@ -32,13 +34,6 @@ import {
 
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";
-
-/** Any JSON object. Its values need no check, because the body comes from `JSON.parse`. */
-export const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
-
-/** A number between two bounds, both included. */
-const between = (least: number, most: number, message = `must be between ${least} and ${most}`) =>
-  v.pipe(v.number(), v.minValue(least, message), v.maxValue(most, message));
 
 /** An integer between two bounds, both included. */
 const integer = (least: number, most: number, message = `must be between ${least} and ${most}`) =>

@@ -3,8 +3,15 @@
 import * as v from "valibot";
 import { choice, object, textOr } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
-import { splitDataUrl, unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
-import { ExtraContent, jsonObject, ReasoningDetail } from "./schema.ts";
+import {
+  jsonObject,
+  splitDataUrl,
+  unsupported,
+  unsupportedFinder,
+  type UnsupportedFinder,
+  whole,
+} from "../shared/schema.ts";
+import { ExtraContent, ReasoningDetail } from "./schema.ts";
 
 const maybeText = v.nullish(v.string());
 const maybeCount = v.nullish(v.number());

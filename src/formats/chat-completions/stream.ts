@@ -1,10 +1,10 @@
-/** The answer to a caller of chat completions, complete and streamed: built of neutral events, or the bytes of an upstream of this format. */
+/** The answer to a caller of chat completions, as a stream: built of neutral events, or the bytes of an upstream of this format. */
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
@@ -13,14 +13,6 @@ import { DONE } from "./schema.ts";
 
 const frameText = (value: object): string => `data: ${dataOf(value)}\n\n`;
 const DONE_FRAME = `data: ${DONE}\n\n`;
-
-/**
- * Makes the collector of a complete answer.
- *
- * @param created Unix time in seconds.
- */
-export const completeAnswer = (answer: AnswerContext, created: number): CompleteAnswer =>
-  new CompleteAnswer(FORMAT, new CompletionBuilder(answer, created));
 
 export class CompletionStream extends StreamedAnswer {
   protected readonly builder: CompletionBuilder;

@@ -2,8 +2,7 @@
 
 import type { JsonObject } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions } from "../format.ts";
-import { CompletionDecoder } from "./answer.decode.ts";
-import { decodeError } from "./errors.ts";
+import { CompletionDecoder, decodeError } from "./answer.decode.ts";
 import { encodeRequest, overlaidRequest } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 

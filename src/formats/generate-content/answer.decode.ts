@@ -2,7 +2,7 @@
 
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
+import { given, isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
@@ -13,7 +13,7 @@ import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
 import { FORMAT } from "./routes.ts";
 import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer, UsageMetadata } from "./schema.answer.ts";
-import { BLOCKED_FINISH, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
+import { BLOCKED_FINISH, readBlockReason, readFinishReason } from "./schema.wire.ts";
 
 /** The fields of a part that is a text. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(["text", "thought", "thoughtSignature"]);

@@ -11,6 +11,7 @@ import type {
   SafetyRating,
   Support,
 } from "../../model/chat-event.ts";
+import { given } from "../../model/json.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
 import type {
   Candidate,
@@ -27,7 +28,6 @@ import type {
 } from "./schema.answer.ts";
 import {
   BLOCK_REASON,
-  given,
   HARM_CATEGORY,
   MODALITY,
   PROBABILITY,

@@ -6,7 +6,7 @@ import { assertValid } from "../../http/validation.ts";
 import type { DocumentPart, MediaPart, TextPart, WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { EmbeddingAnswerEvent, EmbeddingInput, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
-import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
+import { given, isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, EmbeddingAnswer, EncodedRequest } from "../format.ts";
 import { dropped, EXACT, rejected } from "../shared/conversions.ts";
@@ -23,7 +23,7 @@ import {
   unsupportedInBatch,
   unsupportedInOne,
 } from "./schema.embed.ts";
-import { given, readWord } from "./schema.wire.ts";
+import { readWord } from "./schema.wire.ts";
 
 const spellOne = spellingWalk(EmbedContentRequest);
 const spellBatch = spellingWalk(BatchEmbedContentsRequest);

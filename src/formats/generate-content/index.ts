@@ -6,10 +6,12 @@ import { shown } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import { embedding } from "../../kinds/embedding/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
+import { given } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerContext, Endpoint, EndpointOf, WholeFormat, Incoming, Query, QueryEndpoint } from "../format.ts";
-import { modelNamed, pageSize } from "../shared/answer.ts";
+import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { GenerateContentBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeEmbedRequest, embedCollector } from "./embed.ts";
 import { decodeRequest, type GenerateContentNative, inCamelCase, modelIn, validRequest } from "./request.ts";
@@ -24,8 +26,7 @@ import {
   type ModelRoutes,
   TELEMETRY,
 } from "./routes.ts";
-import { given } from "./schema.wire.ts";
-import { completeAnswer, GenerateContentStream } from "./stream.ts";
+import { GenerateContentStream } from "./stream.ts";
 
 export const generateContent = (): WholeFormat => ({
   name: FORMAT,
@@ -41,7 +42,7 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
     kind: chat,
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
-    complete: completeAnswer,
+    complete: (answer: AnswerContext) => new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer)),
     stream(answer: AnswerContext) {
       // The cast is safe: `decode` made this request, with a `native` part of this format.
       const { framing } = answer.request.native as GenerateContentNative;

@@ -12,13 +12,13 @@ import type {
   ReasoningControl,
   ReasoningEffort,
 } from "../../model/chat-request.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { given, isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { FORMAT } from "./routes.ts";
 import type { ThinkingConfig } from "./schema.config.ts";
-import { given, readWord, THINKING_LEVEL } from "./schema.wire.ts";
+import { readWord, THINKING_LEVEL } from "./schema.wire.ts";
 
 type Level = "minimal" | "low" | "medium" | "high";
 const LEVELS: readonly Level[] = ["minimal", "low", "medium", "high"];

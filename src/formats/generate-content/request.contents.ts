@@ -13,7 +13,7 @@ import type {
   Role,
   ToolResultPart,
 } from "../../model/chat-request.ts";
-import type { JsonObject } from "../../model/json.ts";
+import { given, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";
 import { isPlaceholder } from "./reasoning.ts";
@@ -28,7 +28,7 @@ import {
   type RequestMedium,
   type RequestPart,
 } from "./schema.ts";
-import { given, LANGUAGE, OUTCOME, readWord } from "./schema.wire.ts";
+import { LANGUAGE, OUTCOME, readWord } from "./schema.wire.ts";
 
 /** Decodes the conversation. Consecutive contents of one role become one turn. */
 export function decodeContents(contents: RequestContents): ChatMessage[] {

@@ -15,7 +15,7 @@ import type {
   ToolChoice,
   WireObject,
 } from "../../model/chat-request.ts";
-import type { JsonObject } from "../../model/json.ts";
+import { given, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
 import { CODE_TOOL, isWebSearch } from "../shared/tools.ts";
@@ -51,7 +51,6 @@ import {
   unsupportedIn,
 } from "./schema.ts";
 import {
-  given,
   HARM_CATEGORY,
   MEDIA_RESOLUTION,
   OUTPUT_MODALITY,

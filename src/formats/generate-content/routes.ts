@@ -4,7 +4,7 @@ import type { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import type { LazyRoute } from "../format.ts";
-import { isModelAddress } from "../shared/addresses.ts";
+import { isModelAddress } from "../shared/errors.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 
 /** The name of the format in routes, and in the native parts of requests and answers. */

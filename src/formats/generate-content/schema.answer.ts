@@ -3,11 +3,10 @@
 import * as v from "valibot";
 import { array, choice } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { type UnsupportedFinder, unsupported, unsupportedFinder } from "../shared/schema.ts";
+import { jsonObject, unsupported, type UnsupportedFinder, unsupportedFinder } from "../shared/schema.ts";
 import {
   BLOCK_REASON,
   HARM_CATEGORY,
-  jsonObject,
   LANGUAGE,
   MODALITY,
   object,

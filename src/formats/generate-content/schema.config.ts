@@ -4,15 +4,12 @@ import * as v from "valibot";
 import type { FieldPath } from "../../errors.ts";
 import { type RuleBreach, upTo } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { text, unsupported } from "../shared/schema.ts";
+import { between, jsonObject, text, unsupported } from "../shared/schema.ts";
 import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
-import { carried, carriedAs, jsonObject, MEDIA_RESOLUTION, object, OUTPUT_MODALITY, word } from "./schema.wire.ts";
+import { carried, carriedAs, MEDIA_RESOLUTION, object, OUTPUT_MODALITY, word } from "./schema.wire.ts";
 
 const finite = v.nullish(v.pipe(v.number(), v.finite("must be a finite number")));
-const number = (min: number, max: number) => {
-  const message = `must be between ${min} and ${max}`;
-  return v.nullish(v.pipe(v.number(), v.minValue(min, message), v.maxValue(max, message)));
-};
+const number = (min: number, max: number) => v.nullish(between(min, max));
 const integer = (min: number, max: number, message = `must be from ${min} to ${max}`) =>
   v.nullish(v.pipe(v.number(), v.integer(), v.minValue(min, message), v.maxValue(max, message)));
 const MAX_INT32 = 2 ** 31 - 1;

@@ -13,7 +13,7 @@ import {
   textOr,
 } from "../../http/validation.ts";
 import { ANY_BASE64_FORMAT, isAnyBase64, textOfBase64 } from "../../media/base64.ts";
-import { atMost, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
+import { atMost, jsonObject, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 import {
   configBreaches,
   GenerationConfig,
@@ -30,7 +30,6 @@ import { OpenApiSchema } from "./schema.openapi.ts";
 import {
   carried,
   carriedAs,
-  jsonObject,
   LANGUAGE,
   listOrOne,
   object,

@@ -12,24 +12,8 @@ import type {
   ReasoningEffort,
   SafetySetting,
 } from "../../model/chat-request.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { ModalityCount } from "../../model/usage.ts";
 import { unsupported } from "../shared/schema.ts";
-
-type Given<T> = { [K in keyof T]?: NonNullable<T[K]> };
-
-/** Returns the fields that have a value. Null is left out, because in this format it means absent. */
-export function given<T extends object>(fields: T): Given<T> {
-  const kept: Given<T> = {};
-  for (const key in fields) {
-    const value = fields[key];
-    if (value != null) kept[key] = value;
-  }
-  return kept;
-}
-
-/** A JSON object whose keys the caller chose. Its values need no check, because the body comes from `JSON.parse`. */
-export const jsonObject = anyObject({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
 
 export const optionalText = v.nullish(v.string());
 

@@ -1,18 +1,14 @@
-/** The answer to a caller of generate-content, complete and streamed: built of neutral events, or the bytes of an upstream of this format. */
+/** The answer to a caller of generate-content, as a stream: built of neutral events, or the bytes of an upstream of this format. */
 
 import type { GatewayError } from "../../errors.ts";
 import type { NativeFrame } from "../../model/chat-event.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 import type { GenerateContentErrorBody, GenerateContentStreamErrorBody } from "./schema.answer.ts";
-
-/** Makes the collector of a complete answer. */
-export const completeAnswer = (answer: AnswerContext): CompleteAnswer =>
-  new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer));
 
 export class GenerateContentStream extends StreamedAnswer {
   override readonly contentType: string;

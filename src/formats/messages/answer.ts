@@ -87,7 +87,7 @@ export class MessagesBuilder extends AnswerBuilder {
   /** The answer's maker, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
   #unmarked: string | undefined;
   #ended: AnswerEnd | undefined;
-  /** Set if the prompt was blocked. Such an answer ends as a refusal, whatever reason its upstream gives. */
+  /** Set if the prompt was blocked. Such an answer ends as a refusal, for any reason that its upstream gives. */
   #isBlocked = false;
 
   constructor(context: AnswerContext, emit?: Emit<MessagesStreamEvent>) {
@@ -128,7 +128,7 @@ export class MessagesBuilder extends AnswerBuilder {
   protected complete(): MessagesAnswer {
     if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
     const content: ContentBlock[] = [];
-    const args = new AnsweredArguments();
+    let args: AnsweredArguments | undefined;
     for (const { kind, begun, pieces, citations, json, signature } of this.#blocks)
       // The cast is needed because the citations are those of an upstream.
       if (kind === "text")
@@ -139,7 +139,8 @@ export class MessagesBuilder extends AnswerBuilder {
         });
       else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
       // If the answer was cut short, a call with incomplete JSON gets empty arguments.
-      else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
+      else if (kind === "tool_use" && begun.type === kind)
+        content.push({ ...begun, input: (args ??= new AnsweredArguments()).find(json) ?? {} });
       else content.push(begun);
     return { ...this.started, content, ...this.#ended };
   }

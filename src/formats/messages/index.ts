@@ -8,14 +8,15 @@ import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
-import { modelNamed, pageSize } from "../shared/answer.ts";
+import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { MessagesBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
 import { FORMAT, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { messagesRequest } from "./schema.ts";
-import { completeAnswer, MessagesStream } from "./stream.ts";
+import { MessagesStream, withCounts } from "./stream.ts";
 
 export function messages(options: MessagesOptions = {}): WholeFormat {
   const { ranges = "spec", imageSources = "spec" } = options;
@@ -40,7 +41,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
     maxOutputTokensPath: ["max_tokens"],
     decode,
     conversionsOfEvent,
-    complete: completeAnswer,
+    complete: (answer) => new CompleteAnswer(FORMAT, new MessagesBuilder(answer), withCounts),
     stream: (answer) => new MessagesStream(answer),
   };
   const models = { kind: "query", body: "none", expiredKeysMayAsk: false } as const;

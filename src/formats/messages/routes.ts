@@ -5,8 +5,7 @@ import { bearerToken } from "../../http/request.ts";
 import type { Shapes } from "../../options.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import type { LazyRoute } from "../format.ts";
-import { isModelAddress } from "../shared/addresses.ts";
-import { anthropicRateHeaders } from "../shared/errors.ts";
+import { anthropicRateHeaders, isModelAddress } from "../shared/errors.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 
 /** The name of the format in routes, and in the native parts of requests and answers. */

@@ -1,13 +1,13 @@
 /**
- * The answer to a messages caller, complete and streamed (spec 2.7, 6.1): built of neutral events, or the bytes of an upstream that speaks this
- * format. Such an upstream may leave out counts that the spec requires, and the end of a stream. They are added; all other bytes stay.
+ * The answer to a messages caller as a stream (spec 6.1): built of neutral events, or the bytes of an upstream that speaks this format. Such an
+ * upstream may leave out counts that the spec requires (2.7), and the end of a stream. They are added; all other bytes stay.
  */
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
@@ -21,11 +21,9 @@ const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\
 const PING = frameText({ type: "ping" });
 const MESSAGE_STOP = frameText({ type: "message_stop" });
 
-/** Makes the collector of a complete answer. */
-export const completeAnswer = (context: AnswerContext): CompleteAnswer =>
-  new CompleteAnswer(FORMAT, new MessagesBuilder(context), (body, finish) =>
-    completed(body, ["usage"], countsOf(endOf(finish, true).usage)),
-  );
+/** Returns the body of an upstream with all counts. */
+export const withCounts = (body: string, finish: AnswerFinish): string =>
+  completed(body, ["usage"], countsOf(endOf(finish, true).usage));
 
 /** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder, or first as the ones and then as the others. */
 export class MessagesStream extends StreamedAnswer {

@@ -42,7 +42,7 @@ export class KeyDocuments implements KeptDocuments {
     const { aliases, revision, ...document } = { retainMs: this.#retainMs, ...update };
     const [first, ...parts] = inParts(document);
     if (!first) return false;
-    // The parts come first, so that whoever sees the update finds them. They are deleted with the document.
+    // Write the parts first: a reader that sees the update must find them. They are deleted with the document.
     const ofParent = parts.map((part) => ({ ...part, parentId: update.id }));
     if (
       parts.length > 0 &&

@@ -17,13 +17,15 @@ import {
   type UnknownObject,
   upTo,
 } from "../../http/validation.ts";
-import { isJsonObject, type JsonObject, isLonger } from "../../model/json.ts";
+import { isJsonObject, isLonger } from "../../model/json.ts";
 import {
   atMost,
   audioFormat,
   base64,
+  between,
   fileData,
   isDetail,
+  jsonObject,
   text,
   unsupported,
   unsupportedFinder,
@@ -31,15 +33,6 @@ import {
   webUrl,
   whole,
 } from "../shared/schema.ts";
-
-const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
-
-const between = (least: number, most: number) =>
-  v.pipe(
-    v.number(),
-    v.minValue(least, `must be between ${least} and ${most}`),
-    v.maxValue(most, `must be between ${least} and ${most}`),
-  );
 
 const toolName = atMost(text, 128);
 

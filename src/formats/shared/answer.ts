@@ -109,7 +109,7 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   protected abstract readonly builder: AnswerBuilder;
   /** The frames that the builder has emitted, and that are not yet written. */
   protected text = "";
-  /** True where the builder writes the rest of the answer, whatever frames an upstream of the same format sends. */
+  /** True where the builder writes the rest of the answer, also when an upstream of the same format sends frames. */
   protected isBuilt = false;
   readonly #format: string;
 

@@ -1,6 +1,9 @@
-/** Errors that several formats share, as clients read them and as upstreams send them, and the headers about rate limits. */
+/**
+ * The parts of routes that several formats share: errors, as clients read them and as upstreams send them, headers about rate limits, and
+ * addresses of models.
+ */
 
-import type { ContextTokens, GatewayErrorCode, GatewayError } from "../../errors.ts";
+import type { ContextTokens, GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { bearerToken } from "../../http/request.ts";
 import type { RateLimit } from "../../ports/rate-limiter.ts";
 import type { QueryEndpoint } from "../format.ts";
@@ -148,3 +151,11 @@ function durationOf(ms: number): string {
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
   return `${hours > 0 ? `${hours}h` : ""}${seconds >= 60 ? `${minutes}m` : ""}${seconds % 60}s`;
 }
+
+/**
+ * Tells whether the end of an address names a model. It does not if it ends in a method of a model, such as `:countTokens`. Any other
+ * colon belongs to the model's name.
+ */
+export const isModelAddress = (wildcardPath: string): boolean =>
+  wildcardPath !== "" &&
+  !/:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/.test(wildcardPath);

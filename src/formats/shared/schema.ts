@@ -1,7 +1,7 @@
 /** Schemas that several formats share, and the search for the fields of a body that the neutral model cannot hold. */
 
 import * as v from "valibot";
-import { type Shape, shapeOf } from "../../http/validation.ts";
+import { object, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
@@ -186,6 +186,13 @@ export class EnumeratedText {
 }
 
 export const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+
+/** Any JSON object. Its values need no check, because the body comes from `JSON.parse`. */
+export const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
+
+/** A number between two bounds, both included. */
+export const between = (least: number, most: number, message = `must be between ${least} and ${most}`) =>
+  v.pipe(v.number(), v.minValue(least, message), v.maxValue(most, message));
 
 /** Limits a text to a number of characters, counted as code points. */
 export const atMost = <const Text extends v.GenericSchema<string>>(schema: Text, max: number) =>

@@ -4,7 +4,7 @@ import type { AnswerEvent, Ending, FinishReason } from "../../model/chat-event.t
 import { CHAT } from "../../model/chat-request.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import type { HookEvent } from "../../ports/hook.ts";
-import type { HookFinish, Output, OutputKind } from "../output.ts";
+import type { HookFinish, Output, OutputKind } from "../kind.ts";
 import { assertChatEvent, FINISH_REASONS } from "./check-event.ts";
 
 /** Chat, whose answers hooks may change. */

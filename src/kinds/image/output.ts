@@ -2,7 +2,7 @@
 
 import { IMAGE, type ImageAnswerEvent } from "../../model/image.ts";
 import type { HookEvent } from "../../ports/hook.ts";
-import type { HookFinish, Output, OutputKind } from "../output.ts";
+import type { HookFinish, Output, OutputKind } from "../kind.ts";
 
 /** The output of images. Hooks may leave images out. */
 export const imageOutput: OutputKind<ImageAnswerEvent> = { kind: IMAGE, begin: () => new ImageOutput() };

@@ -641,7 +641,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
       ],
     },
     async (stage) => {
-      // None of these zones changes its clocks.
+      // These zones never change their clocks.
       for (const [budget, timeZone, hours] of [
         ["member", "Asia/Tokyo", 9],
         ["away", "America/Phoenix", -7],

@@ -9,7 +9,7 @@ import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from ".
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type Reasoning } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { given, isJsonObject, type JsonObject } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
@@ -168,12 +168,7 @@ export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOpti
   const options = {
     prompt,
     maxOutputTokens: Math.max(1, request.maxOutputTokens - budgetTokens),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { topP }),
-    ...(topK !== undefined && { topK }),
-    ...(seed !== undefined && { seed }),
-    ...(presencePenalty !== undefined && { presencePenalty }),
-    ...(frequencyPenalty !== undefined && { frequencyPenalty }),
+    ...given({ temperature, topP, topK, seed, presencePenalty, frequencyPenalty }),
     ...(stopSequences.length > 0 && { stopSequences }),
     ...formatOf(request),
     ...toolsOf(request, traits),
@@ -266,7 +261,7 @@ function fitReasoning(
 ): { readonly request: ChatRequest; readonly conversions: readonly Conversion[] } {
   const { reasoning: asked, ...rest } = request;
   if (!asked) return { request, conversions: [] };
-  // A model of which nothing is known may refuse a limit with room for more than its answer.
+  // An unknown model may refuse a limit with room for more than its answer.
   const mayExceed = traits.control === undefined ? asked.type === "enabled" : traits.control !== "none";
   const others = mayExceed ? rest : { ...rest, maxOutputTokens: limitWithoutReasoning(request) };
   const conversions: Conversion[] = [];

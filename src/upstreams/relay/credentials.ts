@@ -6,14 +6,16 @@ import { shown } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { Pending } from "../backend.ts";
 import { type Expiring, Renewing } from "../renewing.ts";
-import { assertKey, secretsIn, validHeaders } from "./headers.ts";
-import type {
-  ApiKeySource,
-  RelayTimeouts,
-  SignableRequest,
-  SignedRequest,
-  SignRequest,
-  UpstreamOptions,
+import {
+  type ApiKeySource,
+  assertKey,
+  type RelayTimeouts,
+  secretsIn,
+  type SignableRequest,
+  type SignedRequest,
+  type SignRequest,
+  type UpstreamOptions,
+  validHeaders,
 } from "./options.ts";
 import { type Exchange, PhaseTimeout, UNREAD, type UpstreamRequest, type UpstreamResponse } from "./transport.ts";
 

@@ -13,15 +13,18 @@ import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import type { Conversations, OpenConversations } from "./conversations.ts";
 import type { Authorization, OpenAuthorization } from "./credentials.ts";
 import { connectionError, Failures } from "./failures.ts";
-import { assertKey, SECRET_HEADER, secretsIn, validHeaders } from "./headers.ts";
 import {
+  assertKey,
+  DEFAULT_RELAY_LIMITS,
+  DEFAULT_RELAY_TIMEOUTS,
   type RelayBackend,
   type RelayLimits,
   type RelayModels,
   type RelayTimeouts,
+  SECRET_HEADER,
+  secretsIn,
   type UpstreamOptions,
-  DEFAULT_RELAY_LIMITS,
-  DEFAULT_RELAY_TIMEOUTS,
+  validHeaders,
 } from "./options.ts";
 import { fetchTransport, openTransport as openOverFetch } from "./transport.fetch.ts";
 import { openTransport as openOnNode } from "./transport.node.ts";
@@ -197,7 +200,7 @@ export class Upstream {
     return this.#lastPath.whole;
   }
 
-  /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
+  /** Sends a request below the base address. Resolves when the headers of the response have come, with any status. */
   async send({ path, headers, body, stream, turn }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
     const { headersMs, completeMs } = this.timeouts;
     const whole = this.pathOf(path);

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { RETAINED_LIFETIMES } from "../../../src/ports/prefix-memory.ts";
-import { LocalPrefixes } from "../../../src/upstreams/affinity/local-prefixes.ts";
+import { LocalPrefixes } from "../../../src/upstreams/affinity/prompt-cache.ts";
 import { prefixMemoryLaws } from "../../stores/prefixes.ts";
 
 const clock = (): { now: () => number; time: number } => {

@@ -4,8 +4,7 @@ import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import { AMOUNT, readAmount, shownAmount, shownTimeIn, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, mayChange, read, write } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { askUser, Bar, type Column, RowButton, Table } from "./parts.ts";
+import { askUser, Bar, type Column, html, RowButton, Table, type View } from "./parts.ts";
 
 const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
 

@@ -6,8 +6,7 @@ import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
 import { shownTime } from "./amounts.ts";
 import { attempt, type Listed, read } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { type Column, Table } from "./parts.ts";
+import { type Column, html, Table, type View } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);

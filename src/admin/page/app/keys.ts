@@ -4,8 +4,18 @@ import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
 import { attempt, type Listed, mayChange, read, write } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { askUser, Bar, type Column, type Field, RowButton, Select, showSecret, Table } from "./parts.ts";
+import {
+  askUser,
+  Bar,
+  type Column,
+  type Field,
+  html,
+  RowButton,
+  Select,
+  showSecret,
+  Table,
+  type View,
+} from "./parts.ts";
 
 const keys = signal<readonly KeyReport[] | undefined>(undefined);
 const next = signal<string | null>(null);

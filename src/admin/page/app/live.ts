@@ -6,8 +6,7 @@ import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain, shownAmount, shownTime } from "./amounts.ts";
 import { type Listed, notice, read, tellFailure, write } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { askUser, type Column, ROUTE, RowButton, Table } from "./parts.ts";
+import { askUser, type Column, html, ROUTE, RowButton, Table, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;

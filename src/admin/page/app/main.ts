@@ -5,10 +5,9 @@ import { render } from "preact";
 import { attempt, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
-import { html, type View } from "./html.ts";
 import { Keys, loadKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
-import { Dialogs } from "./parts.ts";
+import { Dialogs, html, type View } from "./parts.ts";
 import { loadRefusals, Refusals } from "./refusals.ts";
 import { openSpend, Spend } from "./spend.ts";
 

@@ -1,10 +1,16 @@
 /** The common parts of the views: tables, dialogs with a form, and bars. */
 
 import { type Signal, signal } from "@preact/signals";
+import { html as htm } from "htm/preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { attempt, mayChange } from "./api.ts";
-import { type Children, html, type View } from "./html.ts";
+
+export type View = VNode | VNode[] | null;
+type Children = ComponentChildren;
+
+export const html = htm as (strings: TemplateStringsArray, ...values: readonly unknown[]) => VNode;
 
 /** A column of a table. */
 export interface Column<Row> {

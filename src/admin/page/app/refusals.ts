@@ -4,8 +4,7 @@ import { signal } from "@preact/signals";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { shownAmount, shownTime } from "./amounts.ts";
 import { attempt, type Listed, read } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { type Column, ROUTE, Select, Table } from "./parts.ts";
+import { type Column, html, ROUTE, Select, Table, type View } from "./parts.ts";
 
 type Call = RecordedCall & { readonly reasons: readonly string[] };
 

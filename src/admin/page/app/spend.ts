@@ -5,8 +5,7 @@ import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
 import { CURRENCY, plain, shownAmount } from "./amounts.ts";
 import { attempt, type Listed, read } from "./api.ts";
-import { html, type View } from "./html.ts";
-import { Bar, type Column, Select, Table } from "./parts.ts";
+import { Bar, type Column, html, Select, Table, type View } from "./parts.ts";
 
 /** The headings of the columns, by their names in the API. */
 const COLUMNS: Readonly<Record<UsageColumn, string>> = {

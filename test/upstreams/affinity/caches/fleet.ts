@@ -4,7 +4,7 @@ import { GatewayError } from "../../../../src/errors.ts";
 import type { CallContext, ChatRequest, Clock, ModelBackend } from "../../../../src/index.ts";
 import { priceTable } from "../../../../src/prices/index.ts";
 import { type PrefixMemory, promptCache, type PromptCacheOptions } from "../../../../src/upstreams/affinity/index.ts";
-import { LocalPrefixes } from "../../../../src/upstreams/affinity/local-prefixes.ts";
+import { LocalPrefixes } from "../../../../src/upstreams/affinity/prompt-cache.ts";
 import { route } from "../../../../src/upstreams/route/index.ts";
 import type { Outcome, Row, Trial } from "../../../trial/frame.ts";
 import { Random } from "../../../trial/random.ts";
