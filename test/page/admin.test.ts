@@ -434,6 +434,31 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect([response.status, await response.text()]).toEqual([401, expect.stringContaining("not_logged_in")]);
   });
 
+  it("is worth nothing to whoever finds it open after its session", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    await stores.ports.quotas.addBudget({ id: "company", amount: 1, period: "month" });
+    const page = await open();
+    await rowOf(page, "team-a").waitFor();
+    user = undefined;
+    await page.getByRole("button", { name: "Revoke team-a" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("You are not logged in.").waitFor();
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
+    await page.getByRole("button", { name: "Cancel" }).click();
+    expect(await page.getByRole("row").count()).toBe(0);
+    for (const part of ["Budgets", "Spend", "Refusals", "Live", "Health", "Changes", "Keys"]) {
+      await page.getByRole("link", { name: part }).click();
+      await page.locator("nav [aria-current]", { hasText: part }).waitFor();
+      await page.getByText("You are not logged in.").waitFor();
+      expect([part, await page.getByRole("row").count()]).toEqual([part, 0]);
+    }
+    await page.goto("about:blank");
+    await page.goBack();
+    await page.getByText("not_logged_in").waitFor();
+    expect(await page.getByRole("heading").count()).toBe(0);
+    await page.close();
+  });
+
   it.each<[string, () => Response]>([
     ["a redirect", () => new Response(null, { status: 303, headers: { location: "/admin/style.css" } })],
     ["a page", () => new Response("<h1>Log in</h1>", { headers: { "content-type": "text/html" } })],

@@ -8,6 +8,9 @@ export const notice: Signal<{ readonly text: string; readonly isError: boolean }
 /** True for a user who may change something. */
 export const mayChange: Signal<boolean> = signal(false);
 
+/** False from the first refusal for the lack of a login to the next success. The page shows nothing meanwhile. */
+export const isLoggedIn: Signal<boolean> = signal(true);
+
 /** An answer, and the tag of the resource in it. */
 export interface Answered<Body> {
   readonly body: Body;
@@ -48,8 +51,9 @@ async function ask<Body>(
   const told = (await response.json().catch(() => undefined)) as
     | (Body & { readonly error?: { readonly message: string } })
     | undefined;
-  if (response.type === "opaqueredirect" || (response.ok && told === undefined))
-    throw new Error("You are not logged in any more. Load the page again.");
+  const isLogin = response.type === "opaqueredirect" || (response.ok && told === undefined);
+  if (isLogin || response.ok || response.status === 401) isLoggedIn.value = response.ok && !isLogin;
+  if (isLogin) throw new Error("You are not logged in any more. Load the page again.");
   if (!response.ok || told === undefined)
     throw new Error(told?.error?.message ?? `The server has answered with ${response.status}.`);
   return { body: told, tag: response.headers.get("etag") ?? undefined };

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
-import { attempt, mayChange, notice, read } from "./api.ts";
+import { attempt, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, loadKeys } from "./keys.ts";
@@ -64,7 +64,7 @@ function App({ title }: { title: string }): View {
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
     </header>
     <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
-    <main>${part && html`<${part.view} ...${has} />`}</main>
+    <main hidden=${!isLoggedIn.value}>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
 }
