@@ -354,7 +354,7 @@ class Cleaner {
     const returned = new ReturnedReasoning();
     const content: AssistantContent[] = [];
     for (const { id } of (this.#remembered && message.tool_calls) ?? [])
-      for (const part of this.#remembered?.get(String(id))?.reasoning ?? []) {
+      for (const part of (typeof id === "string" && this.#remembered?.get(id)?.reasoning) || []) {
         const isText = part.type === "reasoning";
         const [text, seal] = isText ? [part.text, part.signature ?? ""] : ["", part.data];
         const inContent = returned.add(text, seal, !isText, this.#records);
