@@ -75,8 +75,8 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
     ...(reasoning && { reasoning }),
     ...(metadata?.user_id != null && { endUser: metadata.user_id }),
     ...(temperature != null && { temperature }),
-    ...(top_p != null && { topP: top_p }),
-    ...(top_k != null && { topK: top_k }),
+    ...(top_p != null && top_p >= 0 && { topP: top_p }),
+    ...(top_k != null && top_k >= 0 && { topK: top_k }),
     ...(output_config?.format?.type === "json_schema" &&
       output_config.format.schema && { responseFormat: { type: "json", schema: output_config.format.schema } }),
     ...(typeof service_tier === "string" && { serviceTier: service_tier }),
