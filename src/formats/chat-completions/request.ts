@@ -12,6 +12,7 @@ import type {
   WireObject,
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { derivedList } from "../../model/derived.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
@@ -78,7 +79,7 @@ export function decodeRequest(
   return {
     model: body.model,
     ...decodeMessages(body.messages, json),
-    tools: (body.tools ?? []).map(decodeTool),
+    tools: decodeTools(body.tools ?? []),
     maxOutputTokens: limit ?? defaultMaxOutputTokens,
     ...(limit == null && { limitedByDefault: true }),
     // Drop empty texts: they stop nothing.
@@ -153,6 +154,8 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   };
   return { body, conversions: conversionsOf(request, options, fields) };
 }
+
+const decodeTools = derivedList(([tool]: readonly CompletionTool[]) => decodeTool(tool as CompletionTool));
 
 function decodeTool(tool: CompletionTool): Tool {
   if (isUnknown(tool, TOOLS)) {

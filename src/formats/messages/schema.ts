@@ -14,6 +14,7 @@ import {
   type UnknownObject,
   variant,
 } from "../../http/validation.ts";
+import { derived, listedIn } from "../../model/derived.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 
@@ -348,14 +349,15 @@ const SENDER: Partial<Record<RequestBlock["type"], RequestMessage["role"]>> = {
 function* conversationBreaches(messages: readonly RequestMessage[]): Generator<RuleBreach> {
   // Create the set with the first tool call: many conversations have none.
   let calls: Set<string> | undefined;
+  const listed = listedIn(messages);
   // Without `entries`: a conversation has hundreds of blocks, and each would cost an array.
   for (let turn = 0; turn < messages.length; turn++) {
     const { role, content } = messages[turn] as RequestMessage;
     if (!Array.isArray(content)) continue;
-    for (let index = 0; index < content.length; index++) {
+    for (const index of blocksOfOneRole(messages[turn] as RequestMessage, listed?.[turn])) {
       const block = content[index] as RequestBlock;
       const sender = SENDER[block.type];
-      if (sender !== undefined && sender !== role)
+      if (sender !== role)
         yield {
           path: ["messages", turn, "content", index, "type"],
           message: `a ${block.type} block belongs in a message of role "${sender}"`,
@@ -369,3 +371,12 @@ function* conversationBreaches(messages: readonly RequestMessage[]): Generator<R
     }
   }
 }
+
+/** Returns the places of the blocks that only one role may send. */
+const blocksOfOneRole = derived(({ content }: RequestMessage): readonly number[] => {
+  const places: number[] = [];
+  if (!Array.isArray(content)) return places;
+  for (let index = 0; index < content.length; index++)
+    if (Object.hasOwn(SENDER, (content[index] as RequestBlock).type)) places.push(index);
+  return places;
+});
