@@ -96,7 +96,7 @@ describe("a gateway of chosen formats", () => {
     const gateway = createGateway({ ...ports, formats: [messages()] });
     const answer = await gateway.fetch(post("/v1/messages", asking));
     expect(await answer.json()).toMatchObject({
-      content: [{ type: "text", text: "Hello from any.", citations: null }],
+      content: [{ type: "text", text: "Hello from any.", citations: [] }],
     });
     for (const path of ["/v1/images/generations", "/v1/chat/completions", "/v1/embeddings", "/api/usage/token", "/"])
       expect([path, gateway.handle(post(path, {}))]).toEqual([path, undefined]);
@@ -162,7 +162,7 @@ describe("a gateway of chosen formats", () => {
     await using host = await listening((req, res) => mount(req, res, () => res.end("The server's own.")));
     const client = new Anthropic({ apiKey: "sk-1", baseURL: `${host.url}/ai` });
     const { content } = await client.messages.create({ ...asking, messages: [{ role: "user", content: "Hello" }] });
-    expect(content).toEqual([{ type: "text", text: "Hello from any.", citations: null }]);
+    expect(content).toEqual([{ type: "text", text: "Hello from any.", citations: [] }]);
     expect(await (await fetch(`${host.url}/ai/v1/embeddings`, { method: "POST" })).text()).toBe("The server's own.");
   });
 

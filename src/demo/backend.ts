@@ -65,9 +65,12 @@ const RUN_BY_CALLER = /^(?:computer|bash|text_editor|memory)_\d{8}$/;
 /** Removes the tools that a provider runs itself, such as web search: the demo cannot run them. Refuses a request that forces such a tool. */
 function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {
   const { toolChoice: choice } = request;
-  const tools = request.tools.filter(
-    (tool) => tool.type !== "provider" || RUN_BY_CALLER.test(String(tool.definition["type"])),
-  );
+  const tools = request.tools.filter((tool) => {
+    if (tool.type !== "provider") return true;
+    // A tool of the generate-content format may have any value as its `type`.
+    const { type } = tool.definition;
+    return typeof type === "string" && RUN_BY_CALLER.test(type);
+  });
   if (tools.length === request.tools.length) return request;
   const isLeft = (name: string | undefined): boolean =>
     tools.some((tool) => tool.type !== "code-execution" && tool.name === name);

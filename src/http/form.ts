@@ -47,6 +47,8 @@ export interface UploadedFile {
 }
 
 const MULTIPART_TYPE = /^multipart\/form-data\s*(?:;|$)/i;
+/** Semicolons without a parameter behind them, at the end of a content type. */
+const EMPTY_PARAMETERS = /(?<![;\s])[;\s]+$/;
 
 /**
  * Reads the form in a request's body. Beyond a limit, nothing more is read and nothing is kept.
@@ -132,7 +134,8 @@ class FormParser {
     // Allow one more than the limit: busboy reports the limit itself and everything beyond it in the same way.
     const limits = { fieldSize: maxFieldBytes + 1, parts: maxFields + maxFiles + 1 };
     try {
-      const headers = { "content-type": type };
+      // HTTP allows a semicolon without a parameter (RFC 9110, 5.6.6), and busboy refuses it.
+      const headers = { "content-type": type.replace(EMPTY_PARAMETERS, "") };
       return new FormParser(busboy({ headers, limits, defParamCharset: "utf8" }), rules, bodyBytes);
     } catch (cause) {
       throw malformed("The request's content-type must name the boundary of its multipart/form-data.", cause);

@@ -3,13 +3,13 @@
  * same key had at the same place are compared with it, which is ten times as fast as to parse them.
  */
 
+import { frozen, listed, type ListedValue, noResults } from "../model/derived.ts";
 import {
   ARRAY,
   ARRAY_END,
   COLON,
   COMMA,
   count,
-  isContainer,
   type JsonBudget,
   type JsonCounts,
   type JsonObject,
@@ -22,15 +22,12 @@ import {
   VALUE_BYTES,
 } from "../model/json.ts";
 import { keepText } from "../model/kept-text.ts";
-import { withPieces } from "./validation.ts";
 
 /** A value of a body: a member of the outermost object, or an element of an array there. */
-interface Piece extends JsonCounts {
+interface Piece extends JsonCounts, ListedValue {
   /** The characters in the text, from the comma or bracket before the piece to the one behind it. */
   readonly length: number;
   readonly value: unknown;
-  /** The schema that the value is known to hold to, if any. */
-  holdsTo: object | undefined;
 }
 
 /** A member of the outermost object, with its name. */
@@ -145,11 +142,11 @@ const oldestOf = ([oldest]: Iterable<KnownBody>): KnownBody | undefined => oldes
 const BEYOND_LATIN_1 = /[^\0-\u00FF]/;
 
 /**
- * Returns the most memory of a text and its values. The values hold the characters again. V8 takes two bytes for each character of a text
- * with a character beyond Latin-1.
+ * Returns the most memory of a text and its values. The values hold the characters again, and what is derived from them may do so once more. V8
+ * takes two bytes for each character of a text with a character beyond Latin-1.
  */
 const bytesOf = (text: string, { values }: JsonBudget): number =>
-  (BEYOND_LATIN_1.test(text) ? 4 : 2) * text.length + values * VALUE_BYTES;
+  (BEYOND_LATIN_1.test(text) ? 6 : 3) * text.length + values * VALUE_BYTES;
 
 /** Counts the places from the beginning on at which two texts are the same. */
 function samePlaces(one: string, other: string): number {
@@ -261,6 +258,7 @@ class PieceParser {
       value,
       elements: list && { at: open + 1 - at, pieces: list.pieces },
       holdsTo: undefined,
+      results: undefined,
     };
   }
 
@@ -291,13 +289,14 @@ class PieceParser {
       if (knownPiece && this.#isSame(at, knownPiece, knownAt, ARRAY_END)) pieces.push(this.#taken(knownPiece));
       else {
         const { end, value } = this.#value(at, 2);
-        pieces.push({ ...since(before, budget), length: end - at, value, holdsTo: undefined });
+        pieces.push({ ...since(before, budget), length: end - at, value, holdsTo: undefined, results: undefined });
       }
       knownAt += (knownPiece?.length ?? 0) + 1;
       at += pieces.at(-1)?.length ?? 0;
       const next = text.charCodeAt(at);
       if (next === ARRAY_END) {
-        const value = withPieces(Object.freeze(pieces.map((piece) => piece.value)), pieces);
+        const values = pieces.map((piece) => piece.value);
+        const value = listed(values, pieces);
         return { pieces, value, end: afterSpace(text, at + 1) };
       }
       // A text that ends within an array is no JSON.
@@ -320,8 +319,16 @@ class PieceParser {
 
   #taken<Known extends Piece>(piece: Known): Known {
     take(this.#budget, piece);
+    share(piece);
     return piece;
   }
+}
+
+/** Lets results for a piece and its elements be kept: a piece that has come again may do so many times. */
+function share(piece: Piece & Partial<Member>): void {
+  if (piece.results) return;
+  piece.results = noResults();
+  for (const element of piece.elements?.pieces ?? []) share(element);
 }
 
 /** Counts values, and books their memory. */
@@ -337,21 +344,3 @@ const since = (before: JsonCounts, { values, items, names }: JsonCounts): JsonCo
   items: items - before.items,
   names: names - before.names,
 });
-
-/** Freezes a value and all values inside it. Walks without recursion, because a host may allow deeper bodies than the stack. */
-function frozen<Value>(value: Value): Value {
-  const open: object[] = isContainer(value) ? [value] : [];
-  for (let one = open.pop(); one; one = open.pop()) {
-    // V8 walks a list and an object's own names faster before they are frozen.
-    if (Array.isArray(one)) {
-      for (const inner of one as unknown[]) if (isContainer(inner)) open.push(inner);
-    } else {
-      for (const name in one) {
-        const inner = (one as Readonly<Record<string, unknown>>)[name];
-        if (isContainer(inner)) open.push(inner);
-      }
-    }
-    Object.freeze(one);
-  }
-  return value;
-}

@@ -6,6 +6,7 @@
 
 import * as v from "valibot";
 import { type FieldPath, GatewayError } from "../errors.ts";
+import { listedIn } from "../model/derived.ts";
 import { type JsonObject, isJsonObject } from "../model/json.ts";
 
 /** The parts of a schema, for code that walks over schemas. */
@@ -48,21 +49,6 @@ let unknowns: "refused" | "allowed" | "met" = "refused";
 
 /** The schemas of the valid bodies that hold an unknown type or word. */
 const WITH_UNKNOWN: WeakMap<object, v.GenericSchema> = new WeakMap();
-
-/** A value in a body that later bodies share. */
-interface SharedValue {
-  /** The schema that the value holds to; undefined for a value that was not validated, or that has an unknown type or word. */
-  holdsTo: object | undefined;
-}
-
-/** The frozen arrays whose elements other bodies share. */
-const SHARED: WeakMap<object, readonly SharedValue[]> = new WeakMap();
-
-/** Lets each element of a frozen array be validated once, also where it comes again in another array. */
-export function withPieces<List extends readonly unknown[]>(list: List, pieces: readonly SharedValue[]): List {
-  SHARED.set(list, pieces);
-  return list;
-}
 
 /** Returns true where an unknown type or word passes. */
 export function passesUnknown(): boolean {
@@ -286,14 +272,14 @@ export function array<const Item extends v.GenericSchema>(
   return running(schema, (dataset, config) => {
     const input = dataset.value;
     if (!Array.isArray(input)) return ofValibot.call(schema, dataset, config);
-    const shared = Object.isFrozen(input) ? SHARED.get(input) : undefined;
+    const values = Object.isFrozen(input) ? listedIn(input) : undefined;
     for (let index = 0; index < input.length; index++) {
       const value: unknown = input[index];
-      const piece = shared?.[index];
-      if (piece?.holdsTo === item) continue;
+      const listed = values?.[index];
+      if (listed?.holdsTo === item) continue;
       const { issues } = item["~run"]({ value }, config);
       if (issues) return breachAt(input, index, value, issues);
-      if (piece && unknowns !== "met") piece.holdsTo = item;
+      if (listed && unknowns !== "met") listed.holdsTo = item;
     }
     return valid(dataset);
   });

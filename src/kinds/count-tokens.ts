@@ -181,18 +181,33 @@ const random = new Uint32Array(MOST_RUNS);
  * The default count of several texts that are part of one input: counts a sample when they are long together. The sample has a run of
  * characters from each of many equal sections. The places are random, because a caller who knew them could hide expensive text between them.
  * A text whose sections differ much gets a larger sample, and is counted whole in the end.
+ *
+ * @param texts The texts, and the tokens of other texts in the input that are counted already.
  */
-export function sampledTokens(texts: readonly string[]): number {
+export function sampledTokens(texts: readonly (string | number)[]): number {
   let chars = 0;
-  for (const text of texts) chars += text.length;
-  if (chars > WHOLE_CHARS)
-    for (let runs = FEWEST_RUNS; runs <= MOST_RUNS && runs * RUN_CHARS * 2 <= chars; runs *= 4) {
-      const { mean, error } = sampleOf(texts, chars / runs, random.subarray(0, runs));
-      if (mean >= LEAST_TOKENS && error <= mean * MOST_ERROR) return mean * chars;
-    }
-  let tokens = 0;
-  for (const text of texts) tokens += countTokensByScript(text);
+  for (const text of texts) if (typeof text === "string") chars += text.length;
+  const sampled =
+    chars > WHOLE_CHARS
+      ? sampledOf(
+          texts.filter((text) => typeof text === "string"),
+          chars,
+        )
+      : undefined;
+  let tokens = sampled ?? 0;
+  for (const text of texts)
+    if (typeof text === "number") tokens += text;
+    else if (sampled === undefined) tokens += countTokensByScript(text);
   return tokens;
+}
+
+/** Counts a sample of texts; undefined where none is believed. */
+function sampledOf(texts: readonly string[], chars: number): number | undefined {
+  for (let runs = FEWEST_RUNS; runs <= MOST_RUNS && runs * RUN_CHARS * 2 <= chars; runs *= 4) {
+    const { mean, error } = sampleOf(texts, chars / runs, random.subarray(0, runs));
+    if (mean >= LEAST_TOKENS && error <= mean * MOST_ERROR) return mean * chars;
+  }
+  return undefined;
 }
 
 /**

@@ -3,7 +3,8 @@
  * are written anew.
  */
 
-import { type JsonBudget, type JsonObject, utf8Length } from "./json.ts";
+import { derived, listedIn } from "./derived.ts";
+import { isContainer, type JsonBudget, type JsonObject, utf8Length } from "./json.ts";
 
 interface KeptText {
   readonly text: string;
@@ -101,21 +102,38 @@ function addMember(members: string[], quoted: string, value: unknown): void {
  * @param names The members in the text. A name that came twice is one member of the value.
  */
 function isPlain(value: JsonObject, names: number): boolean {
-  let left = names;
+  let plain = 0;
+  for (const name in value) {
+    const member = value[name];
+    plain += name.includes("\\") ? Number.NaN : 1;
+    // Later bodies share the elements of lists in a body.
+    const listed = Array.isArray(member) ? listedIn(member) : undefined;
+    if (!listed) plain += plainNames(member);
+    else for (let at = 0; at < listed.length; at++) plain += plainNamesIn((member as unknown[])[at], listed[at]);
+  }
+  return plain === names;
+}
+
+/** Counts the members of all objects in a value; NaN for a value that is not plain. */
+function plainNames(value: unknown): number {
+  if (!isContainer(value)) return typeof value !== "number" || Number.isFinite(value) ? 0 : Number.NaN;
+  let names = 0;
   const open: object[] = [value];
   for (let container = open.pop(); container; container = open.pop()) {
     if (Array.isArray(container)) {
-      for (const inner of container as readonly unknown[]) if (!take(inner, open)) return false;
+      for (const inner of container as readonly unknown[]) if (!take(inner, open)) return Number.NaN;
       continue;
     }
     for (const name in container) {
-      left--;
-      if (name.includes("\\")) return false;
-      if (!take((container as Readonly<Record<string, unknown>>)[name], open)) return false;
+      names++;
+      if (name.includes("\\")) return Number.NaN;
+      if (!take((container as Readonly<Record<string, unknown>>)[name], open)) return Number.NaN;
     }
   }
-  return left === 0;
+  return names;
 }
+
+const plainNamesIn = derived(plainNames);
 
 /** Adds an object or array to those that are open. Returns false for a number beyond the doubles. */
 function take(value: unknown, open: object[]): boolean {

@@ -49,7 +49,7 @@ function isOmitted({ model, body }: Received): boolean {
 }
 
 type AnswerBlock =
-  | { readonly type: "text"; readonly text: string; readonly citations: null }
+  | { readonly type: "text"; readonly text: string; readonly citations: readonly [] }
   | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
   | { readonly type: "redacted_thinking"; readonly data: string }
   | { readonly type: "tool_use"; readonly id: string; readonly name: string; readonly input: JsonObject };
@@ -61,7 +61,7 @@ function blocksOf({ thought, isRedacted, text, calls }: Turn, received: Received
     if (isRedacted) blocks.push({ type: "redacted_thinking", data: vault.seal("redacted", "") });
     else blocks.push({ type: "thinking", thinking, signature: vault.seal("thinking", thinking) });
   }
-  if (text !== undefined) blocks.push({ type: "text", text, citations: null });
+  if (text !== undefined) blocks.push({ type: "text", text, citations: [] });
   for (const { name, args } of calls) {
     const id = newId("toolu_");
     if (isThinking(received.body)) vault.calls.add(id);

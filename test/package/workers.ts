@@ -95,7 +95,7 @@ export function workersSuite(stage: () => PackageStage): void {
     it("relays a complete and a streamed call of the official client, and counts both", async () => {
       const text = "Hello from the upstream.";
       const { content, usage } = await client().messages.create(ask);
-      expect([content, usage.output_tokens]).toEqual([[{ type: "text", text, citations: null }], 5]);
+      expect([content, usage.output_tokens]).toEqual([[{ type: "text", text, citations: [] }], 5]);
       expect(await client().messages.stream(ask).finalText()).toBe(text);
       expect(asked.map(({ stream }) => stream)).toEqual([false, true]);
       const headers = { authorization: "Bearer sk-1" };

@@ -35,7 +35,7 @@ async function said(playground: Playground, model: string): Promise<unknown> {
 }
 
 const LINE = /^The demo cannot use its upstream: [^\n]+\n?$/;
-const HELLO = { type: "text", text: "You said: Hello", citations: null };
+const HELLO = { type: "text", text: "You said: Hello", citations: [] };
 
 async function written(name: string, content: unknown): Promise<string> {
   const file = join(folder, name);

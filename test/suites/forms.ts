@@ -135,6 +135,8 @@ export function formsSuite(mount: Mount): void {
       "Multipart/Form-Data; boundary=form",
       'multipart/form-data; boundary="form"',
       "multipart/form-data;boundary=form; charset=utf-8",
+      "multipart/form-data; boundary=form;",
+      'multipart/form-data; boundary="form" ; ;',
     ])("the type %s", async (type) => {
       expect((await send(wireForm(WHOLE, { "content-type": type }))).status).toBe(200);
     });

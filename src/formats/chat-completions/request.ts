@@ -12,6 +12,7 @@ import type {
   WireObject,
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { derivedList } from "../../model/derived.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
@@ -78,7 +79,7 @@ export function decodeRequest(
   return {
     model: body.model,
     ...decodeMessages(body.messages, json),
-    tools: (body.tools ?? []).map(decodeTool),
+    tools: decodeTools(body.tools ?? []),
     maxOutputTokens: limit ?? defaultMaxOutputTokens,
     ...(limit == null && { limitedByDefault: true }),
     // Drop empty texts: they stop nothing.
@@ -153,6 +154,8 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   };
   return { body, conversions: conversionsOf(request, options, fields) };
 }
+
+const decodeTools = derivedList(([tool]: readonly CompletionTool[]) => decodeTool(tool as CompletionTool));
 
 function decodeTool(tool: CompletionTool): Tool {
   if (isUnknown(tool, TOOLS)) {
@@ -354,7 +357,7 @@ class Cleaner {
     const returned = new ReturnedReasoning();
     const content: AssistantContent[] = [];
     for (const { id } of (this.#remembered && message.tool_calls) ?? [])
-      for (const part of this.#remembered?.get(String(id))?.reasoning ?? []) {
+      for (const part of (typeof id === "string" && this.#remembered?.get(id)?.reasoning) || []) {
         const isText = part.type === "reasoning";
         const [text, seal] = isText ? [part.text, part.signature ?? ""] : ["", part.data];
         const inContent = returned.add(text, seal, !isText, this.#records);

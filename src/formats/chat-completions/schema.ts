@@ -360,7 +360,9 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
   if (tool_choice != null) yield* choiceBreaches(tool_choice, names);
   const calls = new Set<string>();
   for (const [index, message] of messages.entries()) {
-    if (message.role === "assistant") for (const { id } of message.tool_calls ?? []) calls.add(String(id));
+    // A call of a type that the gateway does not know may have any value as its id.
+    if (message.role === "assistant")
+      for (const { id } of message.tool_calls ?? []) if (typeof id === "string") calls.add(id);
     if (message.role === "tool" && !calls.has(message.tool_call_id))
       yield { path: ["messages", index, "tool_call_id"], message: "answers no tool call of an earlier message" };
   }

@@ -187,7 +187,11 @@ class CandidateEncoder {
       }
       case "code":
       case "code-result":
-        this.#pending.push({ ...encodeCode(event), ...sealOf(event) });
+        // `@ai-sdk/google` 2 refuses an answer with a result that has no output.
+        this.#pending.push({
+          ...encodeCode(event.type === "code" ? event : { ...event, output: event.output ?? "" }),
+          ...sealOf(event),
+        });
         return;
       case "tool-call-start":
         this.#begin(event, "");

@@ -212,7 +212,8 @@ const alternatives = (anyOf: JsonValue, schema: JsonObject): JsonValue =>
 /** Puts the properties into the order that the caller wants, because a model follows the order of the keys. */
 function inOrder(properties: JsonValue, ordering: JsonValue | undefined): JsonValue {
   if (!isJsonObject(properties) || !Array.isArray(ordering)) return properties;
-  const wanted = ordering.map(String).filter((name) => Object.hasOwn(properties, name));
+  // The parameters of a function are not validated, so the order may have other values than names.
+  const wanted = ordering.filter((name) => typeof name === "string").filter((name) => Object.hasOwn(properties, name));
   const names = new Set([...wanted, ...Object.keys(properties)]);
   return Object.fromEntries(Array.from(names, (name) => [name, properties[name] ?? null]));
 }

@@ -38,7 +38,7 @@ export function readForm({ fields, files }: Form): RequestBody {
   for (const [field, [value = "", ...more]] of fields) {
     // A client that has no file may send an empty text or `null`.
     if (takesFiles(field) && ["", "null"].includes(value) && more.length === 0) continue;
-    if (takesFiles(field)) throw invalid([field], "must be a file");
+    if (takesFiles(field)) throw invalid([field], "must be a file: the part of a file has a filename");
     if (more.length > 0) throw invalid([field], "is given more than once");
     read.push([field, readFormText(field, value)]);
   }

@@ -130,13 +130,7 @@ export class MessagesBuilder extends AnswerBuilder {
     const content: ContentBlock[] = [];
     let args: AnsweredArguments | undefined;
     for (const { kind, begun, pieces, citations, json, signature } of this.#blocks)
-      // The cast is needed because the citations are those of an upstream.
-      if (kind === "text")
-        content.push({
-          type: "text",
-          text: pieces.join(""),
-          citations: (citations.length > 0 ? citations : null) as null,
-        });
+      if (kind === "text") content.push({ type: "text", text: pieces.join(""), citations });
       else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
       // If the answer was cut short, a call with incomplete JSON gets empty arguments.
       else if (kind === "tool_use" && begun.type === kind)
@@ -299,7 +293,7 @@ export class MessagesBuilder extends AnswerBuilder {
     const newest = this.#blocks.at(-1);
     const isSame = name === undefined || newest?.name === undefined || newest.name === name;
     if (newest?.kind === kind && !newest.ended && isSame) return newest;
-    if (kind === "text") return this.#begin(kind, { type: kind, text: "", citations: null }, name);
+    if (kind === "text") return this.#begin(kind, { type: kind, text: "", citations: [] }, name);
     return this.#begin(kind, { type: kind, thinking: "", signature: "" }, name);
   }
 

@@ -46,7 +46,7 @@ const ANSWER = {
   type: "message",
   role: "assistant",
   model: MODEL,
-  content: [{ type: "text", text: "Hello!", citations: null }],
+  content: [{ type: "text", text: "Hello!", citations: [] }],
   stop_reason: "end_turn",
   stop_sequence: null,
   container: null,
@@ -111,7 +111,7 @@ export const messagesDescription: FormatDescription<MessagesOptions> = {
       "A block begins": {
         type: "content_block_start",
         index: 0,
-        content_block: { type: "text", text: "", citations: null },
+        content_block: { type: "text", text: "", citations: [] },
       },
       "A piece of a block": { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hello!" } },
       "A block ends": { type: "content_block_stop", index: 0 },

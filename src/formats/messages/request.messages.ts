@@ -13,6 +13,7 @@ import type {
   TextPart,
   ToolResultPart,
 } from "../../model/chat-request.ts";
+import { derivedList } from "../../model/derived.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
@@ -22,22 +23,28 @@ import type { ImageBlock, ImageSource, RequestBlock, RequestMessage, TextBlock }
 
 /** Decodes the conversation. Consecutive messages of one role become one turn. */
 export function decodeMessages(messages: readonly RequestMessage[]): ChatMessage[] {
-  const turns: Turn[] = [];
-  for (const { role, content } of messages) {
-    if (content == null) continue;
-    let turn = turns.at(-1);
-    if (turn?.role !== role) turns.push((turn = { role, parts: [], seals: undefined }));
-    if (typeof content === "string") turn.parts.push(...textParts(content));
-    else for (const block of content) decodeBlock(block, turn);
+  const starts: number[] = [];
+  let last: RequestMessage["role"] | undefined;
+  for (let index = 0; index < messages.length; index++) {
+    const { role, content } = messages[index] as RequestMessage;
+    if (content == null || role === last) continue;
+    starts.push(index);
+    last = role;
   }
-  return turns.map(({ role, parts, seals }) => ({
-    role,
-    parts: seals ? parts.map((part) => signed(part, seals)) : parts,
-  }));
+  return decodeTurns(messages, starts);
 }
 
+const decodeTurns = derivedList((messages: readonly RequestMessage[]): ChatMessage => {
+  const turn: Turn = { parts: [], seals: undefined };
+  for (const { content } of messages)
+    if (typeof content === "string") turn.parts.push(...textParts(content));
+    else for (const block of content ?? []) decodeBlock(block, turn);
+  const { parts, seals } = turn;
+  const role = messages[0]?.role ?? "user";
+  return { role, parts: seals ? parts.map((part) => signed(part, seals)) : parts };
+});
+
 interface Turn {
-  readonly role: RequestMessage["role"];
   readonly parts: Part[];
   /** The signatures of tool calls, by the ids of the calls. Their blocks may stand before or behind the calls. */
   seals: Map<string, PartSignature> | undefined;

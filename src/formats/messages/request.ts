@@ -23,6 +23,7 @@ import type {
   Tool,
   ToolChoice,
 } from "../../model/chat-request.ts";
+import { derivedList } from "../../model/derived.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
@@ -68,15 +69,15 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
     maxOutputTokens: body.max_tokens,
     messages: decodeMessages(body.messages),
     system: typeof body.system === "string" ? textParts(body.system) : (body.system ?? []).map(decodeText),
-    tools: (body.tools ?? []).map(decodeTool),
+    tools: decodeTools(body.tools ?? []),
     stopSequences: body.stop_sequences ?? [],
     stream: body.stream ?? false,
     ...(toolChoice && { toolChoice }),
     ...(reasoning && { reasoning }),
     ...(metadata?.user_id != null && { endUser: metadata.user_id }),
     ...(temperature != null && { temperature }),
-    ...(top_p != null && { topP: top_p }),
-    ...(top_k != null && { topK: top_k }),
+    ...(top_p != null && top_p >= 0 && { topP: top_p }),
+    ...(top_k != null && top_k >= 0 && { topK: top_k }),
     ...(output_config?.format?.type === "json_schema" &&
       output_config.format.schema && { responseFormat: { type: "json", schema: output_config.format.schema } }),
     ...(typeof service_tier === "string" && { serviceTier: service_tier }),
@@ -136,6 +137,10 @@ const LEAST_TOP_P = 1e-6;
 
 /** Tells whether a request can ask for a service tier of this name. */
 export const isServiceTier = (tier: string | undefined): boolean => tier === "auto" || tier === "standard_only";
+
+const decodeTools = derivedList(([tool]: readonly (CustomTool | BuiltInTool)[]) =>
+  decodeTool(tool as CustomTool | BuiltInTool),
+);
 
 function decodeTool(tool: CustomTool | BuiltInTool): Tool {
   if (!isCustom(tool))

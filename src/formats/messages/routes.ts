@@ -18,8 +18,8 @@ export interface MessagesOptions {
   /**
    * The ranges of numbers and lengths for which the spec (2.6, 8) is stricter than the official service. `spec` (default) has
    * `max_tokens` above 1, `top_p` between 0 and 1, `top_k` above 0, and a tool's `name` of 1 to 64 characters. `vendor` has the
-   * official ranges: it also takes `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, a `name` of up to 128 characters, and a thinking budget of
-   * `max_tokens` and more. `spec` takes such a budget only with the beta `interleaved-thinking-2025-05-14`.
+   * official ranges: it also takes `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, -1 for a `top_p` or `top_k` that is not set, a `name` of up to
+   * 128 characters, and a thinking budget of `max_tokens` and more. `spec` takes such a budget only with the beta `interleaved-thinking-2025-05-14`.
    */
   readonly ranges?: "spec" | "vendor";
   /** `spec` (default) accepts images only as base64. `vendor` also accepts URLs and file ids, which the backend must fetch. */

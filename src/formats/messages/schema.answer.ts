@@ -37,7 +37,8 @@ const StopReason = v.picklist([
 export type StopReason = v.InferOutput<typeof StopReason>;
 
 const ContentBlock = v.variant("type", [
-  v.object({ type: v.literal("text"), text, citations: v.null() }),
+  // Never null: the AI SDK 5 and 6 refuse the whole answer then.
+  v.object({ type: v.literal("text"), text, citations: v.array(anyObject) }),
   v.object({
     type: v.literal("tool_use"),
     id: text,

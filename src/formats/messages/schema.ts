@@ -14,6 +14,7 @@ import {
   type UnknownObject,
   variant,
 } from "../../http/validation.ts";
+import { derived, listedIn } from "../../model/derived.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 
@@ -29,6 +30,10 @@ const integer = (least: number) =>
   );
 const OUT_OF_RANGE = "must be between 0 and 1";
 const zeroToOne = v.pipe(v.number(), v.minValue(0, OUT_OF_RANGE), v.maxValue(1, OUT_OF_RANGE));
+/** LangChain sends -1 for a `top_p` or `top_k` that nobody has set, and the official service takes it so. */
+const UNSET = -1;
+const unset = v.literal(UNSET);
+const zeroToOneOrUnset = choice([zeroToOne, unset], (input) => (input === UNSET ? unset : zeroToOne));
 const betweenZeroAndOne = v.pipe(
   v.number(),
   v.gtValue(0, "must be greater than 0"),
@@ -228,7 +233,10 @@ const NoThread = unsupported(
 
 /** The rules that a host may relax from those of the spec to those of the official service. */
 interface MessagesRules {
-  /** Allows `max_tokens` from 1, `top_p` from 0 to 1 inclusive, `top_k` from 0, and names of tools with up to 128 characters. */
+  /**
+   * Allows `max_tokens` from 1, `top_p` from 0 to 1 inclusive, `top_k` from 0, -1 for either, and names of tools with up to 128
+   * characters.
+   */
   readonly vendorRanges: boolean;
   /** Allows images by URL and by file id. */
   readonly vendorSources: boolean;
@@ -265,8 +273,8 @@ function body(rules: MessagesRules) {
     stop_sequences: v.nullish(array(text)),
     stream: v.nullish(v.boolean()),
     temperature: v.nullish(zeroToOne),
-    top_p: v.nullish(rules.vendorRanges ? zeroToOne : betweenZeroAndOne),
-    top_k: v.nullish(integer(rules.vendorRanges ? 0 : 1)),
+    top_p: v.nullish(rules.vendorRanges ? zeroToOneOrUnset : betweenZeroAndOne),
+    top_k: v.nullish(integer(rules.vendorRanges ? UNSET : 1)),
     thinking: unsupported(v.nullish(Thinking), ({ type }) => !THINKING.has(type)),
     tool_choice: unsupported(v.nullish(RequestToolChoice), ({ type }) => !TOOL_CHOICES.has(type)),
     tools: v.nullish(array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
@@ -341,14 +349,15 @@ const SENDER: Partial<Record<RequestBlock["type"], RequestMessage["role"]>> = {
 function* conversationBreaches(messages: readonly RequestMessage[]): Generator<RuleBreach> {
   // Create the set with the first tool call: many conversations have none.
   let calls: Set<string> | undefined;
+  const listed = listedIn(messages);
   // Without `entries`: a conversation has hundreds of blocks, and each would cost an array.
   for (let turn = 0; turn < messages.length; turn++) {
     const { role, content } = messages[turn] as RequestMessage;
     if (!Array.isArray(content)) continue;
-    for (let index = 0; index < content.length; index++) {
+    for (const index of blocksOfOneRole(messages[turn] as RequestMessage, listed?.[turn])) {
       const block = content[index] as RequestBlock;
       const sender = SENDER[block.type];
-      if (sender !== undefined && sender !== role)
+      if (sender !== role)
         yield {
           path: ["messages", turn, "content", index, "type"],
           message: `a ${block.type} block belongs in a message of role "${sender}"`,
@@ -362,3 +371,12 @@ function* conversationBreaches(messages: readonly RequestMessage[]): Generator<R
     }
   }
 }
+
+/** Returns the places of the blocks that only one role may send. */
+const blocksOfOneRole = derived(({ content }: RequestMessage): readonly number[] => {
+  const places: number[] = [];
+  if (!Array.isArray(content)) return places;
+  for (let index = 0; index < content.length; index++)
+    if (Object.hasOwn(SENDER, (content[index] as RequestBlock).type)) places.push(index);
+  return places;
+});

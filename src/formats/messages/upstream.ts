@@ -6,6 +6,7 @@
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { derived, listedIn } from "../../model/derived.ts";
 import { type JsonObject, isJsonObject, type JsonValue } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
@@ -129,14 +130,15 @@ function withoutForeign(
   foreignReasoning: CodecOptions["foreignReasoning"],
   fields: ConvertedFields,
 ): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
-  const hasThoughts = ({ content }: Message): boolean => Array.isArray(content) && content.some(isThought);
-  if (!messages.some(hasThoughts)) return { messages: undefined, hasForeign: false };
+  const listed = listedIn(messages);
+  if (!messages.some((message, index) => hasThoughts(message, listed?.[index])))
+    return { messages: undefined, hasForeign: false };
   let [isChanged, hasForeign] = [false, false];
   const cleaned: Message[] = [];
   const start = toolLoopStart(messages);
   for (const [index, message] of messages.entries()) {
     const { content } = message;
-    if (!Array.isArray(content) || !hasThoughts(message)) {
+    if (!Array.isArray(content) || !hasThoughts(message, listed?.[index])) {
       cleaned.push(message);
       continue;
     }
@@ -178,6 +180,8 @@ function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
   const { text: thinking, signature } = part;
   return signature ? [{ type: "thinking", thinking, signature }] : [];
 }
+
+const hasThoughts = derived(({ content }: Message): boolean => Array.isArray(content) && content.some(isThought));
 
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 

@@ -240,7 +240,8 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
       addPart(part, format, fields);
       if (part.type === "tool-call") calls.set(part.id, part.name);
       // A provider part of this format may be a tool call too.
-      else if (part.type === "provider" && part.format === format) calls.set(String(part.value["id"]), undefined);
+      else if (part.type === "provider" && part.format === format && typeof part.value["id"] === "string")
+        calls.set(part.value["id"], undefined);
       else if (part.type === "tool-result") {
         const called = calls.get(part.callId);
         if (!calls.has(part.callId)) fields.add("messages.tool-result.unasked");

@@ -197,7 +197,8 @@ export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED
 /** Tells whether a tool is a search of the web as it is now. A search of the provider's own copies has no like elsewhere. */
 export const isWebSearch = ({ format, definition }: ProviderTool): boolean =>
   format === HOSTED_FORMAT &&
-  String(definition["type"]).startsWith("web_search") &&
+  typeof definition["type"] === "string" &&
+  definition["type"].startsWith("web_search") &&
   definition["external_web_access"] !== false;
 
 /** Returns the limits of a web search: the domains that it may read, and the place of its user. */

@@ -6,7 +6,17 @@
 import { Base64File } from "../../media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../../media/extent.ts";
 import type { ImageSize } from "../../media/picture.ts";
-import type { ChatRequest, DocumentPart, JsonPart, MediaPart, MediaSource, Part } from "../../model/chat-request.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  DocumentPart,
+  JsonPart,
+  MediaPart,
+  MediaSource,
+  Part,
+  Tool,
+} from "../../model/chat-request.ts";
+import { derived, listedIn, type ListedValue } from "../../model/derived.ts";
 import {
   assertTokens,
   type CountTokens,
@@ -25,6 +35,8 @@ interface Estimate {
   readonly pictureTokens: number | undefined;
   /** The number of files whose headers were read. */
   files: number;
+  /** Takes the counts of a turn's or a tool's texts, if they are known. */
+  readonly takesKnown?: (value: ChatMessage | Tool, listed: ListedValue | undefined) => boolean;
 }
 
 /**
@@ -40,34 +52,58 @@ export function countInputTokens(request: ChatRequest, countTokens: CountTokens)
 
 /**
  * Estimates the tokens of a request's whole input for a hold, at least 1. Each picture has the largest count of all vendors. Only a sample of a
- * long input is counted, unless the host has a count of its own.
+ * long input is counted, unless the host has a count of its own. What earlier calls have sent was counted then.
  */
 export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
   if (countTokens !== countTokensByScript)
     return whole(inputTokens(request, { countTokens, pictureTokens: undefined, files: 0 }));
-  const texts: string[] = [];
+  const texts: (string | number)[] = [];
   const collect = (text: string): number => {
     texts.push(text);
     return 0;
   };
-  const others = inputTokens(request, { countTokens: collect, pictureTokens: undefined, files: 0 });
+  const takesKnown: Estimate["takesKnown"] = (value, listed) => {
+    const counts = listed?.results && countsOf(value, listed);
+    if (!counts) return false;
+    for (const count of counts) texts.push(count);
+    return true;
+  };
+  const others = inputTokens(request, { countTokens: collect, pictureTokens: undefined, files: 0, takesKnown });
   return whole(others + sampledTokens(texts));
 }
+
+/** Counts each text of a turn or a tool; false for one that has more than texts. */
+const countsOf = derived((value: ChatMessage | Tool): readonly number[] | false => {
+  const counts: number[] = [];
+  const countTokens = (text: string): number => {
+    counts.push(countTokensByScript(text));
+    return 0;
+  };
+  const estimate: Estimate = { countTokens, pictureTokens: undefined, files: 0 };
+  const others = "role" in value ? sumOf(value.parts, estimate) : toolTokens(value, estimate);
+  return others === 0 && estimate.files === 0 && counts;
+});
 
 const whole = (tokens: number): number => Math.max(1, Math.ceil(assertTokens(tokens)));
 
 function inputTokens(request: ChatRequest, estimate: Estimate): number {
-  const { countTokens } = estimate;
+  const { countTokens, takesKnown } = estimate;
   let tokens = 0;
   for (const part of request.system) tokens += countTokens(part.text);
-  for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, estimate);
-  for (const tool of request.tools)
-    if (tool.type === "provider") tokens += countTokens(JSON.stringify(tool.definition));
-    else if (tool.type === "function")
-      tokens +=
-        countTokens(tool.name) + countTokens(tool.description ?? "") + countTokens(JSON.stringify(tool.inputSchema));
+  const { messages, tools } = request;
+  const [turns, ofTools] = [listedIn(messages), listedIn(tools)];
+  for (const [index, message] of messages.entries())
+    if (!takesKnown?.(message, turns?.[index])) tokens += sumOf(message.parts, estimate);
+  for (const [index, tool] of tools.entries())
+    if (!takesKnown?.(tool, ofTools?.[index])) tokens += toolTokens(tool, estimate);
   if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat));
   return tokens;
+}
+
+function toolTokens(tool: Tool, { countTokens }: Estimate): number {
+  if (tool.type === "provider") return countTokens(JSON.stringify(tool.definition));
+  if (tool.type !== "function") return 0;
+  return countTokens(tool.name) + countTokens(tool.description ?? "") + countTokens(JSON.stringify(tool.inputSchema));
 }
 
 /** Estimates the tokens of parts without their request. */

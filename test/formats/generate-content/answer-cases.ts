@@ -180,8 +180,8 @@ const others: Readonly<Record<string, ContentCase>> = {
     parts: [
       { executableCode: { id: "c1", language: "LANGUAGE_UNSPECIFIED", code: "" } },
       { codeExecutionResult: { id: "c1", outcome: "OUTCOME_FAILED", output: "" } },
-      { codeExecutionResult: { outcome: "OUTCOME_DEADLINE_EXCEEDED" } },
-      { codeExecutionResult: { outcome: "OUTCOME_UNSPECIFIED" } },
+      { codeExecutionResult: { outcome: "OUTCOME_DEADLINE_EXCEEDED", output: "" } },
+      { codeExecutionResult: { outcome: "OUTCOME_UNSPECIFIED", output: "" } },
     ],
   },
   "a picture": { events: ["Here:", picture], parts: [{ text: "Here:" }, { inlineData: PICTURE }] },

@@ -29,7 +29,7 @@ const content = (events: readonly ChatEvent[]): unknown => {
 describe("a stream", () => {
   it.each(["finish-first.txt", "finish-each.txt", "finish-empty-text.txt", "done.txt"])("of %s is whole", (file) => {
     const events = decodedText("generate-content", odd(file));
-    expect(content(events)).toEqual([{ type: "text", text: "It is noon.", citations: null }]);
+    expect(content(events)).toEqual([{ type: "text", text: "It is noon.", citations: [] }]);
     const finish = metered(events, requestOf("messages")).at(-1);
     expect(finish).toMatchObject({ type: "finish", usage: { inputTokens: 9, outputTokens: 4 } });
     expect(finish).toMatchObject({ endings: [{ reason: file === "finish-empty-text.txt" ? "length" : "stop" }] });
@@ -93,7 +93,7 @@ const decodedArray = () => CODECS["generate-content"].answerDecoder().answer(odd
 
 describe("a JSON array where one answer was expected", () => {
   it("is the answer of its chunks", () => {
-    expect(content(decodedArray())).toEqual([{ type: "text", text: "It is noon.", citations: null }]);
+    expect(content(decodedArray())).toEqual([{ type: "text", text: "It is noon.", citations: [] }]);
   });
 
   it("reaches callers of the format as a stream, and as one answer", () => {

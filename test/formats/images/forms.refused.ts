@@ -10,14 +10,15 @@ export type Refused = readonly [name: string, fields: FormFields, param: string,
 const TWO = "image-model-2";
 const THREE = "image-model-3";
 const MULTI = "image-model-multi";
+const NO_FILE = "must be a file: the part of a file has a filename";
 
 const ofMulti = (fields: FormFields = {}): FormFields => editing({ model: MULTI, ...fields });
 
 /** What is wrong with an edit and a variation alike. */
 const shared = (having: (fields: FormFields) => FormFields): readonly Refused[] => [
   ["no image", having({ image: undefined }), "image", "is required"],
-  ["a text for an image", having({ image: "picture" }), "image", "must be a file"],
-  ["a text for an image of an array", having({ image: undefined, "image[]": "picture" }), "image[]", "must be a file"],
+  ["a text for an image", having({ image: "picture" }), "image", NO_FILE],
+  ["a text for an image of an array", having({ image: undefined, "image[]": "picture" }), "image[]", NO_FILE],
   ["n 0", having({ n: "0" }), "n"],
   ["n 11", having({ n: "11" }), "n"],
   ["n -1", having({ n: "-1" }), "n"],
@@ -98,7 +99,7 @@ const edits: readonly Refused[] = [
     "image",
     `must be at most 16 files for the model "${MULTI}"`,
   ],
-  ["a text for a mask", editing({ mask: "mask" }), "mask", "must be a file"],
+  ["a text for a mask", editing({ mask: "mask" }), "mask", NO_FILE],
   ["two masks", editing({ mask: [file(CLEAR), file(CLEAR)] }), "mask", "is given more than once"],
 ];
 

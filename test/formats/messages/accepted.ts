@@ -133,6 +133,11 @@ export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
   ["top_p 0", having({ top_p: 0 })],
   ["top_p 1", having({ top_p: 1 })],
   ["top_k 0", having({ top_k: 0 })],
+  // The first message of LangChain's `ChatAnthropic` before 1.0.
+  [
+    "-1 for what is not set",
+    having({ temperature: 1, top_k: -1, top_p: -1, stream: false, thinking: { type: "disabled" } }),
+  ],
   ["a budget of max_tokens", having({ max_tokens: 2048, thinking: { type: "enabled", budget_tokens: 2048 } })],
 ];
 

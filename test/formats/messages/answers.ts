@@ -16,6 +16,7 @@ interface Answer {
 type Events = readonly (ChatEvent | string)[];
 
 const COUNTED: ChatEvent = { type: "start", id: "msg_1", model: "model-a-2026", usage: { inputTokens: 7 } };
+const CALLED: ChatEvent = { type: "tool-call", id: "call_1", name: "clock", input: { zone: "UTC" } };
 const DONE: ChatEvent = { type: "finish", reason: "stop", usage: { outputTokens: 3 } };
 
 const STOP_REASONS: readonly (readonly [reason: FinishReason, stopReason: string])[] = [
@@ -42,12 +43,12 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
   [
     "texts as one block",
     ["One ", { type: "text-delta", text: "two" }, " three"],
-    [{ type: "text", text: "One two three", citations: null }],
+    [{ type: "text", text: "One two three", citations: [] }],
   ],
   [
     "a tool call that came whole",
-    ["Let me see.", { type: "tool-call", id: "call_1", name: "clock", input: { zone: "UTC" } }],
-    [{ type: "text", text: "Let me see.", citations: null }, clockCall],
+    ["Let me see.", CALLED],
+    [{ type: "text", text: "Let me see.", citations: [] }, clockCall],
   ],
   [
     "a tool call that came in pieces",
@@ -89,7 +90,7 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
     [
       { type: "tool_use", id: "a", name: "one", input: { n: 1 }, caller: { type: "direct" } },
       { type: "tool_use", id: "b", name: "two", input: { n: 2 }, caller: { type: "direct" } },
-      { type: "text", text: "After.", citations: null },
+      { type: "text", text: "After.", citations: [] },
     ],
   ],
   [
@@ -100,14 +101,14 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
       { type: "reasoning-signature", signature: "c2ln" },
       "Noon.",
     ],
-    [thought, { type: "text", text: "Noon.", citations: null }],
+    [thought, { type: "text", text: "Noon.", citations: [] }],
   ],
   [
     "reasoning without a signature",
     [{ type: "reasoning-delta", text: "Hm." }, "Noon."],
     [
       { ...thought, signature: "" },
-      { type: "text", text: "Noon.", citations: null },
+      { type: "text", text: "Noon.", citations: [] },
     ],
   ],
   [
@@ -176,7 +177,7 @@ export function answersSuite(mount: Mount): void {
       type: "message",
       role: "assistant",
       model: "model-a-2026",
-      content: [{ type: "text", text: "Noon.", citations: null }],
+      content: [{ type: "text", text: "Noon.", citations: [] }],
       stop_reason: "end_turn",
       stop_sequence: null,
       ...UNKNOWN,
@@ -185,13 +186,19 @@ export function answersSuite(mount: Mount): void {
     });
   });
 
+  // `@ai-sdk/anthropic` 2 and 3 refuse the whole answer when the citations of a text are null.
+  it("lists the citations of each text, also when there are none", async () => {
+    const content = (await answer("Before.", CALLED, "After.")).content.filter(({ type }) => type === "text");
+    expect(content.map((block) => "citations" in block && block.citations)).toEqual([[], []]);
+  });
+
   it("has every field when the backend yields text alone", async () => {
     expect(await answer("Noon.")).toEqual({
       id: expect.stringMatching(/^msg_[0-9a-f]{32}$/),
       type: "message",
       role: "assistant",
       model: "model-a",
-      content: [{ type: "text", text: "Noon.", citations: null }],
+      content: [{ type: "text", text: "Noon.", citations: [] }],
       stop_reason: "end_turn",
       stop_sequence: null,
       ...UNKNOWN,
@@ -222,10 +229,10 @@ export function answersSuite(mount: Mount): void {
     const { content } = await answerTo({ thinking }, ...events);
     expect(content).toEqual([
       { ...thought, thinking: "" },
-      { type: "text", text: "Noon.", citations: null },
+      { type: "text", text: "Noon.", citations: [] },
     ]);
     const unsealed = await answerTo({ thinking }, { type: "reasoning-delta", text: "Hm." }, "Noon.");
-    expect(unsealed.content).toEqual([{ type: "text", text: "Noon.", citations: null }]);
+    expect(unsealed.content).toEqual([{ type: "text", text: "Noon.", citations: [] }]);
   });
 
   describe("stop_reason", () => {

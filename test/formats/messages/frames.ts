@@ -63,7 +63,7 @@ export const block = (index: number, content_block: object, ...deltas: readonly 
 ];
 
 export const textBlock = (index: number, ...texts: readonly string[]): Frame[] =>
-  block(index, { type: "text", text: "", citations: null }, ...texts.map((text) => ({ type: "text_delta", text })));
+  block(index, { type: "text", text: "", citations: [] }, ...texts.map((text) => ({ type: "text_delta", text })));
 
 export const toolBlock = (index: number, id: string, name: string, ...pieces: readonly string[]): Frame[] =>
   block(

@@ -322,7 +322,8 @@ export const REFUSED_IN_VENDOR_RANGES: readonly Refused[] = [
   ["top_p below 0", having({ top_p: -0.1 }), "top_p"],
   ["top_p above 1", having({ top_p: 1.1 }), "top_p"],
   ["top_p just above 1", having({ top_p: 1 + Number.EPSILON }), "top_p"],
-  ["top_k below 0", having({ top_k: -1 }), "top_k"],
+  ["top_p below -1", having({ top_p: -1.5 }), "top_p"],
+  ["top_k below -1", having({ top_k: -2 }), "top_k"],
   ["temperature above 1", having({ temperature: 1.1 }), "temperature"],
 ];
 

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { type Mount, sharedStage, type Stage } from "../../hosts/stage.ts";
 import { ACCEPTED, ACCEPTED_IN_VENDOR_RANGES, ACCEPTED_VENDOR_SOURCES, type Accepted } from "./accepted.ts";
+import { having } from "./bodies.ts";
 import { invalidField, refusalOf, requestIdOf } from "./refusal.ts";
 import { REFUSED, REFUSED_IN_VENDOR_RANGES, REFUSED_VENDOR_SOURCES, type Refused } from "./refused.ts";
 
@@ -17,6 +18,13 @@ export function requestsSuite(mount: Mount): void {
     const stage = sharedStage(mount, { messages: { ranges: "vendor" } });
     accepts(stage, ACCEPTED_IN_VENDOR_RANGES);
     refuses(stage, REFUSED_IN_VENDOR_RANGES);
+
+    it("carries no number that is not set", async () => {
+      const { backend, send } = stage();
+      await send(having({ top_k: -1, top_p: -1 }));
+      expect(backend.asked).not.toHaveProperty("topK");
+      expect(backend.asked).not.toHaveProperty("topP");
+    });
   });
 
   describe("with the official service's image sources", () => {

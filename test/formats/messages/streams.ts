@@ -143,7 +143,7 @@ export function streamsSuite(mount: Mount): void {
         `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"model-a","content":[],"stop_reason":null,"stop_sequence":null,"container":null,"stop_details":null,"diagnostics":null,"usage":{"input_tokens":7,"output_tokens":0,${usage}}}`,
         "",
         "event: content_block_start",
-        'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":null}}',
+        'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[]}}',
         "",
         "event: content_block_delta",
         'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}',

@@ -1,0 +1,119 @@
+/**
+ * Values that calls share. An agent sends its tools and its earlier turns again with each call, and a later call gets the same frozen values
+ * for them. A function of such a value alone has the same result in each call, and runs once.
+ */
+
+import { isContainer } from "./json.ts";
+
+/** A frozen value in a list. Other lists may have it, too. */
+export interface ListedValue {
+  /** The schema that the value holds to; undefined for a value that was not validated, or that has an unknown type or word. */
+  holdsTo?: object | undefined;
+  /** What is derived from the value, by the numbers of the functions; undefined for a value that only one call has had. */
+  results: unknown[] | undefined;
+}
+
+/** The values of frozen lists. There is no map from each value to its results: hundreds of look-ups in a large map cost more than they save. */
+const LISTED = new WeakMap<object, readonly ListedValue[]>();
+
+/** Freezes a list of frozen values, and lets what is derived from each value be kept for other lists with it. */
+export function listed<List extends readonly unknown[]>(list: List, values: readonly ListedValue[]): List {
+  LISTED.set(Object.freeze(list), values);
+  return list;
+}
+
+/** Returns the values of a list that were given to `listed`. */
+export const listedIn = (list: readonly unknown[]): readonly ListedValue[] | undefined => LISTED.get(list);
+
+/** The number of functions so far, each of which has its place in all results. */
+let functions = 0;
+
+/** Makes the room for the results of a value, no larger than needed: a conversation has hundreds. */
+export const noResults = (): unknown[] => Array.from({ length: functions });
+
+/** A value that only one call has had. */
+const UNSHARED: ListedValue = Object.freeze({ results: undefined });
+
+/**
+ * Returns a function of a value in a list. Its results for shared values are kept as long as these values. They must be small beside the values,
+ * because no memory is booked for them.
+ *
+ * @param make Makes a result from the value alone. The result for a shared value is frozen.
+ */
+export function derived<Value, Result>(
+  make: (value: Value) => Result,
+): (value: Value, listed: ListedValue | undefined) => Result {
+  const number = functions++;
+  return (value, { results } = UNSHARED) =>
+    results ? ((results[number] ??= frozen(make(value))) as Result) : make(value);
+}
+
+/** What is derived from the values on the way to this step, and the steps to further values. */
+interface Step extends ListedValue {
+  value?: unknown;
+  next?: WeakMap<ListedValue, Step>;
+}
+
+/** The most neighbours whose result is kept. */
+const MOST_NEIGHBOURS = 16;
+
+/**
+ * Returns a function of a list that makes a list of results, each from one value or from several neighbours. Results of shared values are kept
+ * and shared in turn.
+ *
+ * @param make Makes a result from the values alone. The result for shared values is frozen.
+ */
+export function derivedList<Value, Result extends object>(
+  make: (values: readonly Value[]) => Result,
+): (list: readonly Value[], starts?: Iterable<number>) => Result[] {
+  const number = functions++;
+  return (list, given = list.keys()) => {
+    const known = LISTED.get(list);
+    const starts = [...given];
+    const steps: ListedValue[] = [];
+    const results = starts.map((start, index) => {
+      const end = starts[index + 1] ?? list.length;
+      const step = known && stepTo(known, start, end, number);
+      steps.push(step ?? UNSHARED);
+      const made = (step?.value as Result | undefined) ?? make(list.slice(start, end));
+      if (step) step.value ??= frozen(made);
+      return made;
+    });
+    return known ? listed(results, steps) : results;
+  };
+}
+
+/** Returns the step behind some neighbours; undefined where one of them is not shared. */
+function stepTo(known: readonly ListedValue[], start: number, end: number, number: number): Step | undefined {
+  const { results } = known[start] ?? UNSHARED;
+  if (!results || end - start > MOST_NEIGHBOURS) return undefined;
+  let step = (results[number] ??= { results: noResults() }) as Step;
+  for (let at = start + 1; at < end; at++) {
+    const value = known[at];
+    if (!value?.results) return undefined;
+    // Each value leads weakly to the next one, so that no result outlives any of its values.
+    const steps = (step.next ??= new WeakMap());
+    let next = steps.get(value);
+    if (!next) steps.set(value, (next = { results: noResults() }));
+    step = next;
+  }
+  return step;
+}
+
+/** Freezes a value and all values inside it. Walks without recursion, because a host may allow deeper bodies than the stack. */
+export function frozen<Value>(value: Value): Value {
+  const open: object[] = isContainer(value) ? [value] : [];
+  for (let one = open.pop(); one; one = open.pop()) {
+    // V8 walks a list and an object's own names faster before they are frozen.
+    if (Array.isArray(one)) {
+      for (const inner of one as unknown[]) if (isContainer(inner)) open.push(inner);
+    } else {
+      for (const name in one) {
+        const inner = (one as Readonly<Record<string, unknown>>)[name];
+        if (isContainer(inner)) open.push(inner);
+      }
+    }
+    Object.freeze(one);
+  }
+  return value;
+}
