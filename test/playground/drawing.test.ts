@@ -4,8 +4,7 @@ import { decode } from "fast-png";
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
 import { draw, type Drawing, edit, unfinished, vary } from "../../src/demo/drawing.ts";
-import { lettering } from "../../src/demo/lettering.ts";
-import { sceneOf } from "../../src/demo/scene.ts";
+import { lettering, sceneOf } from "../../src/demo/scene.ts";
 import { probeImage } from "../../src/media/picture.ts";
 
 const SIDE = 64;

@@ -61,7 +61,7 @@ export interface Told {
 }
 
 /** A part of the admin that only some hosts have. */
-export type Part = "budgets" | "health" | "live" | "calls";
+export type AdminPart = "budgets" | "health" | "live" | "calls";
 
 /** An operation of the admin. */
 export interface Operation {
@@ -83,7 +83,7 @@ export interface Operation {
   /** True when the operation takes the tag of what its user has seen. */
   readonly conditional?: boolean;
   /** The part of the host that the operation needs. */
-  readonly needs?: Part;
+  readonly needs?: AdminPart;
   /** True when the answer may be CSV. */
   readonly asCsv?: boolean;
   run(desk: Desk, asked: Asked<never, never>): Promise<Told>;
@@ -276,7 +276,7 @@ const LIVE = v.looseObject({
 });
 
 /** Says which parts of the admin a host has. */
-export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<Part, boolean>> => ({
+export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<AdminPart, boolean>> => ({
   budgets: store.addBudget !== undefined,
   health: gateway !== undefined,
   live: (["liveCalls", "liveCallCount", "stopCall"] as const).every((verb) => gateway?.[verb] !== undefined),

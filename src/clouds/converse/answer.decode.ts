@@ -12,8 +12,8 @@ import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../.
 import type { Usage as NeutralUsage } from "../../model/usage.ts";
 import { FORMAT, makerOf } from "./models.ts";
 import {
-  Answer,
-  type Block,
+  ConverseAnswer,
+  type AnswerBlock,
   type Citation,
   type Event,
   type EventName,
@@ -90,7 +90,7 @@ export class ConverseDecoder extends NativeDecoder {
   }
 
   protected whole(wire: unknown): void {
-    if (!isValid(Answer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    if (!isValid(ConverseAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const { output, stopReason, usage, serviceTier, additionalModelResponseFields } = wire;
     this.#start();
     for (const [index, block] of output.message.content.entries()) this.#block(String(index), block);
@@ -150,7 +150,7 @@ export class ConverseDecoder extends NativeDecoder {
 
   /** Adds the events of a whole block. */
   #block(block: string, wire: object): void {
-    const { text, toolUse, reasoningContent, citationsContent, image } = wire as Block;
+    const { text, toolUse, reasoningContent, citationsContent, image } = wire as AnswerBlock;
     if (typeof text === "string") this.#text(text, block);
     else if (toolUse && !isOfServer(toolUse))
       this.add({ type: "tool-call", id: toolUse.toolUseId, name: toolUse.name, input: toolUse.input ?? {} });

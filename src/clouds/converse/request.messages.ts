@@ -19,12 +19,12 @@ import type { JsonObject } from "../../model/json.ts";
 import { acceptsSignature, familyOf, isMistral, makerOf, type ModelFamily } from "./models.ts";
 
 /** A content block: an object with one member, which names its kind. */
-export type Block = JsonObject;
+export type RequestBlock = JsonObject;
 
 /** A message of Converse. Two messages in sequence never have the same role. */
-export interface Message {
+export interface RequestMessage {
   readonly role: "user" | "assistant";
-  readonly content: readonly Block[];
+  readonly content: readonly RequestBlock[];
 }
 
 const IMAGES: Readonly<Record<string, string>> = {
@@ -134,13 +134,13 @@ export class ConversationEncoder {
   }
 
   /** Returns the blocks of the instructions. */
-  system(parts: readonly TextPart[]): Block[] {
+  system(parts: readonly TextPart[]): RequestBlock[] {
     return parts.flatMap((part) => this.#text(part.text, part.cache));
   }
 
   /** Leaves out what Bedrock refuses, and messages without content then. Joins messages of one role that follow each other. */
-  messages(turns: readonly ChatMessage[]): Message[] {
-    const messages: { readonly role: Message["role"]; content: Block[] }[] = [];
+  messages(turns: readonly ChatMessage[]): RequestMessage[] {
+    const messages: { readonly role: RequestMessage["role"]; content: RequestBlock[] }[] = [];
     for (const turn of turns) {
       const role = turn.role === "assistant" ? "assistant" : "user";
       if (role === "assistant") this.#ids.beginTurn();
@@ -156,14 +156,14 @@ export class ConversationEncoder {
   }
 
   /** Bedrock takes a turn of reasoning alone for a prefill, and refuses it. */
-  #turn(content: Block[]): Block[] {
+  #turn(content: RequestBlock[]): RequestBlock[] {
     if (content.length === 0 || !content.every((block) => "reasoningContent" in block)) return content;
     this.#lost.add("messages.reasoning");
     return [];
   }
 
   /** Models accept no reasoning in a turn that the answer continues, and no white space at its end. */
-  #prefill(content: readonly Block[]): Block[] {
+  #prefill(content: readonly RequestBlock[]): RequestBlock[] {
     if (!this.#family.isClaude) this.#lost.add("messages.prefill");
     const allowed = content.filter((block) => !("reasoningContent" in block));
     if (allowed.length < content.length) this.#lost.add("messages.reasoning");
@@ -174,7 +174,7 @@ export class ConversationEncoder {
     return allowed.with(last, { text: text.trimEnd() });
   }
 
-  #part(part: Part, role: Message["role"]): Block[] {
+  #part(part: Part, role: RequestMessage["role"]): RequestBlock[] {
     switch (part.type) {
       case "text":
         return this.#text(part.text, part.cache);
@@ -214,7 +214,7 @@ export class ConversationEncoder {
     }
   }
 
-  #text(text: string, cache?: CacheHint): Block[] {
+  #text(text: string, cache?: CacheHint): RequestBlock[] {
     if (!isBlank(text)) return [{ text }, ...this.#mark(cache)];
     if (text !== "") this.#lost.add("messages.text");
     return [];
@@ -226,7 +226,7 @@ export class ConversationEncoder {
   }
 
   /** Returns the mark for the prompt cache behind a block. */
-  #mark(cache: CacheHint | undefined, isOfTool = false): Block[] {
+  #mark(cache: CacheHint | undefined, isOfTool = false): RequestBlock[] {
     if (!cache) return [];
     const { cacheMarks } = this.#family;
     if (cacheMarks === "all" || (cacheMarks === "prompt" && !isOfTool)) return [cachePoint(cache, this.#family)];
@@ -234,11 +234,11 @@ export class ConversationEncoder {
     return [];
   }
 
-  #marked(blocks: Block[], cache: CacheHint | undefined, isOfTool = false): Block[] {
+  #marked(blocks: RequestBlock[], cache: CacheHint | undefined, isOfTool = false): RequestBlock[] {
     return blocks.length > 0 ? [...blocks, ...this.#mark(cache, isOfTool)] : blocks;
   }
 
-  #media(part: MediaPart): Block[] {
+  #media(part: MediaPart): RequestBlock[] {
     const { kind, source } = part;
     const { formats, field } = MEDIA[kind];
     if (source.type === "base64") {
@@ -250,7 +250,7 @@ export class ConversationEncoder {
     return [];
   }
 
-  #document(part: DocumentPart): Block[] {
+  #document(part: DocumentPart): RequestBlock[] {
     const { source, context, citations } = part;
     if (source.type === "parts") {
       this.#lost.add("messages.document.text");
@@ -294,7 +294,7 @@ export class ConversationEncoder {
     return name;
   }
 
-  #toolResult(part: ToolResultPart): Block[] {
+  #toolResult(part: ToolResultPart): RequestBlock[] {
     const content = part.parts.flatMap((inner) => this.#inResult(inner));
     const toolResult = {
       toolUseId: this.#id(part.callId, this.#ids.ofResult(part.callId)),
@@ -306,7 +306,7 @@ export class ConversationEncoder {
     return this.#marked([{ toolResult }], cacheIn(part), true);
   }
 
-  #inResult(part: ToolResultPart["parts"][number] | JsonPart): Block[] {
+  #inResult(part: ToolResultPart["parts"][number] | JsonPart): RequestBlock[] {
     switch (part.type) {
       case "text":
         return this.#text(part.text);
@@ -326,7 +326,7 @@ export class ConversationEncoder {
     }
   }
 
-  #reasoning(part: ReasoningPart): Block[] {
+  #reasoning(part: ReasoningPart): RequestBlock[] {
     const { text, signature } = part;
     const isOwn = acceptsSignature(this.#model, part);
     // Models refuse reasoning without a signature, or repeat it in their answers.
@@ -347,7 +347,7 @@ function cacheIn(part: Part | JsonPart): CacheHint | undefined {
 const partsIn = ({ source }: DocumentPart): readonly Part[] => (source.type === "parts" ? source.parts : []);
 
 /** Returns the block of a mark. Only Claude knows lifetimes; the usual one has no name. */
-export const cachePoint = ({ ttl }: CacheHint, { isClaude }: ModelFamily): Block => ({
+export const cachePoint = ({ ttl }: CacheHint, { isClaude }: ModelFamily): RequestBlock => ({
   cachePoint: { type: "default", ...(isClaude && ttl === "1h" && { ttl }) },
 });
 
@@ -369,7 +369,7 @@ function fileOf(source: Exclude<DocumentPart["source"], { type: "parts" }>): Doc
 }
 
 /** Adds the name of a document as a text: Bedrock refuses a message with a document and without a text. */
-function nameDocument(content: Block[]): void {
+function nameDocument(content: RequestBlock[]): void {
   const first = content.find((block) => "document" in block)?.["document"] as JsonObject | undefined;
   if (first && !content.some((block) => "text" in block)) content.push({ text: first["name"] as string });
 }

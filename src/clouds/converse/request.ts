@@ -8,7 +8,7 @@ import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/cha
 import type { ChatRequest, FunctionTool, ResponseFormat, ToolChoice } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { familyOf, type ModelFamily, nearestEffort } from "./models.ts";
-import { type Block, cachePoint, ConversationEncoder, type Message } from "./request.messages.ts";
+import { type RequestBlock, cachePoint, ConversationEncoder, type RequestMessage } from "./request.messages.ts";
 
 /** The fields that the host adds to each request. */
 export interface HostFields {
@@ -77,7 +77,7 @@ function guardrailFor({ streamProcessingMode, ...config }: JsonObject, stream: b
 }
 
 /** Names the types of a message's blocks as the messages format does. */
-const inMessagesWords = ({ role, content }: Message): { readonly role: string; readonly content: unknown } => ({
+const inMessagesWords = ({ role, content }: RequestMessage): { readonly role: string; readonly content: unknown } => ({
   role,
   content: content.map((block) => ({
     type: "reasoningContent" in block ? "thinking" : "toolResult" in block ? "tool_result" : "other",
@@ -165,7 +165,9 @@ function toolsOf(
   const specs =
     offered.length > 0
       ? offered.flatMap((tool) => encodeTool(tool, family, lost))
-      : [...calledTools].map((name): Block => ({ toolSpec: { name, inputSchema: { json: { type: "object" } } } }));
+      : [...calledTools].map((name): RequestBlock => ({
+          toolSpec: { name, inputSchema: { json: { type: "object" } } },
+        }));
   if (isForbidden) {
     if (family.isClaude) return { config: { tools: specs }, fields: { tool_choice: { type: "none" } } };
     if (offered.length > 0) lost.add("toolChoice");
@@ -179,10 +181,10 @@ function toolsOf(
   return { config: { tools: specs, ...(encoded && { toolChoice: encoded }) }, fields: {} };
 }
 
-function encodeTool(tool: FunctionTool, family: ModelFamily, lost: ConvertedFields): Block[] {
+function encodeTool(tool: FunctionTool, family: ModelFamily, lost: ConvertedFields): RequestBlock[] {
   const { name, description, inputSchema, strict, cache } = tool;
   if (strict && !family.isStructured) lost.add("tools.function.strict");
-  const spec: Block = {
+  const spec: RequestBlock = {
     toolSpec: {
       name,
       ...(description !== undefined && description.trim() !== "" && { description }),
@@ -205,7 +207,7 @@ function encodeChoice(choice: ToolChoice): JsonObject | undefined {
 interface EncodedFormat {
   readonly outputConfig: JsonObject | undefined;
   /** The instruction for a model that is not held to a schema. */
-  readonly instruction: readonly Block[];
+  readonly instruction: readonly RequestBlock[];
 }
 
 function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields): EncodedFormat {

@@ -72,7 +72,7 @@ const nameIn = (input: unknown): BlockName | undefined =>
 /** Tells whether a call is one of a tool that Bedrock runs. */
 export const isOfServer = ({ type }: { readonly type?: unknown }): boolean => type === "server_tool_use";
 
-const Block = choice([...Object.values(BLOCKS), OtherBlock], (input) => {
+const AnswerBlock = choice([...Object.values(BLOCKS), OtherBlock], (input) => {
   const name = nameIn(input);
   if (name === undefined) return OtherBlock;
   const { toolUse } = input as JsonObject;
@@ -81,19 +81,19 @@ const Block = choice([...Object.values(BLOCKS), OtherBlock], (input) => {
 type Member<Name extends BlockName> = v.InferOutput<(typeof BLOCKS)[Name]>;
 
 /** A content block of a complete answer: an object with one of these members, or with another. */
-export type Block = Partial<
+export type AnswerBlock = Partial<
   Member<"text"> & Member<"toolUse"> & Member<"reasoningContent"> & Member<"citationsContent"> & Member<"image">
 >;
 
 /** A complete answer. */
-export const Answer = object({
-  output: object({ message: object({ role: anything, content: v.array(Block) }) }),
+export const ConverseAnswer = object({
+  output: object({ message: object({ role: anything, content: v.array(AnswerBlock) }) }),
   stopReason: mayBeText,
   usage: v.nullish(Usage),
   additionalModelResponseFields: ModelFields,
   serviceTier: ServiceTier,
 });
-export type Answer = v.InferOutput<typeof Answer>;
+export type ConverseAnswer = v.InferOutput<typeof ConverseAnswer>;
 
 const index = v.number();
 
@@ -131,7 +131,7 @@ export const EVENTS = {
 export type EventName = keyof typeof EVENTS;
 export type Event<Name extends EventName> = v.InferOutput<(typeof EVENTS)[Name]>;
 
-export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(Answer);
+export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(ConverseAnswer);
 
 const FINDERS = Object.fromEntries(
   Object.entries(EVENTS).map(([name, schema]) => [name, unsupportedFinder(schema)]),

@@ -10,10 +10,10 @@ import { mayMoveOn } from "./attempts.ts";
 import { anchorOf, Join, type Neutral, Shown } from "./shown.ts";
 import type { RoutedBackend, RoutedCall } from "./upstream.ts";
 
-type Answer = AsyncIterable<ChatEvent | string>;
+type ChatEvents = AsyncIterable<ChatEvent | string>;
 
 /** Sends a request to one upstream. Returns undefined when the upstream's backend no longer has a method for it. */
-export type Send = (request: ChatRequest, call: CallContext) => Answer | undefined;
+export type Send = (request: ChatRequest, call: CallContext) => ChatEvents | undefined;
 
 /** An upstream's part of an answer, as the route asks for it. */
 export interface Leg {
@@ -22,7 +22,7 @@ export interface Leg {
   /** The upstreams that may be asked. Undefined for the first part: all that take the request. */
   readonly upstreams: readonly RoutedBackend[] | undefined;
   /** Asks for a later part. */
-  readonly ask?: (upstream: RoutedBackend, routed: RoutedCall, send: Send) => Answer;
+  readonly ask?: (upstream: RoutedBackend, routed: RoutedCall, send: Send) => ChatEvents;
   /** The upstream that has begun this part. The route sets it. */
   begun: { readonly upstream: RoutedBackend; readonly routed: RoutedCall } | undefined;
 }
@@ -32,7 +32,7 @@ export interface Legs {
   /** Returns the upstreams that can take the request. */
   upstreams(): readonly RoutedBackend[];
   /** Asks for one part of the answer. */
-  ask(leg: Leg): Answer;
+  ask(leg: Leg): ChatEvents;
 }
 
 /** Answers a request, and goes on with the next upstream after a break. No upstream is asked again after it has broken off. */
@@ -166,7 +166,7 @@ class Asked {
   }
 
   /** Asks one upstream: with the text as the beginning of the answer where the upstream takes that, and else with an instruction. */
-  async *ask(upstream: RoutedBackend, routed: RoutedCall, send: Send): Answer & AsyncGenerator<ChatEvent | string> {
+  async *ask(upstream: RoutedBackend, routed: RoutedCall, send: Send): ChatEvents & AsyncGenerator<ChatEvent | string> {
     const { native } = this.#request;
     const isSet = upstream.prefill !== undefined;
     let refusal: unknown;
@@ -215,7 +215,7 @@ class Asked {
   }
 
   /** Yields the rest of the answer as a continuation of what was shown: no second start, no repeated text, no reasoning behind it. */
-  async *#joined(answer: Answer | undefined, repeats: boolean): AsyncGenerator<ChatEvent> {
+  async *#joined(answer: ChatEvents | undefined, repeats: boolean): AsyncGenerator<ChatEvent> {
     if (!answer) throw new TypeError("The backend has no method for this request.");
     const join = new Join(this.#text, repeats);
     let first: { readonly block: string | undefined } | undefined;

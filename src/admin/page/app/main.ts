@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
+import type { AdminPart, AdminUser } from "../../http/operations.ts";
 import { attempt, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
@@ -11,24 +12,18 @@ import { Dialogs, html, type View } from "./parts.ts";
 import { loadRefusals, Refusals } from "./refusals.ts";
 import { openSpend, Spend } from "./spend.ts";
 
-interface Me {
-  readonly name: string;
-  readonly readOnly: boolean;
-  readonly budgets: boolean;
-  readonly health: boolean;
-  readonly live: boolean;
-  readonly calls: boolean;
-}
+/** The user, and the parts of the admin that this host has. */
+type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>>;
 
-interface Part {
+interface Tab {
   readonly name: string;
   readonly view: (has: Me) => View;
   readonly load: () => Promise<unknown>;
   /** The part of the host that it needs. */
-  readonly needs?: "budgets" | "health" | "live" | "calls";
+  readonly needs?: AdminPart;
 }
 
-const PARTS: Readonly<Record<string, Part>> = {
+const TABS: Readonly<Record<string, Tab>> = {
   keys: { name: "Keys", view: Keys, load: () => loadKeys() },
   budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
@@ -45,19 +40,19 @@ const shown = signal("keys");
 
 function follow(): void {
   const [wanted = ""] = location.hash.slice(1).split("?");
-  shown.value = Object.hasOwn(PARTS, wanted) ? wanted : "keys";
+  shown.value = Object.hasOwn(TABS, wanted) ? wanted : "keys";
   notice.value = undefined;
-  void PARTS[shown.value]?.load();
+  void TABS[shown.value]?.load();
 }
 
 function App({ title }: { title: string }): View {
   const { name, readOnly, ...has } = me.value ?? NOBODY;
-  const part = PARTS[shown.value];
+  const part = TABS[shown.value];
   return html`
     <header class="top">
       <h1>${title}</h1>
       <nav aria-label="Parts">
-        ${Object.entries(PARTS)
+        ${Object.entries(TABS)
           .filter(([, { needs }]) => !needs || has[needs])
           .map(
             ([id, one]) =>
