@@ -316,15 +316,16 @@ export function templateSuite(stage: () => PackageStage): void {
         },
       );
 
-      it("starts by its script with the values of .env, and names a database that is away without its password", async () => {
-        const away = `127.0.0.1:${await freePort()}`;
-        const values = [`UPSTREAM_URL=${upstream.url}/v1`, `POLYGATE_STORE=postgres://me:secret@${away}`];
+      it("starts by its script with the values of .env, and says that an address is wrong without its password", async () => {
+        const values = [`UPSTREAM_URL=${upstream.url}/v1`, "POLYGATE_STORE=postgres://me:sec/ret@127.0.0.1"];
         const target = targetOf("express", "postgres");
         await writeFile(join(target, ".env"), values.join("\n"));
         const { code, output } = await run("npm", ["start", "--silent"], target);
         await rm(join(target, ".env"));
-        const cause = `openStores: postgres://me@${away} cannot be used: connect ECONNREFUSED ${away}`;
-        expect({ code, output }).toEqual({ code: 1, output: `POLYGATE_STORE cannot be used. ${cause}\n` });
+        const cause =
+          "POLYGATE_STORE cannot be used. openStores: The address of the store is no valid URL that begins with";
+        expect({ code, output }).toEqual({ code: 1, output: expect.stringContaining(cause) });
+        expect(output).not.toMatch(/sec\b|ret@/);
       });
 
       describe.skipIf(!hasPostgres)("on PostgreSQL", () => {
