@@ -193,6 +193,10 @@ export function templateSuite(stage: () => PackageStage): void {
         expect(await succeed("npm", ["run", "--silent", "check"], folder)).toBe("");
       });
 
+      it("passes its own tests", async () => {
+        expect(await succeed("npm", ["test"], folder)).toContain("pass 2");
+      });
+
       it("serves official clients, complete and streamed, and writes a row for each call", async () => {
         const complete = await openai().chat.completions.create(asking("Hello"));
         expect(complete.choices[0]?.message.content).toBe("Welcome.");
@@ -272,6 +276,12 @@ export function templateSuite(stage: () => PackageStage): void {
       it.each(OTHERS)("%s and %s compile", async (server, database) => {
         const tsc = join(folder, "node_modules/typescript/bin/tsc");
         expect(await succeed(process.execPath, [tsc, "--noEmit"], targetOf(server, database))).toBe("");
+      });
+
+      it.each(OTHERS)("%s and %s pass their own tests", async (server, database) => {
+        const target = targetOf(server, database);
+        const [command, args] = server === "bun" ? [join(BIN, "bun"), ["test"]] : ["npm", ["test"]];
+        expect(await succeed(command, args, target)).toMatch(/pass 2|2 pass/);
       });
 
       it.each(OTHERS.filter(([, kind]) => hasPostgres || kind === "sqlite"))(
