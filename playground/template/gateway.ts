@@ -69,6 +69,7 @@ export function endWith(closeServer: () => unknown): void {
     await backend.close();
     await stores.close();
     await closeTelemetry();
+    console.log("Ended: all calls are settled.");
     process.exit();
   };
   let told = 0;

@@ -1,7 +1,7 @@
 /** The command `polygate init`: writes a gateway of one's own into a folder, from the template in the package. */
 
 import { lstat, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { UsageError } from "../stores/open/connection.ts";
 
 export const SERVERS = ["express", "fastify", "bun"] as const;
@@ -50,6 +50,8 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
     ["admin.ts", "admin.ts"],
     ["stores.ts", "stores.ts"],
     ["telemetry.ts", "telemetry.ts"],
+    ["gateway.test.ts", "gateway.test.ts"],
+    [".github/workflows/test.yml", isBun ? "_test.bun.yml" : "_test.yml"],
     ["tsconfig.json", "_tsconfig.json"],
     [".env.example", isPostgres ? "_env.postgres.example" : "_env.example"],
     [".gitignore", "_gitignore"],
@@ -108,6 +110,7 @@ function packageJson(project: NewProject, { version, engines, devDependencies: t
       start: `${runWithEnv} server.ts`,
       dev: `${runWithEnv} --watch server.ts`,
       check: "tsc --noEmit",
+      test: server === "bun" ? "bun test" : 'node --test "*.test.ts"',
       polygate: `${runWithEnv} node_modules/polygate/dist/server/cli.js`,
     },
     dependencies,
@@ -135,7 +138,7 @@ function adapted(name: string, text: string, { server, database }: NewProject): 
 
 /**
  * Writes a project. Rejects with a UsageError, and changes nothing, when the folder is a file, when a file of the project exists
- * (unless `force` is set), and when a folder is in the place of a file.
+ * (unless `force` is set), and when a folder is in the place of a file, or anything else in the place of a folder.
  */
 export async function writeProject(project: NewProject, { manifest, root }: TemplatePackage): Promise<WrittenProject> {
   const { folder, server, database, force } = project;
@@ -147,6 +150,9 @@ export async function writeProject(project: NewProject, { manifest, root }: Temp
   if ((await kindOf(folder, stat)) === "file") throw new UsageError(`${folder} is a file, not a folder.`);
   const overwritten: string[] = [];
   for (const name of texts.keys()) {
+    for (let above = dirname(name); above !== "."; above = dirname(above))
+      if ((await kindOf(join(folder, above))) === "file")
+        throw new UsageError(`${join(folder, above)} is no folder. Nothing was written.`);
     const kind = await kindOf(join(folder, name));
     if (kind === "folder") throw new UsageError(`${join(folder, name)} is a folder. Nothing was written.`);
     if (kind === "file") overwritten.push(name);
@@ -161,6 +167,7 @@ export async function writeProject(project: NewProject, { manifest, root }: Temp
     const path = join(folder, name);
     // A link is replaced, and not followed out of the folder.
     if (force) await rm(path, { force: true });
+    await mkdir(dirname(path), { recursive: true });
     await writeFile(path, text, { flag: "wx" });
   }
   return { folder, server, database, written: [...texts.keys()], overwritten };
@@ -170,7 +177,7 @@ async function kindOf(path: string, look: typeof lstat = lstat): Promise<"file" 
   try {
     return (await look(path)).isDirectory() ? "folder" : "file";
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
 }

@@ -70,12 +70,14 @@ async function close(
     );
   // From here on the gateway is not ready, and its calls in flight finish.
   await gateway.close({ deadlineMs: closeMs });
+  if (calls > 0) console.log("The last call has ended.");
   await soon(new Promise((closed) => void server.close(closed)));
   server.closeAllConnections();
   if (hasMethod(backend, "close"))
     await soon(end("The close of the backend", () => (backend as ModelBackend & { close(): unknown }).close()));
   await end("The close of the stores", () => stores.close());
   await soon(end("onClose", () => config.onClose?.()));
+  console.log("Stopped.");
   process.exit();
 }
 

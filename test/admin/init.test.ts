@@ -6,7 +6,7 @@ import { globSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -24,11 +24,13 @@ const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", hom
 const FILES = [
   ".dockerignore",
   ".env.example",
+  ".github/workflows/test.yml",
   ".gitignore",
   "Dockerfile",
   "README.md",
   "admin.ts",
   "compose.yaml",
+  "gateway.test.ts",
   "gateway.ts",
   "package.json",
   "server.ts",
@@ -52,17 +54,24 @@ async function init(args: readonly string[], ask?: Terminal["ask"]): Promise<str
 
 const read = (...path: string[]): Promise<string> => readFile(join(folder, ...path), "utf8");
 
+/** The names of all files of a folder and of its folders, sorted. */
+async function filesOf(target: string): Promise<string[]> {
+  const found = await readdir(target, { recursive: true, withFileTypes: true });
+  const files = found.filter((entry) => !entry.isDirectory());
+  return files.map(({ parentPath, name }) => relative(target, join(parentPath, name)).replaceAll("\\", "/")).toSorted();
+}
+
 /** The contents of all files of a folder, by their names. */
 async function contentsOf(name: string): Promise<Record<string, string>> {
-  const files = (await readdir(join(folder, name), { withFileTypes: true })).filter((entry) => !entry.isDirectory());
-  return Object.fromEntries(await Promise.all(files.map(async (file) => [file.name, await read(name, file.name)])));
+  const files = await filesOf(join(folder, name));
+  return Object.fromEntries(await Promise.all(files.map(async (file) => [file, await read(name, file)])));
 }
 
 describe("polygate init", () => {
   it("writes into a folder that it makes, and says what comes next", async () => {
     const target = join(folder, "new", "My Gateway");
     const said = await init([target, "--yes"]);
-    expect((await readdir(target)).toSorted()).toEqual(FILES);
+    expect(await filesOf(target)).toEqual(FILES);
     const steps = ["npm install", "keys migrate", "keys create", "npm run dev", "curl http"];
     expect(steps.map((step) => said.indexOf(step) > 0 && said.indexOf(step))).toEqual(
       steps.map((step) => said.indexOf(step)).toSorted((one, other) => one - other),
@@ -76,7 +85,7 @@ describe("polygate init", () => {
     await mkdir(here);
     const cli = join(root, "src/cli.ts");
     const { stdout } = await promisify(execFile)(process.execPath, [cli, "init", "--yes"], { cwd: here });
-    expect((await readdir(here)).toSorted()).toEqual(FILES);
+    expect(await filesOf(here)).toEqual(FILES);
     expect(stdout).not.toMatch(/^ +cd /m);
   });
 
@@ -186,6 +195,15 @@ describe("polygate init", () => {
       "README.md is a folder. Nothing was written.",
     );
     expect(await readdir(join(folder, "blocked"))).toEqual(["README.md"]);
+  });
+
+  it.each(["a file", "a link out of the folder"])("refuses %s in the place of a folder", async (what) => {
+    const target = join(folder, "above", what);
+    await mkdir(target, { recursive: true });
+    if (what === "a file") await writeFile(join(target, ".github"), "");
+    else await symlink(folder, join(target, ".github"));
+    await expect(init([target, "--yes", "--force"])).rejects.toThrow(".github is no folder. Nothing was written.");
+    expect(await readdir(target)).toEqual([".github"]);
   });
 
   it.each(["polygate", "Express", "--"])("gives the project in the folder %s a name that npm takes", async (name) => {
@@ -309,9 +327,19 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       const run = Array.from(readme.matchAll(/(\w+) run (\w+)/g), ([, by, script = ""]) => [by, script in scripts]);
       expect(run.length).toBeGreaterThan(4);
       expect(run.filter(([by, isThere]) => by !== runner || !isThere)).toEqual([]);
-      const named = Array.from(readme.matchAll(/`(\w+\.ts)`/g), ([, file = ""]) => file);
+      const named = Array.from(readme.matchAll(/`([\w.]+\.ts)`/g), ([, file = ""]) => file);
       expect(new Set(named)).toEqual(new Set(FILES.filter((file) => file.endsWith(".ts"))));
       expect(readme).not.toMatch(server === "bun" ? /\bnp[mx]\b(?!js)/ : /\bbunx?\b/);
+    });
+
+    it("has a workflow that runs its own scripts, and an image without tests", () => {
+      const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
+      expect(Object.keys(scripts)).toEqual(expect.arrayContaining(["check", "test"]));
+      const runner = server === "bun" ? "bun" : "npm";
+      const steps = Array.from(text(".github/workflows/test.yml").matchAll(/ run: (.*)$/gm), ([, step]) => step);
+      expect(steps.slice(1)).toEqual([`${runner} run check`, `${runner} test`]);
+      expect(text(".github/workflows/test.yml")).not.toContain("secrets");
+      expect(text(".dockerignore").trimEnd()).toMatch(/\n\*\.test\.ts$/);
     });
 
     it("begins with the packages, the database and the first key", async () => {

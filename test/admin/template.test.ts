@@ -1,5 +1,6 @@
 /** The gateway that `polygate init` writes, started from the sources: its models, its admin and its end. */
 
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -9,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PackageManifest, writeProject } from "../../src/admin/init.ts";
@@ -145,4 +147,14 @@ it("says how many calls it waits for when it is told to end, and ends at once wh
   host.process.child.kill("SIGINT");
   expect(await host.process.ended).toEqual({ code: 1, signal: null });
   expect(await call).toBe("Error");
+});
+
+it("passes its own tests, on Node and on Bun", async () => {
+  for (const [command, args] of [
+    [process.execPath, ["--test", "*.test.ts"]],
+    [join(root, "node_modules/.bin/bun"), ["test"]],
+  ] as const) {
+    const { stdout, stderr } = await promisify(execFile)(command, args, { cwd: folder });
+    expect(`${stdout}${stderr}`).toMatch(/pass 2|2 pass/);
+  }
 });

@@ -193,6 +193,10 @@ export function templateSuite(stage: () => PackageStage): void {
         expect(await succeed("npm", ["run", "--silent", "check"], folder)).toBe("");
       });
 
+      it("passes its own tests", async () => {
+        expect(await succeed("npm", ["test"], folder)).toContain("pass 2");
+      });
+
       it("serves official clients, complete and streamed, and writes a row for each call", async () => {
         const complete = await openai().chat.completions.create(asking("Hello"));
         expect(complete.choices[0]?.message.content).toBe("Welcome.");
@@ -274,6 +278,12 @@ export function templateSuite(stage: () => PackageStage): void {
         expect(await succeed(process.execPath, [tsc, "--noEmit"], targetOf(server, database))).toBe("");
       });
 
+      it.each(OTHERS)("%s and %s pass their own tests", async (server, database) => {
+        const target = targetOf(server, database);
+        const [command, args] = server === "bun" ? [join(BIN, "bun"), ["test"]] : ["npm", ["test"]];
+        expect(await succeed(command, args, target)).toMatch(/pass 2|2 pass/);
+      });
+
       it.each(OTHERS.filter(([, kind]) => hasPostgres || kind === "sqlite"))(
         "%s and %s answer a call, tell their health, and let a stream end before they end",
         async (server, kind) => {
@@ -316,15 +326,16 @@ export function templateSuite(stage: () => PackageStage): void {
         },
       );
 
-      it("starts by its script with the values of .env, and names a database that is away without its password", async () => {
-        const away = `127.0.0.1:${await freePort()}`;
-        const values = [`UPSTREAM_URL=${upstream.url}/v1`, `POLYGATE_STORE=postgres://me:secret@${away}`];
+      it("starts by its script with the values of .env, and says that an address is wrong without its password", async () => {
+        const values = [`UPSTREAM_URL=${upstream.url}/v1`, "POLYGATE_STORE=postgres://me:sec/ret@127.0.0.1"];
         const target = targetOf("express", "postgres");
         await writeFile(join(target, ".env"), values.join("\n"));
         const { code, output } = await run("npm", ["start", "--silent"], target);
         await rm(join(target, ".env"));
-        const cause = `openStores: postgres://me@${away} cannot be used: connect ECONNREFUSED ${away}`;
-        expect({ code, output }).toEqual({ code: 1, output: `POLYGATE_STORE cannot be used. ${cause}\n` });
+        const cause =
+          "POLYGATE_STORE cannot be used. openStores: The address of the store is no valid URL that begins with";
+        expect({ code, output }).toEqual({ code: 1, output: expect.stringContaining(cause) });
+        expect(output).not.toMatch(/sec\b|ret@/);
       });
 
       describe.skipIf(!hasPostgres)("on PostgreSQL", () => {

@@ -148,6 +148,34 @@ describe("the search", () => {
     expect(find(query).slice(0, 4)).toContainEqual(expect.objectContaining({ page, heading }));
   });
 
+  // Questions as people ask them, and the sections that answer them.
+  it.each([
+    ["why was this refused", ["usage/why-a-call-was-refused"]],
+    ["upgrade", ["upgrading/"]],
+    ["rotate a key", ["keys-and-limits/keys"]],
+    ["database is down", ["production/when-the-database-is-down"]],
+    ["delete old calls", ["usage/the-recorder"]],
+    ["cors", ["mounting/pages-in-a-browser"]],
+    ["body parser", ["mounting/"]],
+    ["prometheus", ["telemetry/prometheus"]],
+    ["two processes", ["production/several-processes-or-replicas", "keys-and-limits/counters-for-a-fleet"]],
+    ["timeout", ["options/limits", "polygate/limits"]],
+    ["streaming behind nginx", ["production/proxies"]],
+    ["bun", ["mounting/bun"]],
+    ["cost of a call", ["quota/the-price-of-a-call", "prices/"]],
+    ["limit a team", ["budgets/"]],
+    ["stop a running call", ["admin/live-calls"]],
+    ["docker", ["production/a-server-from-one-file", "production/a-host-to-start-from"]],
+    ["test my integration", ["testing/"]],
+    ["azure", ["credentials/azure"]],
+    ["hide secrets in prompts", ["hooks/the-redactor"]],
+    ["websocket", ["mounting/websockets", "responses/websockets"]],
+  ])("answers %s", (question, sections) => {
+    const found = find(question).slice(0, 3);
+    const addresses = found.map(({ page, heading }) => `${page}/${heading}`);
+    expect(addresses).toSatisfy(() => sections.some((section) => addresses.includes(section)));
+  });
+
   it("forgives a slip, and leads to headings that are there", () => {
     expect(find("idempotancy")[0]?.page).toBe("retries");
     const addresses = ["quota", "route", "error", "stream"].flatMap((query) =>

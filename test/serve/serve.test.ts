@@ -143,7 +143,9 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       expect(text.trim().split(" ").length).toBeGreaterThanOrEqual(9);
       expect(await server.process.ended).toEqual({ code: 0, signal: null });
       const line = "1 call in flight; waiting up to 60 s. A second signal ends at once.";
-      expect(server.process.output()).toMatch(new RegExp(`\n${line}\nclosed\n$`));
+      expect(server.process.output()).toMatch(
+        new RegExp(`\n${line}\nThe last call has ended\\.\nclosed\nStopped\\.\n$`),
+      );
       expect(server.process.errors()).toBe("");
 
       const opened = await openStore(place.address);
@@ -224,7 +226,7 @@ describe("polygate serve", () => {
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     server.process.child.kill("SIGTERM");
     expect(await server.process.ended).toEqual({ code: 1, signal: null });
-    expect(server.process.output()).toMatch(/\nclosed\n$/);
+    expect(server.process.output()).toMatch(/\nclosed\nStopped\.\n$/);
     expect(server.process.errors()).toBe("The close of the backend has failed: no bus://***@there\n");
   });
 
@@ -268,6 +270,21 @@ describe("polygate serve", () => {
     }
   });
 
+  it("starts while its database is away, says so without the password, and is not ready", async () => {
+    const file = await written("gateway.ts", GATEWAY);
+    const store = "postgres://me:hunter2@127.0.0.1:1/x";
+    const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
+    const { url, process: started } = await startPlayground({}, [...command], folder);
+    const statuses = ["/healthz", "/readyz"].map(async (path) => (await fetch(new URL(path, url))).status);
+    expect(await Promise.all(statuses)).toEqual([200, 503]);
+    expect(started.errors()).toContain(
+      "postgres://***@127.0.0.1:1/x cannot be used: connect ECONNREFUSED 127.0.0.1:1. The stores ask again every second.\n",
+    );
+    expect(started.errors()).not.toContain("hunter2");
+    started.child.kill("SIGTERM");
+    expect(await started.ended).toEqual({ code: 0, signal: null });
+  });
+
   it("says in a line what is wrong outside of the file", async () => {
     const file = await written("gateway.ts", GATEWAY);
     const taken = createServer().listen(0, "127.0.0.1");
@@ -277,10 +294,7 @@ describe("polygate serve", () => {
     const cases: readonly [args: readonly string[], line: RegExp][] = [
       [["nowhere.ts"], /^nowhere\.ts cannot be loaded: Cannot find module/],
       [[file], /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m],
-      [
-        [file, "--store", "postgres://me:hunter2@127.0.0.1:1/x"],
-        /postgres:\/\/\*\*\*@127\.0\.0\.1:1\/x cannot be used/,
-      ],
+      [[file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"], /The address of the store is no valid URL/],
       [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
     ];
     try {

@@ -26,6 +26,8 @@ export interface RedisConnection {
   readonly dialect: "redis";
   readonly client: { sendCommand(args: string[]): Promise<unknown> };
   readonly counters: CounterPlace;
+  /** Rejects when the server does not answer, or is a node of a cluster. */
+  ask(): Promise<unknown>;
   close(): Promise<void>;
 }
 
@@ -37,8 +39,8 @@ export interface ConnectOptions {
   /** The most connections to an SQL server: 2 by default. */
   readonly connections?: number;
   /**
-   * Set this for a long-running gateway. The client then reconnects to Redis after a lost connection, and has no timeout of its own,
-   * because the gateway limits the time of each store call. A failure of the first connection is an error in any case.
+   * Set this for a long-running gateway. The client then connects to Redis again and again while the server is away, and has no timeout of
+   * its own, because the gateway limits the time of each store call.
    */
   readonly forGateway?: boolean;
 }
@@ -53,7 +55,7 @@ const CONNECT_MS = 15_000;
 
 /**
  * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…`. Throws a UsageError for any other address, and when a package that
- * the store needs is not installed. Only Redis is asked at once; an SQL server is asked by the first statement.
+ * the store needs is not installed. Only Redis is asked at once, and not for a gateway; an SQL server is asked by the first statement.
  */
 export async function connect(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
   const { prefix, connections = 2, forGateway = false } = options;
@@ -173,31 +175,63 @@ async function openRedis(
 ): Promise<RedisConnection> {
   const { createClient } = await installed("redis", import("redis"));
   let isUp = false;
-  const reconnectStrategy = (): number | false => forGateway && isUp && RECONNECT_MS;
+  const reconnectStrategy = (_retries: number, cause: Error): number | false =>
+    forGateway && (isUp || isAway(cause)) && RECONNECT_MS;
   const client = createClient({
     url,
     socket: { reconnectStrategy },
     ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
   });
-  // Ignore the event: the failing call rejects with the same error.
-  client.on("error", () => {});
-  await client.connect();
-  isUp = true;
-  // A server that forbids the question is taken for a single one.
-  const info = await client.sendCommand(["INFO", "cluster"]).catch(() => "");
-  if (typeof info === "string" && info.includes("cluster_enabled:1")) {
-    client.destroy();
-    throw new UsageError(
-      "The store is a node of a Redis cluster, which an address cannot open. Make the stores in code, with redisQuotaStore({ client: createCluster(…) }).",
-    );
-  }
+  const first = Promise.withResolvers<unknown>();
+  // Later errors change nothing: the failing call rejects with the same error.
+  client.on("error", first.reject);
+  const ask = async (): Promise<void> => {
+    if (!client.isReady) await first.promise;
+    isUp = true;
+    // A server that forbids the question is taken for a single one.
+    const info = await client.sendCommand(["INFO", "cluster"]).catch(() => "");
+    if (typeof info === "string" && info.includes("cluster_enabled:1")) {
+      client.destroy();
+      throw new UsageError(
+        "The store is a node of a Redis cluster, which an address cannot open. Make the stores in code, with redisQuotaStore({ client: createCluster(…) }).",
+      );
+    }
+  };
+  client.connect().then(first.resolve, first.reject);
+  first.promise.catch(() => {});
+  if (!forGateway) await ask();
   return {
     dialect: "redis",
     client: { sendCommand: (args: string[]) => client.sendCommand(args) },
     counters: { kind: "redis", client, keyPrefix: `${prefix}:rates` },
-    // A client that waits for its server would wait for it here as well.
-    close: async () => (client.isReady ? client.close() : client.destroy()),
+    ask,
+    async close() {
+      // A client that waits for its server would wait for it here as well.
+      if (client.isReady) await client.close();
+      else if (client.isOpen) client.destroy();
+    },
   };
+}
+
+/** The errors of PostgreSQL and MySQL for a server that starts, ends, or has no connection left. */
+const AWAY_CODES: ReadonlySet<string> = new Set([
+  "57P01",
+  "57P02",
+  "57P03",
+  "53300",
+  "ER_CON_COUNT_ERROR",
+  "ER_SERVER_SHUTDOWN",
+  "PROTOCOL_CONNECTION_LOST",
+]);
+
+/** True when a server cannot be reached, or has not finished its start; false when it has answered with a refusal, such as of a password. */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, message } = error as NodeJS.ErrnoException;
+  // The clients of PostgreSQL and Redis give these errors no code.
+  if (code === undefined) return /^(?:Connection t|Socket |timeout exceeded)/.test(message);
+  // Other codes are those of the system, such as ECONNREFUSED. Those of Node and of MySQL begin with ERR_ and ER_.
+  return AWAY_CODES.has(code) || /^E(?!RR?_)/.test(code);
 }
 
 /** Loads a package that only some stores need. Rejects with a UsageError when it is not installed. */

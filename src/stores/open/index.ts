@@ -14,6 +14,7 @@ import {
   connect,
   type ConnectOptions,
   describeProblem,
+  isAway,
   placeOf,
   type RedisConnection,
   type SqlConnection,
@@ -119,14 +120,17 @@ export interface OpenedStores {
 }
 
 const DAY_MS = 86_400_000;
+/** The time between two attempts to reach a database that was away at the start, in milliseconds. */
+const RETRY_MS = 1_000;
 /** The longest wait of `close` for a sweep that runs, and for the end of the connections, in milliseconds. */
 const CLOSE_MS = 10_000;
 
 /**
  * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…` for a long-running gateway: makes the tables, and sweeps every minute.
+ * While a server cannot be reached, the stores are open and fail, `onError` is told once, and the server is asked again every second.
  *
- * @throws TypeError or RangeError for a wrong option, and Error for a wrong address, a missing package, or a database that does not
- * answer. The messages contain no password.
+ * @throws TypeError or RangeError for a wrong option, and Error for a wrong address, a missing package, or a database that refuses, for
+ * example for a wrong password. The messages contain no password.
  * @example
  * const stores = await openStores("sqlite:gateway.db");
  * const gateway = createGateway({ backend, ...stores.ports });
@@ -138,13 +142,28 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     throw new TypeError("openStores: the address of the store must be a text, such as sqlite:gateway.db.");
 
   const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
+  const begin = (): Promise<unknown> =>
+    migrate && connection.dialect !== "redis" ? connection.migrate() : connection.ask();
+  const tell = async (error: unknown): Promise<void> => onError(error);
+  let told = "";
+  /** Tells why the database cannot be used yet. Each reason is told once. */
+  const tellAway = async (thrown: unknown): Promise<void> => {
+    const reason = unusable(address, thrown, " The stores ask again every second.");
+    if (reason.message === told) return;
+    told = reason.message;
+    // The host's own function may fail.
+    await tell(reason).catch(() => {});
+  };
   let made: MadePorts;
   try {
     made =
       connection.dialect === "redis"
         ? await redisPorts(connection, options)
         : sqlPorts(connection, { ...options, keepDays });
-    if (connection.dialect !== "redis") await (migrate ? connection.migrate() : connection.ask());
+    await begin().catch(async (error: unknown) => {
+      if (!isAway(error)) throw error;
+      await tellAway(error);
+    });
   } catch (error) {
     await connection.close();
     throw unusable(address, error);
@@ -153,7 +172,6 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   const recorded: Recording[] = [];
   let calls: CallReader | undefined;
   let auditLog: AuditLog | undefined;
-  const tell = async (error: unknown): Promise<void> => onError(error);
   let running: Promise<void> | undefined;
   const sweep = (): Promise<void> =>
     (running ??= (async () => {
@@ -167,6 +185,20 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     if (work && (await within(work, CLOSE_MS, systemClock)) === LATE)
       await tell(new Error("The database has not answered in time while the stores were closed.")).catch(() => {});
   };
+  let beginning: Promise<void> | undefined;
+  const retry =
+    told === ""
+      ? undefined
+      : setInterval(() => {
+          beginning ??= begin().then(
+            () => clearInterval(retry),
+            async (error: unknown) => {
+              beginning = undefined;
+              await tellAway(error);
+            },
+          );
+        }, RETRY_MS);
+  retry?.unref();
   const timer = sweepMs > 0 ? setInterval(() => void sweep(), sweepMs) : undefined;
   timer?.unref();
 
@@ -201,6 +233,8 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     close: () =>
       (closed ??= (async () => {
         clearInterval(timer);
+        clearInterval(retry);
+        await unlessHanging(beginning);
         await unlessHanging(running);
         for (const { close } of recorded) await close();
         await unlessHanging(connection.close());
@@ -260,11 +294,12 @@ async function connectTo(address: string, options: ConnectOptions): Promise<SqlC
 }
 
 /** Makes the error for stores that cannot be opened. */
-function unusable(address: string, error: unknown): Error {
+function unusable(address: string, error: unknown, next = ""): Error {
   // A wrong prefix, for example.
   if (error instanceof RangeError || error instanceof TypeError) return error;
   const problem = describeProblem(error);
-  const message = error instanceof UsageError ? problem : `${placeOf(address)} cannot be used: ${problem}`;
+  const message =
+    error instanceof UsageError ? problem : `${placeOf(address)} cannot be used: ${problem}${next && `.${next}`}`;
   return new Error(`openStores: ${message}`, { cause: error });
 }
 
