@@ -6,7 +6,8 @@ import { satisfy } from "../../src/demo/satisfy.ts";
 import type { JsonObject, JsonValue } from "../../src/index.ts";
 
 const requiring = (x: JsonValue): JsonObject => ({ type: "object", properties: { x }, required: ["x"] });
-const make = (schema: JsonObject, maxMs?: number): JsonValue =>
+/** Makes a value. The time is for a machine that is busy with other work. */
+const make = (schema: JsonObject, maxMs = 60_000): JsonValue =>
   satisfy(schema, "Say hello to Paris", "the schema", maxMs);
 
 const matching = (...patterns: string[]): JsonObject => ({
