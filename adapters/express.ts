@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import process from "node:process";
 import type { Mountable } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
+import { aboveVersion } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
 import { NODE_SHAPES } from "./node-mount.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "./node.ts";
@@ -44,19 +45,30 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
         // Such a route may be the host's own.
         else if (fault)
           res.once("finish", () => {
-            if (res.statusCode === 404)
-              warn(`A request of a client missed the gateway and got 404: the client's base URL ${fault}.`);
+            if (res.statusCode === 404) warn(`A request of a client missed the gateway and got 404: ${fault}.`);
           });
       }
       next(error);
     });
 };
 
-/** Says what is wrong with the base URL of a client that asks for a route of the gateway with a version too many or too few. */
-function faultOfBaseUrl({ url = "" }: IncomingMessage, isRoute: (url: string) => boolean): string | undefined {
+/**
+ * Says what is wrong with the mount, or with the base URL of a client, where a request for a route of the gateway has a version too many or
+ * too few.
+ */
+function faultOfBaseUrl(
+  { url = "", baseUrl }: IncomingMessage & { readonly baseUrl?: unknown },
+  isRoute: (url: string) => boolean,
+): string | undefined {
   const withoutVersion = /^\/v1(?:beta)?(\/v1.*)$/s.exec(url)?.[1];
-  if (withoutVersion !== undefined) return isRoute(withoutVersion) ? "has its version twice" : undefined;
-  return isRoute(`/v1${url}`) || isRoute(`/v1beta${url}`) ? "lacks its version, such as /v1" : undefined;
+  if (withoutVersion !== undefined)
+    return isRoute(withoutVersion) ? "the client's base URL has its version twice" : undefined;
+  if (!isRoute(`/v1${url}`) && !isRoute(`/v1beta${url}`)) return undefined;
+  // Express has removed the version of the client's address with the path of the mount.
+  const above = typeof baseUrl === "string" ? aboveVersion(baseUrl) : undefined;
+  return above === undefined
+    ? "the client's base URL lacks its version, such as /v1"
+    : `the path of the mount, "${baseUrl as string}", ends in a version, and the routes of the gateway begin with theirs. Write app.use("${above || "/"}", toExpressHandler(gateway))`;
 }
 
 /** True for a route of the gateway that it did not own, because Express has removed the mount's prefix from the address already. */

@@ -1,5 +1,6 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
+import type { GatewayErrorCode } from "./errors.ts";
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
@@ -9,8 +10,9 @@ import { KnownBodies } from "./http/known-bodies.ts";
 import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import type { ImagePrice } from "./kinds/image/price.ts";
-import type { KindModule } from "./kinds/kind.ts";
+import type { HostPrices, KindModule } from "./kinds/kind.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { currencyCode } from "./model/money.ts";
 import {
   assertMethods,
   assertOptions,
@@ -432,7 +434,9 @@ function servicesOf(
     },
     responses: responsesOf(options, formats),
     prices: { price: options.price, imagePrice: options.imagePrice },
+    currency: currencyOf(options),
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
+    listed: { models: [] },
     countTokens: checkedCount(options.countTokens ?? countTokensByScript),
     countInput: options.countInput ?? "estimate",
     limits,
@@ -451,7 +455,13 @@ function servicesOf(
       new SharedRoom(limits.maxCallsInFlight, options.limits?.maxCallsPerKey),
     ),
     lastWork: new LastWork(),
-    settlements: new Settlements({ quotas, clock, limits, onFailure }),
+    settlements: new Settlements({
+      quotas,
+      clock,
+      limits,
+      onFailure,
+      onRecovery: options.onFailure ? undefined : printRecovery,
+    }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
     knownBodies: new KnownBodies(limits.maxKnownBodyBytes),
     sockets: new SharedRoom(limits.maxSockets, limits.maxSocketsPerKey, ["maxSockets", "maxSocketsPerKey"]),
@@ -468,6 +478,12 @@ function responsesOf(
 ): Responses | undefined {
   const open = formats.find(({ openDocuments }) => openDocuments)?.openDocuments;
   return store && open && { documentsOf: (call, key) => open(call, key, store, responseRetainMs) };
+}
+
+/** Returns the currency of the host's prices; undefined for prices without one, and for prices in two currencies. */
+function currencyOf({ price, imagePrice }: HostPrices): string | undefined {
+  const [currency, other] = new Set([price, imagePrice].flatMap((one) => currencyCode(one?.currency ?? "") ?? []));
+  return other === undefined ? currency : undefined;
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */
@@ -519,10 +535,36 @@ function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
   return typeof kind === "string" ? VERB_OF[kind] : kind?.verb;
 }
 
-/** Prints a failure; of an upstream's, which the gateway can do little about, one line without stacks, unless `DEBUG` names polygate. */
+/**
+ * Prints a failure. Those of an upstream and of a store, and a model without a price, are no faults of the host's code: one line without
+ * stacks, unless `DEBUG` names polygate.
+ */
 function printFailure({ error, requestId, text, upstream }: Failure): void {
-  const isBrief = upstream !== undefined && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
+  const isKnown = upstream !== undefined || (BRIEF.has(error.code) && !isFaultOfCode(error));
+  const isBrief = isKnown && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
   const told = isBrief ? ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}` : `\n${text}`;
   // Indent the text: a line of a stranger's message looks like no failure of its own.
   console.error(`polygate: ${requestId} failed (${error.code})${told}`.replaceAll("\n", "\n  "));
+}
+
+/** The codes whose causes tell all without their stacks. */
+const BRIEF: ReadonlySet<GatewayErrorCode> = new Set(["store_unavailable", "model_not_found"]);
+
+/** The most causes that are looked at. A chain of causes may be circular. */
+const MAX_CAUSES = 8;
+
+/** True for an error with a cause that the engine throws for wrong code: only the stack says where. */
+function isFaultOfCode(error: unknown): boolean {
+  let cause = error;
+  for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
+    if (/^(?:Type|Reference|Range|Syntax)Error$/.test(cause.name)) return true;
+    ({ cause } = cause);
+  }
+  return false;
+}
+
+function printRecovery(count: number): void {
+  console.error(
+    `polygate: the quota store is back and has taken ${count} settlement${count === 1 ? "" : "s"} that waited.`,
+  );
 }

@@ -87,7 +87,14 @@ export function assertOptions<Options extends object>(where: string, options: un
   const given = options as Readonly<Record<string, unknown>>;
   // An object of a host's own class may have fields of its own.
   const own = isPlain(options) ? Object.keys(given) : [];
-  for (const name of own) if (!names.includes(name)) throw new TypeError(`${where}: ${unknownName(name, names)}`);
+  for (const name of own)
+    if (!names.includes(name)) {
+      // The stores of `openStores` have the options in a field of their own.
+      const areStores = hasPorts(given[name]);
+      throw new TypeError(
+        `${where}: ${areStores ? `${name} does not exist; write ...${name}.ports.` : unknownName(name, names)}`,
+      );
+    }
   for (const [name, shape] of all) {
     const value = given[name];
     if (value === undefined && isOptional(shape)) continue;
@@ -208,6 +215,9 @@ export function unknownName(name: string, known: readonly string[]): string {
   return `${name} does not exist; ${suggestion}${suggestion ? "There" : "there"} are ${known.join(", ")}`;
 }
 
+const hasPorts = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && typeof (value as { readonly ports?: unknown }).ports === "object";
+
 const isOptional = (shape: AnyShape): boolean =>
   typeof shape === "string" ? shape.endsWith("?") : "optional" in shape;
 
@@ -243,6 +253,9 @@ export const oneLine = (text: string): string =>
 /** Like `oneLine`, but for text of several lines, which may have tabs. */
 export const manyLines = (text: string): string =>
   text.replaceAll(CONTROLS, (char) => (char === "\n" || char === "\t" ? char : oneLine(char)));
+
+/** Returns the path of a mount without the version of an API at its end; undefined for a path that ends in none. */
+export const aboveVersion = (path: string): string | undefined => /^(.*)\/v1(?:beta)?\/*$/s.exec(path)?.[1];
 
 /** Names the kind of a value, because the value itself may be a secret. */
 export function shown(value: unknown): string {

@@ -4,6 +4,7 @@ import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
+import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
@@ -92,6 +93,7 @@ export class Routes {
   /** The endpoints by their path. Several formats may share a path. */
   readonly #byPath: ReadonlyMap<string, readonly AnyEndpoint[]>;
   readonly #routeOf: (path: string) => FoundPath | undefined;
+  #isWarned = false;
 
   constructor(services: Services, endpoints: readonly AnyEndpoint[], parts: Parts, cors: Cors | undefined) {
     this.#services = services;
@@ -109,6 +111,7 @@ export class Routes {
   /** Returns the routes under a prefix. Throws a RangeError for a prefix that is not a plain path. */
   at(written: string): CoreRoutes {
     const prefix = plainPrefix(written);
+    this.#warnOfVersion(prefix);
     const find = (request: Request): Match | undefined => {
       const path = pathOf(request.url);
       const isBelow = prefix === "" || path.startsWith(`${prefix}/`);
@@ -141,6 +144,18 @@ export class Routes {
         return toResponse(headers ? { ...refused, headers: { ...refused.headers, ...headers } } : refused);
       },
     };
+  }
+
+  /** Warns once of a prefix with which every route has two versions: its host has probably written the base URL of OpenAI's SDKs. */
+  #warnOfVersion(prefix: string): void {
+    const above = aboveVersion(prefix);
+    if (above === undefined || this.#isWarned || !this.paths.some((path) => path.startsWith("/v1"))) return;
+    this.#isWarned = true;
+    const [route = ""] = this.paths;
+    globalThis.process?.emitWarning?.(
+      `The prefix ${JSON.stringify(prefix)} ends in a version, and the routes of the gateway begin with one, as in ${prefix}${route}. Mount the gateway at ${JSON.stringify(above || "/")}.`,
+      "PolygateWarning",
+    );
   }
 
   #matchOf({ path, wildcardPath }: FoundPath, request: Request): Match | undefined {

@@ -1,7 +1,7 @@
 /** Explains to a caller with a wrong base URL which base URL is right. */
 
 import type { Mountable } from "./gateway.ts";
-import { oneLine } from "./options.ts";
+import { aboveVersion, oneLine } from "./options.ts";
 
 /** The body of a 404. The SDKs of all vendors show its message. */
 export interface WrongAddress {
@@ -29,9 +29,13 @@ export function wrongAddress(
   const path = URL.parse(url, "http://host")?.pathname ?? "/";
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const meant = meantRoute(gateway, method, path);
+  const above = aboveVersion(prefix);
   const sentences = [
     `There is no route ${oneLine(method)} ${shown}.`,
     ...(meant === undefined ? [] : [`Did you mean ${method} ${prefix}${meant}?`]),
+    ...(above === undefined
+      ? []
+      : [`The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`]),
     `The base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`,
   ];
   return { type: "error", error: { type: "not_found_error", message: sentences.join(" ") } };

@@ -261,7 +261,7 @@ describe("a path", () => {
 
 type RequiredKeys<T> = { [Key in keyof T]-?: object extends Pick<T, Key> ? never : Key }[keyof T];
 /** What every relay has. */
-type Common = "name" | "upstreamsOf" | "close";
+type Common = "name" | "upstreamsOf" | "status" | "close";
 
 describe("a relay of a chosen format", () => {
   it("has the functions of its format, by its types and in fact", () => {

@@ -298,6 +298,11 @@ describe("a wrong shape gets a sentence", () => {
       "createGateway: onFailure must be a function, not a text.",
     ],
     [
+      "stores that are given whole",
+      () => make(createGateway, { backend, stores: { ports: { quotas } } }),
+      "createGateway: stores does not exist; write ...stores.ports.",
+    ],
+    [
       "a word",
       () => make(createGateway, { backend, quotas, replayInFlight: "no" }),
       'createGateway: replayInFlight must be one of "wait", "refuse", not "no".',

@@ -21,6 +21,13 @@ it("names the base URLs of the mount", () => {
   expect(messageOf("GET", "/nowhere")).toContain("the address of this server for the SDKs of Anthropic");
 });
 
+it("says that a mount must not end in a version", () => {
+  expect(messageOf("POST", "/ai/v1/chat/completions", "/ai/v1")).toContain(
+    " The gateway is mounted at /ai/v1, but its routes begin with their version: mount it at /ai. ",
+  );
+  expect(messageOf("POST", "/v1/messages", "/v1")).toContain(": mount it at /. ");
+});
+
 describe("the route that was meant", () => {
   it.each([
     ["POST", "/v1/v1/messages", "/ai/v1/messages"],

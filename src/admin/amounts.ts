@@ -1,8 +1,8 @@
 /** Parses the amounts of a command line: units, or money in a currency. A unit is a millionth of the currency. */
 
+import { currencyCode, DECIMALS, moneyOf } from "../model/money.ts";
 import { MOST_UNITS } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { currencyCode, DECIMALS, moneyOf } from "./money.ts";
 
 const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
 

@@ -1,11 +1,11 @@
 /** Formats the answers of commands as text, adds the budgets of each key. */
 
+import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { type IssuedKey, stateOf } from "./key-admin.ts";
-import { amountOf } from "./money.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;

@@ -1,9 +1,9 @@
 /** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
 
+import { amountOf, currencyCode, decimalsOf } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
-import { amountOf, currencyCode, decimalsOf } from "./money.ts";
 
 type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 

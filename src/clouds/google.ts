@@ -70,13 +70,24 @@ export function googleToken(auth?: GoogleTokens, clock: Clock = systemClock): Ap
   if (auth !== undefined) AUTH("googleToken: auth", auth);
   let found = auth;
   return async () => {
-    found ??= new (await import("google-auth-library")).GoogleAuth({ scopes: SCOPE });
+    found ??= await machineAuth();
     const client = "getClient" in found ? await found.getClient() : found;
     const { token } = await client.getAccessToken();
     if (typeof token !== "string") throw new Error("The client of google-auth-library has no token.");
     const expiresAt = client.credentials?.expiry_date ?? clock.now() + UNKNOWN_LIFE_MS;
     return { apiKey: token, expiresAt };
   };
+}
+
+async function machineAuth(): Promise<GoogleTokens> {
+  try {
+    const { GoogleAuth } = await import("google-auth-library");
+    return new GoogleAuth({ scopes: SCOPE });
+  } catch (cause) {
+    if ((cause as { readonly code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    const message = 'Google\'s credentials need the package "google-auth-library": npm install google-auth-library';
+    throw new Error(message, { cause });
+  }
 }
 
 function vertex(where: string, options: VertexOptions, publisher: string): Omit<CloudUpstream<ChatVerbs>, "format"> {

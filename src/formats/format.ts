@@ -209,6 +209,8 @@ interface Route {
   readForm?(request: Request, intake: BodyIntake): Promise<Form>;
   /** Returns the API key as the caller sent it; undefined without one. */
   credential(request: Request): string | undefined;
+  /** Says where the API key belongs, in the words after "This route reads it from". Absent for a format whose error has a text of its own. */
+  readonly keyPlace?: string;
   /** Returns an error in this format. */
   encodeError(error: GatewayError, requestId: string): { readonly status: number; readonly body: unknown };
   /** Returns headers with the state of the key's rate limits. Absent for formats whose clients read none. */
@@ -228,6 +230,8 @@ export interface GenerationEndpoint<
    * @param lists Tells whether the caller's key may use a model that the backend lists for this kind.
    */
   decode(body: unknown, incoming: Incoming, lists: (model: string) => Promise<boolean>): Request | Promise<Request>;
+  /** Returns the model that the address names, for the record of a request that is refused before its body is decoded. */
+  modelIn?(wildcardPath: string): string;
   /** Returns a collector for the body of a complete answer. */
   complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
   /** Returns an encoder for the same answer as a stream. Missing for a kind whose answers are never streamed. */

@@ -267,16 +267,12 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   expired_api_key: ["expiry", "The API key has expired."],
   model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
   model_not_allowed: ["model", 'This API key may not use the model "other".', { path: ["model"] }],
-  quota_exhausted: ["quota", "The quota of this API key is used up. Units needed: 1, available: 0."],
+  quota_exhausted: ["quota", "The quota of this API key is used up."],
   quota_insufficient: [
     "quota",
     "The remaining quota of this API key is too small for this request. Units needed: 3, available: 1.",
   ],
-  quota_held: [
-    "quota",
-    "The quota that is left of this API key is held by other calls. Units needed: 1, available: 0.",
-    RETRY,
-  ],
+  quota_held: ["quota", "The quota that is left of this API key is held by other calls.", RETRY],
   rate_limited: ["rate", "This API key sends too many requests.", RETRY],
   idempotency_key_reused: [
     "replay",

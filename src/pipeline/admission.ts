@@ -3,11 +3,12 @@
 import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { DocumentsCall, Endpoint, ListedModel } from "../formats/format.ts";
 import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
-import { withoutPrefix } from "../http/request.ts";
+import { queryOf, withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
+import { isJsonObject, parseJson } from "../model/json.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
@@ -18,7 +19,7 @@ import type { BodyLease } from "../ports/shared-room.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import type { BodyContent } from "./idempotency.ts";
-import { report } from "./reports.ts";
+import { quietly, report } from "./reports.ts";
 import { limitText, refusalOf } from "./reserve.ts";
 import { tooLate } from "./settlements.ts";
 
@@ -35,7 +36,7 @@ export interface NamedModel extends ModelNames {
 export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Promise<ApiKey> {
   const { quotas, clock, inFlight } = call.services;
   const credential = call.endpoint.credential(call.request);
-  if (!credential) throw new GatewayError("missing_api_key", "No API key was given.");
+  if (!credential) throw noKey(call);
   call.secret = credential;
   const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
@@ -45,6 +46,17 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   call.key = key;
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
+}
+
+/** The headers in which clients of any format send their key. */
+const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "authorization"] as const;
+
+/** Tells a caller who has sent a key as another format wants it where this format reads it. */
+function noKey({ endpoint, request }: Call): GatewayError {
+  const { keyPlace } = endpoint;
+  const isElsewhere = KEY_HEADERS.some((name) => request.headers.get(name)) || queryOf(request.url).has("key");
+  const place = keyPlace !== undefined && isElsewhere ? ` This route reads it from ${keyPlace}.` : "";
+  return new GatewayError("missing_api_key", `No API key was given.${place}`);
 }
 
 /**
@@ -60,6 +72,37 @@ export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Prom
   if (!mayUse(key, names))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
   return call.services.backend.models && listedModel(call, named, names);
+}
+
+/** The longest name of a model, and the longest text of a body, that is looked at for the record of a refused request. In characters. */
+const MAX_NAME_CHARS = 256;
+const MAX_LOOK_CHARS = 16 * 1024;
+
+/** Matches the beginning of a body whose first field is the model, as clients write it. */
+const MODEL_FIRST = /^\s*\{\s*"model"\s*:\s*"([^"\\]+)"/;
+
+/**
+ * Notes the model of a request that is refused before its model is authorized, for the record alone: from its address, from its parsed
+ * body, or from the text of a small body. Of a longer text, only the first field is looked at. A form is not looked at.
+ *
+ * @param content The body: parsed, or as it was read.
+ */
+export function noteModel(call: Call, endpoint: Endpoint, content: unknown): void {
+  const { found, services } = call;
+  if (found.model !== undefined || !services.isRecorded) return;
+  const name = quietly(() =>
+    "modelIn" in endpoint && endpoint.modelIn ? endpoint.modelIn(call.wildcardPath) : modelOf(content, call),
+  );
+  if (typeof name !== "string" || name === "" || name.length > MAX_NAME_CHARS || !name.isWellFormed()) return;
+  found.model = name;
+  found.modelListed = services.listed.models.some(({ id }) => id === name);
+}
+
+function modelOf(content: unknown, { json }: Call): unknown {
+  if (typeof content !== "string") return isJsonObject(content) ? content["model"] : undefined;
+  if (content.length > MAX_LOOK_CHARS) return MODEL_FIRST.exec(content.slice(0, MAX_LOOK_CHARS))?.[1];
+  const parsed = parseJson(content, json);
+  return isJsonObject(parsed) ? parsed["model"] : undefined;
 }
 
 /**
@@ -126,6 +169,7 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
     if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
     for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
     call.assertLive();
+    call.services.listed.models = models;
     return models;
   } catch (error) {
     throw toGatewayError(error, "model-backend");
@@ -300,7 +344,7 @@ async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   // A key that was deleted meanwhile is refused when quota is reserved.
   if (!balance) return;
   exhausted.noteBalance(key.id, balance.available);
-  if (balance.available <= 0) throw refusalOf(key, balance, 1, call.clock.now());
+  if (balance.available <= 0) throw refusalOf(call, key, balance);
 }
 
 /** Returns the call as the documents of its key see it. */

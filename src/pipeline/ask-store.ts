@@ -126,13 +126,18 @@ class StoreQuery<T> {
 }
 
 /** Tells a store the outcome of a call. Resolves with whether the store took it; reports a failure, and never rejects. */
-export async function tellStore(call: Call, port: Port, tell: () => Promise<void>): Promise<boolean> {
+export async function tellStore(
+  call: Call,
+  port: Port,
+  tell: () => Promise<void>,
+  explain: (error: unknown) => unknown = (error) => error,
+): Promise<boolean> {
   const { storeTimeoutMs } = call.limits;
   try {
     if ((await within(Promise.resolve(tell()), storeTimeoutMs, call.clock)) !== LATE) return true;
     throw tooLate(storeTimeoutMs);
   } catch (error) {
-    report(call, error, port);
+    report(call, explain(error), port);
     return false;
   }
 }

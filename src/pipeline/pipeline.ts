@@ -24,6 +24,7 @@ import {
   limitRequests,
   limitTokens,
   listsForKind,
+  noteModel,
   type NamedModel,
   type ReadBody,
   readBody,
@@ -157,15 +158,23 @@ async function enter<Decoded>(
   const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(endpoint);
   const key = await authenticate(call, expiredKeysMayAsk);
   if (responses) call.kept = responses.documentsOf(documentsCallOf(call, endpoint, key), key);
-  if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
-  const body: ReadBody = hasBody ? await readBody(call, endpoint, key) : {};
-  const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
-  const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
-  if (replayed?.answer) return replayed.answer;
-  if (body.solvency) await body.solvency;
-  const decoded = await decode(parseBody(body, call.json, { known: call.services.knownBodies, keyId: key.id }), key);
-  return { key, decoded, recorder: replayed?.recorder };
+  let content: unknown;
+  try {
+    if (rateLimiter) await limitRequests(call, key, rateLimiter);
+    const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
+    const body: ReadBody = hasBody ? await readBody(call, endpoint, key) : {};
+    content = body.content;
+    const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
+    const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
+    if (replayed?.answer) return replayed.answer;
+    if (body.solvency) await body.solvency;
+    content = parseBody(body, call.json, { known: call.services.knownBodies, keyId: key.id });
+    const decoded = await decode(content, key);
+    return { key, decoded, recorder: replayed?.recorder };
+  } catch (error) {
+    noteModel(call, endpoint, content);
+    throw error;
+  }
 }
 
 /** Answers a call for any kind of generation: the backend generates the answer. */

@@ -43,6 +43,7 @@ const KEPT_HEADERS: ReadonlySet<string> = new Set([
   "x-accel-buffering",
   "polygate-dropped",
   "polygate-approximated",
+  "polygate-output-limit",
 ]);
 
 /** Refusals of a backend that stay the same however often the request is repeated. */

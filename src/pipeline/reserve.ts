@@ -2,6 +2,7 @@
 
 import { GatewayError, type GatewayErrorCode, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { Amounts, Counted, Metered } from "../kinds/meter.ts";
+import { moneyOf } from "../model/money.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Outcome, ApiKey, Refusal, TightestBudget } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
@@ -201,7 +202,9 @@ export class Hold {
     const { watch, clock, services, details } = this.#call;
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
-    if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details))) {
+    const retried = (cause: unknown): Error =>
+      new Error(`The charge of ${outcome.used} units is not settled yet. The gateway tries again.`, { cause });
+    if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details), retried)) {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
@@ -260,18 +263,20 @@ async function grantedBy(call: Call, key: ApiKey, { atLeast, atMost }: Amounts, 
   );
   if (!reservation?.refused) return reservation?.granted;
   call.services.exhausted.noteBalance(key.id, reservation.available);
-  throw refusalOf(key, reservation, atLeast, call.clock.now());
+  throw refusalOf(call, key, reservation, atLeast);
 }
 
 /**
  * Returns the error for a key that lacks `needed` units. Units that live holds may give back do not count as used up. Other keys of a
  * budget may hold its units. A budget with a period says when it begins anew.
+ *
+ * @param needed Undefined for a call whose cost is unknown, because its body is not parsed.
  */
 export function refusalOf(
+  { clock, services }: Pick<Call, "clock" | "services">,
   key: ApiKey,
   { available, held, budget, endsAt }: Pick<Refusal, "available" | "held" | keyof TightestBudget>,
-  needed: number,
-  now: number,
+  needed?: number,
 ): GatewayError {
   const isBudget = budget !== undefined;
   const refusedBy: RefusedBy = { kind: isBudget ? "budget" : "quota", needed, available, held, budget, endsAt };
@@ -279,18 +284,27 @@ export function refusalOf(
   const named = isBudget ? (budget === key.budget ? `the budget "${budget}" of ` : "a budget of ") : "";
   const owner = `${named}this API key${isBudget || key.budget === undefined ? "" : " or its budget"}`;
   const left = available + held;
-  const anew = endsAt === undefined ? undefined : Math.max(0, endsAt - now);
+  const anew = endsAt === undefined ? undefined : Math.max(0, endsAt - clock.now());
   const [code, words, retryAfterMs]: [GatewayErrorCode, string, number | undefined] =
-    left >= needed
+    left >= (needed ?? 1)
       ? ["quota_held", `The quota that is left of ${owner} is held by other calls.`, HELD_RETRY_MS]
       : left > 0
         ? ["quota_insufficient", `The remaining quota of ${owner} is too small for this request.`, anew]
         : ["quota_exhausted", `The quota of ${owner} is used up.`, anew];
-  return new GatewayError(code, words + limitText(refusedBy), { refusedBy, retryAfterMs });
+  // Beside a quota that is used up, the least cost of this call would look like an amount that helps.
+  const figures = code === "quota_exhausted" ? { ...refusedBy, needed: undefined } : refusedBy;
+  return new GatewayError(code, words + limitText(figures, services.currency), { refusedBy, retryAfterMs });
 }
 
-/** Says in words what a limit allows, what the call needs and what is left, without the names of groups and budgets. */
-export function limitText({ kind, limit, windowMs, needed, available, model, endsAt }: RefusedBy): string {
+/**
+ * Says in words what a limit allows, what the call needs and what is left, without the names of groups and budgets.
+ *
+ * @param currency The currency of which a unit is a millionth.
+ */
+export function limitText(
+  { kind, limit, windowMs, needed, available, model, endsAt }: RefusedBy,
+  currency?: string,
+): string {
   if (limit !== undefined) {
     const window = windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`;
     const room = kind === "tokens" ? `; it needs ${needed}, and ${available} are left` : "";
@@ -298,5 +312,8 @@ export function limitText({ kind, limit, windowMs, needed, available, model, end
   }
   if (kind !== "quota" && kind !== "budget") return "";
   const anew = endsAt === undefined ? "" : ` The budget begins anew at ${new Date(endsAt).toJSON()}.`;
-  return ` Units needed: ${needed}, available: ${available}.${anew}`;
+  if (needed === undefined || available === undefined) return anew;
+  return currency === undefined
+    ? ` Units needed: ${needed}, available: ${available}.${anew}`
+    : ` Needed: ${moneyOf(needed, currency)}, available: ${moneyOf(available, currency)}.${anew}`;
 }

@@ -279,10 +279,13 @@ export function callHeaders({ id, endpoint, found, services }: AnsweredCall): Re
   return { ...endpoint.rateHeaders(found.rates, services.clock.now()), ...headers };
 }
 
-/** Returns the headers of a generated answer: those of every answer, and the conversions. */
+/** Returns the headers of a generated answer: those of every answer, the conversions, and an output limit that the quota has lowered. */
 function answerHeaders(call: Call): Record<string, string> {
-  const { conversions } = call.found;
-  return conversions.length === 0 ? callHeaders(call) : { ...callHeaders(call), ...conversionHeaders(conversions) };
+  const { affordedOutputTokens, conversions } = call.found;
+  const headers = callHeaders(call);
+  if (conversions.length > 0) Object.assign(headers, conversionHeaders(conversions));
+  if (affordedOutputTokens !== undefined) headers["polygate-output-limit"] = String(affordedOutputTokens);
+  return headers;
 }
 
 /** The longest header that names fields, in characters. */
@@ -348,7 +351,7 @@ export async function inBackground<Event>(
   };
   call.listener = { cut: (reason) => void fail(reason) };
   call.found.status = 200;
-  const answer = jsonAnswer(200, body, callHeaders(call));
+  const answer = jsonAnswer(200, body, answerHeaders(call));
   // A repetition gets this answer, and not the stream behind it.
   recorder?.settle(answer);
   const made = make(undefined).then(

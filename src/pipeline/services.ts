@@ -9,7 +9,7 @@ import type { Limits } from "../limits.ts";
 import type { Breaker } from "../ports/circuit-breaker.ts";
 import { type Clock, nextIteration } from "../ports/clock.ts";
 import type { CodeRunner } from "../ports/code-runner.ts";
-import type { ModelBackend } from "../ports/model-backend.ts";
+import type { ModelBackend, ModelInfo } from "../ports/model-backend.ts";
 import type { LiveCall, Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
@@ -35,8 +35,12 @@ export interface Services {
   readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
   readonly prices: HostPrices;
+  /** The currency of which a quota unit is a millionth, such as `USD`; undefined for other units. */
+  readonly currency: string | undefined;
   /** The names of the kinds that a backend may list for its models. */
   readonly kindNames: readonly string[];
+  /** The models that the backend has listed last. A refusal that asks nobody reads them. */
+  readonly listed: { models: readonly ModelInfo[] };
   readonly countTokens: CountTokens;
   readonly countInput: "estimate" | "backend";
   readonly limits: Limits;

@@ -34,6 +34,8 @@ interface SettlementServices {
   readonly clock: Clock;
   readonly limits: Pick<Limits, "storeTimeoutMs" | "maxWaitingSettlements">;
   readonly onFailure: OnFailure;
+  /** Hears that the store has taken all settlements that waited, with their number. */
+  readonly onRecovery?: ((count: number) => void) | undefined;
 }
 
 /** The pauses between two tries, in milliseconds. The last one repeats while the store fails. */
@@ -64,6 +66,8 @@ export class Settlements {
   readonly #waiting = new Map<string, Settlement>();
   /** The number of failures in a row. */
   #failures = 0;
+  /** The settlements that the store has taken since none waited. */
+  #taken = 0;
   #lastError: unknown;
   /** Numbers pauses and batches, so that an abandoned one does not go on beside the next. */
   #turn = 0;
@@ -173,9 +177,16 @@ export class Settlements {
     if (this.#waiting.size === 0) {
       this.#lastError = undefined;
       this.#failures = 0;
+      this.#tellRecovery();
       this.#drained?.();
     } else if (this.#failures === 0) void this.#tellNext();
     else this.#pause();
+  }
+
+  #tellRecovery(): void {
+    const count = this.#taken;
+    this.#taken = 0;
+    if (count > 0) quietly(() => this.#services.onRecovery?.(count));
   }
 
   /** Sends one settlement. Resolves with true when the store answers and the settlement is finished. */
@@ -186,6 +197,7 @@ export class Settlements {
       const settling = Promise.resolve(quotas.settle(id, { used, certainty }, detailsOf(settlement)));
       if ((await within(settling, limits.storeTimeoutMs, clock)) === LATE) throw tooLate(limits.storeTimeoutMs);
       if (!this.#waiting.delete(id)) return true;
+      this.#taken++;
       const expired = clock.now() >= leasedUntil;
       quietly(() => observer?.hold?.({ type: "settled", granted, expired, used, certainty }));
       done?.();

@@ -246,7 +246,10 @@ export interface BreakerGauge {
   readonly state: BreakerState;
 }
 
-/** The state of one upstream of a route. */
+/**
+ * The state of one upstream: of a route, or of `relay` or `aiSdk` alone. The upstream of a backend alone has the route `*` and no circuit
+ * breaker: it is always `closed`.
+ */
 export interface UpstreamStatus extends BreakerGauge {
   /** The time until the upstream may be asked again, in milliseconds; 0 when it may be asked now. */
   readonly waitMs: number;

@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/price.ts";
+import { currencyCode } from "../model/money.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
 import {
   assertOptions,
@@ -140,17 +141,20 @@ const MAX_MISSED = 100;
  */
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
-  const { models } = table;
+  const { models, currency } = table;
+  const named = { models, ...(currency !== undefined && { currency }) };
   const price: Price = (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage);
   const imagePrice: ImagePrice = ({ model, size, quality, upstream }) =>
     table.row(model, upstream).costOfPicture(model, size, quality);
-  return { price: Object.assign(price, { models }), imagePrice: Object.assign(imagePrice, { models }) };
+  return { price: Object.assign(price, named), imagePrice: Object.assign(imagePrice, named) };
 }
 
 /** The upstream that may answer, with its own name of the model. */
 type Upstream = Parameters<Price>[3];
 
 class Table {
+  /** The code of the currency in capitals; undefined for units of another kind. */
+  readonly currency: string | undefined;
   readonly #exact = new Map<string, Row>();
   readonly #patterns: { readonly matches: (model: string) => boolean; readonly row: Row }[] = [];
   readonly #remembered = new Map<string, Row | undefined>();
@@ -169,6 +173,8 @@ class Table {
     for (const [name, price] of entries) assertOptions<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
     if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
+    const [unit = ""] = units;
+    this.currency = currencyCode(unit);
     const scale = new Scale(entries);
     const bySize = entries.toSorted(
       ([one], [other]) => other.replaceAll("*", "").length - one.replaceAll("*", "").length,

@@ -8,6 +8,7 @@ import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { GATEWAY_SHAPES } from "../every-format.ts";
 import {
   type ApiKeyOptions,
+  type BudgetOptions,
   type CallObserver,
   type CallRecord,
   createGateway,
@@ -32,6 +33,8 @@ export interface TestKeyOptions {
   readonly apiKey?: string;
   /** The rest of the key: its quota, its models and so on. Default: the id `test`, and a million units. Not for a quota store of your own. */
   readonly key?: Omit<ApiKeyOptions, "apiKey">;
+  /** The budgets of the store in memory, a parent before its children: `key.budget` names one of them. Not for a quota store of your own. */
+  readonly budgets?: readonly BudgetOptions[];
 }
 
 /**
@@ -78,22 +81,29 @@ const STEP_MS = 1_000;
 /**
  * Makes a gateway for tests.
  *
- * @throws TypeError and RangeError for wrong options, as `createGateway` does, and for a `key` beside `quotas`.
+ * @throws TypeError and RangeError for wrong options, as `createGateway` does, and for a `key` or `budgets` beside `quotas`.
  * @example
  * await using gateway = testGateway({ backend: scriptedBackend(["Hi"]) });
  * const client = new OpenAI({ apiKey: gateway.apiKey, fetch: gateway.fetch });
  */
 export function testGateway<Context = unknown>(options: TestGatewayOptions<Context> = {}): TestGateway<Context> {
   assertOptions<TestGatewayOptions>("testGateway", options, SHAPES);
-  const { apiKey = "sk-test", key, quotas, clock = systemClock } = options;
-  const { apiKey: _apiKey, key: _key, observer, onFailure, ...own } = options;
-  if (key && quotas) throw new TypeError("testGateway: key is for the store in memory; give it to quotas instead.");
+  const { apiKey = "sk-test", key, budgets = [], quotas, clock = systemClock } = options;
+  const { apiKey: _apiKey, key: _key, budgets: _budgets, observer, onFailure, ...own } = options;
+  for (const name of ["key", "budgets"] as const)
+    if (options[name] && quotas)
+      throw new TypeError(`testGateway: ${name} is for the store in memory; give it to quotas instead.`);
+  const budget = key?.budget;
+  if (budget !== undefined && !budgets.some(({ id }) => id === budget))
+    throw new RangeError(
+      `testGateway: key.budget: there is no budget ${JSON.stringify(budget)}; write budgets: [{ id: ${JSON.stringify(budget)}, amount: 1_000_000 }].`,
+    );
   const failures: Failure[] = [];
   const calls = new Calls<Context>();
   const { fetch, ...gateway } = createGateway<Context>({
     ...own,
     backend: own.backend ?? scriptedBackend("Hello."),
-    quotas: quotas ?? memoryQuotaStore([{ id: "test", granted: 1_000_000, ...key, apiKey }], { clock }),
+    quotas: quotas ?? memoryQuotaStore([{ id: "test", granted: 1_000_000, ...key, apiKey }], { clock, budgets }),
     replayStore: own.replayStore ?? memoryReplayStore({ clock }),
     responseStore: own.responseStore ?? memoryResponseStore({ clock }),
     observer: calls.observedBy(observer),
@@ -140,6 +150,7 @@ const SHAPES = {
   quotas: { optional: GATEWAY_SHAPES.quotas },
   apiKey: "string?",
   key: "object?",
+  budgets: "list?",
 } as Shapes<TestGatewayOptions>;
 
 async function listen<Context>(gateway: Mountable<Context>): Promise<Server> {

@@ -1,12 +1,14 @@
 /**
- * Functions that the backends with upstreams share: for hang-ups, for promises that may never settle, and for the caller's name of a
- * model.
+ * Functions that the backends with upstreams share: for hang-ups, for failures, for promises that may never settle, and for the caller's
+ * name of a model.
  */
 
+import type { GatewayError, GatewayErrorCode } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
 import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
+import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
 
 const CANCEL: Exclude<HangUp, "cancel"> = { drainMs: 0 };
 
@@ -22,6 +24,41 @@ export const HANG_UP: Check = (path, hangUp) => {
 export const HANG_UP_BY_MODEL: { readonly optional: Check } = {
   optional: (path, hangUp) => typeof hangUp === "function" || HANG_UP(path, hangUp),
 };
+
+/** The errors that are failures of an upstream, for circuit breakers and the state of upstreams. */
+export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
+  "backend_failed",
+  "backend_unavailable",
+  "backend_overloaded",
+  "deadline_exceeded",
+  "internal",
+]);
+
+/** Tells whether an error is a failure of the upstream. A failure of the gateway's code runner is none. */
+export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
+  UPSTREAM_FAILURES.has(code) && port !== "code-runner";
+
+/** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
+export class LastFailures {
+  readonly #byName = new Map<string, UpstreamFailure>();
+
+  /** Notes the end of a call: its error, or a complete answer. A refusal of the request tells nothing about the upstream. */
+  note(name: string, error: GatewayError | undefined, at: number): void {
+    if (!error) this.#byName.delete(name);
+    else if (isUpstreamFailure(error)) this.#byName.set(name, { code: error.code, at });
+  }
+
+  /** @param names The upstreams that are known without a failure. */
+  status(names: Iterable<string>): readonly UpstreamStatus[] {
+    return Array.from(new Set([...names, ...this.#byName.keys()]), (upstream) => ({
+      route: "*",
+      upstream,
+      state: "closed",
+      waitMs: 0,
+      lastFailure: this.#byName.get(upstream),
+    }));
+  }
+}
 
 /** Waits for one promise at a time, which may never settle: `fail` rejects the wait at once. */
 export class Pending {

@@ -59,6 +59,21 @@ describe("a prefix", () => {
   });
 });
 
+it.each([
+  ["/ai/v1", "/ai"],
+  ["/v1beta/", "/"],
+])("%s is one, of which the gateway warns once, because every route has its own version", (prefix, above) => {
+  const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+  const other = createGateway({ backend, quotas: memoryQuotaStore([]) });
+  for (const _ of ["first", "again"]) toNodeHandler(other, { prefix });
+  expect(warned.mock.calls.map(([text]) => String(text))).toEqual([
+    expect.stringMatching(
+      new RegExp(`^The prefix "${prefix.replace(/\/$/, "")}" ends in a version.* Mount the gateway at "${above}"\\.$`),
+    ),
+  ]);
+  warned.mockRestore();
+});
+
 const PREFIX = { prefix: "ai" } as const;
 
 it.each<[string, () => unknown]>([
@@ -74,8 +89,12 @@ it.each<[string, () => unknown]>([
 
 /** Sends requests to a gateway under `/ai`, with a prefix or none, and returns their statuses and the warnings. */
 async function statuses(prefix: string | undefined, ...paths: string[]) {
+  return statusesAt("/ai", prefix, ...paths);
+}
+
+async function statusesAt(mount: string, prefix: string | undefined, ...paths: string[]) {
   const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-  const app = express().use("/ai", toExpressHandler(gateway, prefix === undefined ? {} : { prefix }));
+  const app = express().use(mount, toExpressHandler(gateway, prefix === undefined ? {} : { prefix }));
   app.use("/ai/chat/completions", (_req, res) => void res.end("The host's own."));
   const server = createServer(app.use((_req, res) => void res.status(404).end())).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -106,6 +125,18 @@ describe("Express, which removes the path of a mount itself,", () => {
     const { found, warnings } = await statuses(undefined, "/ai/v1/messages", path, path);
     expect(found).toEqual([401, 404, 404]);
     expect(warnings).toEqual([`A request of a client missed the gateway and got 404: the client's base URL ${fault}.`]);
+  });
+
+  it.each([
+    ["/ai/v1", "/ai/v1/chat/completions", "/ai"],
+    ["/v1", "/v1/messages", "/"],
+    ["/ai/v1beta/", "/ai/v1beta/models/m:generateContent", "/ai"],
+  ])("warns once of a mount at %s, which clients ask for %s", async (mount, path, above) => {
+    const { found, warnings } = await statusesAt(mount, undefined, path, path);
+    expect(found).toEqual([404, 404]);
+    expect(warnings).toEqual([
+      `A request of a client missed the gateway and got 404: the path of the mount, "${mount.replace(/\/$/, "")}", ends in a version, and the routes of the gateway begin with theirs. Write app.use("${above}", toExpressHandler(gateway)).`,
+    ]);
   });
 
   it.each(["/ai/other", "/ai/v1/other", "/ai/v1/v1/other"])("does not warn of any other route: %s", async (path) => {

@@ -255,6 +255,31 @@ describe("adminHandler", () => {
     expect((await ask("GET", path)).body["data"]).toEqual([]);
   });
 
+  it.each<[method: string, path: string, body: object | undefined, message: string]>([
+    ["POST", "/budgets", { id: "a", amount: 5.5 }, "amount: must be an integer from 0 up, not 5.5."],
+    ["POST", "/budgets", { id: "a" }, "amount: is missing; it must be an integer from 0 up."],
+    ["POST", "/budgets", { id: "a", amount: -1 }, "amount: must be an integer from 0 up, not -1."],
+    ["POST", "/budgets", { id: "a", amount: "5 dollars" }, "amount: must be an integer from 0 up, not a text."],
+    ["POST", "/budgets", { id: "a", amount: 1, period: "year" }, 'period: must be day, week or month, not "year".'],
+    ["POST", "/budgets", { id: "a", amount: 1, rollover: "yes" }, 'rollover: must be true or false, not "yes".'],
+    ["POST", "/budgets", { id: "", amount: 1 }, "id: must be a text that is not empty, not a text."],
+    ["POST", "/keys", { id: "a", models: ["x", 5] }, "models.1: must be a text, not 5."],
+    ["POST", "/keys", { id: "a", models: "x" }, 'models: must be a list, each of it a text, not "x".'],
+    ["POST", "/keys", { id: "a", metadata: { team: 5 } }, "metadata.team: must be a text, not 5."],
+    ["POST", "/keys", { id: "a", metadata: "team" }, 'metadata: must be an object of texts, not "team".'],
+    ["POST", "/keys", { id: "a", expiresAt: null }, "expiresAt: must be an integer, not null."],
+    ["POST", "/keys/a/grant", {}, "units: is missing; it must be an integer from 0 up."],
+    ["PUT", "/keys/a/budget", { budget: 5 }, "budget: must be a text that is not empty, or null, not 5."],
+    ["GET", "/keys?limit=0", undefined, "limit: must be an integer from 1 to 1000, not 0."],
+    ["GET", "/keys?limit=many", undefined, 'limit: must be an integer from 1 to 1000, not "many".'],
+    ["GET", "/keys?state=gone", undefined, 'state: must be active, expired or revoked, not "gone".'],
+  ])("says what a field must be: %s %s %j", async (method, path, body, message) => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "a" });
+    const told = await ask(method, path, body);
+    expect([told.status, told.body.error]).toEqual([400, { code: "invalid_request", message }]);
+  });
+
   it("reads an address the same way for its route and for its id", async () => {
     const quotas = stores.ports.quotas;
     const admin = adminHandler(quotas, { authorize: () => ({ name: "ann" }) });

@@ -1,8 +1,9 @@
 /** Compares the page about errors with the code: the texts of messages. */
 
 import { globSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "./entries.ts";
+import { entries, ROOT } from "./entries.ts";
 import { markedTables, namesIn } from "./pages.ts";
 
 it("each text in the table of messages is a message of the code", () => {
@@ -24,4 +25,35 @@ it("each text in the table of messages is a message of the code", () => {
     return parts.length === 0 || !sources.some((source) => pattern.test(source));
   });
   expect(unknown).toEqual([]);
+});
+
+const sourceOf = (file: string): string => readFileSync(`${ROOT}${file}`, "utf8");
+
+/** Matches the imports of values that are made as soon as a file is. */
+const IMPORT = /^(?:import (?!type )|\} )(?:[^"\n]*? )?from "([^"]+)"/gm;
+
+/** Returns the packages that the import of a file needs. */
+function packagesOf(file: string, seen: Set<string> = new Set()): readonly string[] {
+  if (seen.has(file)) return [];
+  seen.add(file);
+  const text = sourceOf(file).replaceAll(/^import type [^;]+;/gm, "");
+  return [...text.matchAll(IMPORT)].flatMap(([, name = ""]) =>
+    name.startsWith(".") ? packagesOf(posix.join(posix.dirname(file), name), seen) : name,
+  );
+}
+
+it("the table of missing packages has each entry whose import needs one", () => {
+  const { peerDependencies } = JSON.parse(sourceOf("package.json")) as { readonly peerDependencies: object };
+  const peers = Object.keys(peerDependencies);
+  const needed = Array.from(entries(), ([name, file]) => {
+    const packages = packagesOf(file).flatMap(
+      (one) => peers.find((peer) => one === peer || one.startsWith(`${peer}/`)) ?? [],
+    );
+    return [name, [...new Set(packages)].toSorted()] as const;
+  }).filter(([, packages]) => packages.length > 0);
+  const rows = (markedTables("(packages)").get("packages") ?? []).map(([entry = "", install = ""]) => {
+    const [command = ""] = namesIn(install);
+    return [namesIn(entry)[0] ?? "", command.replace("npm install ", "").split(" ").toSorted()] as const;
+  });
+  expect(Object.fromEntries(rows)).toEqual(Object.fromEntries(needed));
 });

@@ -29,6 +29,8 @@ export const MINUTE = 60_000;
 
 export type Setup = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly key?: Omit<ApiKeyOptions, "apiKey">;
+  /** True for a gateway that prints its failures. Default: they are noted. */
+  readonly prints?: boolean;
   /** A store around the memory store. */
   readonly around?: Around;
   /** Makes the store for repeated calls. */
@@ -66,7 +68,14 @@ export interface Opened {
   readonly report: () => (LedgerReport & { readonly timers: number }) | undefined;
 }
 
-export function opened({ key = { granted: 1000 }, around, replays, responses, ...options }: Setup = {}): Opened {
+export function opened({
+  key = { granted: 1000 },
+  around,
+  prints = false,
+  replays,
+  responses,
+  ...options
+}: Setup = {}): Opened {
   const clock = manualClock();
   const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", ...key }], { clock });
   const failures: Failure[] = [];
@@ -77,7 +86,7 @@ export function opened({ key = { granted: 1000 }, around, replays, responses, ..
   const gateway = createGateway({
     backend: speaking(WORD),
     countTokens: (text) => text.length,
-    onFailure: (failure) => failures.push(failure),
+    ...(!prints && { onFailure: (failure: Failure) => failures.push(failure) }),
     ...(replays && { replayStore: replays(clock) }),
     ...(responses && { responseStore: responses(clock) }),
     ...options,

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError, type ModelBackend } from "../../src/index.ts";
 import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { SCHEMA_VERSION } from "../../src/stores/sql/tables.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { failing, never, opened, speaking, verbsOf, WORD } from "./bench.ts";
 
@@ -246,6 +247,40 @@ describe("a gateway", () => {
         { route: "any", upstream: "second", state: "closed", waitMs: 0, lastFailure: undefined },
       ],
     });
+  });
+
+  it("tells the upstream of a relay alone, and its last failure until it answers", async () => {
+    let isDown = true;
+    const { clock } = opened();
+    const backend = relay({
+      format: "messages",
+      baseUrl: "https://api.example.com/v1",
+      name: "fake",
+      clock,
+      fetch: async () => {
+        if (isDown)
+          throw new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNREFUSED" }) });
+        return Response.json({
+          id: "msg_1",
+          type: "message",
+          role: "assistant",
+          model: "any",
+          content: [{ type: "text", text: "Hello." }],
+          stop_reason: "end_turn",
+          stop_sequence: null,
+          usage: { input_tokens: 1, output_tokens: 1 },
+        });
+      },
+    });
+    const { gateway, send } = opened({ backend });
+    const state = { route: "*", upstream: "fake", state: "closed", waitMs: 0 };
+    const upstreams = async (): Promise<unknown> => (await gateway.health()).upstreams;
+    expect(await upstreams()).toEqual([{ ...state, lastFailure: undefined }]);
+    expect((await send()).status).toBe(503);
+    expect(await upstreams()).toEqual([{ ...state, lastFailure: { code: "backend_unavailable", at: clock.now() } }]);
+    isDown = false;
+    expect((await send()).status).toBe(200);
+    expect(await upstreams()).toEqual([{ ...state, lastFailure: undefined }]);
   });
 
   it.each([

@@ -1,7 +1,17 @@
 /** The failures that a gateway prints when its host does not listen. */
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { createGateway, GatewayError, type ModelBackend, memoryQuotaStore } from "../../src/index.ts";
+import {
+  createGateway,
+  GatewayError,
+  type GatewayOptions,
+  type MemoryQuotaStore,
+  memoryQuotaStore,
+  type ModelBackend,
+  type QuotaStore,
+} from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
+import { opened, speaking } from "./bench.ts";
 
 const printed: string[] = [];
 beforeEach(() => {
@@ -35,8 +45,11 @@ const failing = (isUpstream: boolean): ModelBackend => ({
   },
 });
 
-async function printedBy(backend: ModelBackend): Promise<readonly string[]> {
-  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]) });
+async function printedBy(
+  backend: ModelBackend,
+  prices: Pick<GatewayOptions, "price" | "imagePrice"> = {},
+): Promise<readonly string[]> {
+  const gateway = createGateway({ ...prices, backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]) });
   const response = await gateway.fetch(
     new Request("http://host/v1/chat/completions", {
       method: "POST",
@@ -63,6 +76,42 @@ it("have the stacks when DEBUG names polygate", async () => {
   const [text = ""] = await printedBy(failing(true));
   expect(text).toMatch(/^polygate: req_\w+ failed \(backend_unavailable\)\n {2}The upstream first at/);
   expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
+});
+
+it("are one line for a model without a price", async () => {
+  const lines = await printedBy(speaking("Hello."), priceTable({ small: { input: 1, output: 1 } }));
+  expect(lines).toEqual([
+    expect.stringMatching(
+      /^polygate: req_\w+ failed \(model_not_found\) GatewayError: The model "large" has no price\., caused by Error: priceTable has no row for the model "large"\. [^\n]*$/,
+    ),
+  ]);
+});
+
+const refused = Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" });
+
+it("are one line for a store that is away, and say that the settlement is tried again and when the store is back", async () => {
+  let isAway = true;
+  const around = (store: MemoryQuotaStore): Partial<QuotaStore> => ({
+    settle: (id, outcome, call) => (isAway ? Promise.reject(refused) : store.settle(id, outcome, call)),
+  });
+  const { clock, gateway, send } = opened({ around, backend: speaking("Hello."), prints: true });
+  for (const _ of [1, 2]) await (await send()).text();
+  isAway = false;
+  await clock.advance(60_000);
+  const settlement =
+    /^polygate: req_\w+ failed \(store_unavailable\) GatewayError: A store of this service is not available\., caused by Error: The charge of \d+ units is not settled yet\. The gateway tries again\., caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/;
+  expect(printed).toEqual([
+    expect.stringMatching(settlement),
+    expect.stringMatching(settlement),
+    "polygate: the quota store is back and has taken 2 settlements that waited.",
+  ]);
+  await gateway.close();
+});
+
+it("are whole for a store that has a fault in its code", async () => {
+  const around = { find: () => Promise.reject(new TypeError("rows is undefined")) };
+  await (await opened({ around: () => around, prints: true }).send()).text();
+  expect(printed.join()).toMatch(/TypeError: rows is undefined\n\s+at .*printed\.test\.ts/);
 });
 
 it("are whole for every other failure", async () => {

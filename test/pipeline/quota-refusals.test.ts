@@ -1,7 +1,8 @@
 /** What a caller is told whose key has too little: in each format, and by what the store saw when it refused. */
 
-import { describe, expect, it } from "vitest";
-import type { CallRecord, Reservation } from "../../src/index.ts";
+import { describe, expect, it, vi } from "vitest";
+import type { CallRecord, ModelBackend, ModelInfo, Reservation } from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { AT_REST, opened, type Opened, type Setup } from "./bench.ts";
 
@@ -103,9 +104,59 @@ describe.each(formats)("a %s request", (name, request) => {
       [withBudget, ofBudget],
     ] as const) {
       const { gateway } = setup({ refused: true, ...saw }, { around });
-      const figures = `Units needed: ${name === "images" ? 2_000 : 11}, available: ${saw.available}.`;
-      expect(await codes(await gateway.fetch(request()))).toMatchObject({ message: `${message} ${figures}` });
+      const figures = ` Units needed: ${name === "images" ? 2_000 : 11}, available: ${saw.available}.`;
+      // The least cost of the call is no amount that would help where nothing is left.
+      const isUsedUp = saw.available + saw.held === 0;
+      expect((await codes(await gateway.fetch(request()))) as object).toMatchObject({
+        message: isUsedUp ? message : message + figures,
+      });
     }
+  });
+
+  it("priced in a currency is told amounts in it", async () => {
+    const saw = { refused: true as const, available: 2_000, held: 0 };
+    for (const [unit, figures] of [
+      ["usd", "Needed: 0.02 USD, available: 0.002 USD."],
+      ["unit", "Units needed: 20000, available: 2000."],
+    ] as const) {
+      const records: CallRecord[] = [];
+      const prices = priceTable({
+        "*": {
+          input: 0,
+          output: 20_000,
+          per: unit === "usd" ? 1e6 : 1,
+          pictures: unit === "usd" ? 0.02 : 20_000,
+          unit,
+        },
+      });
+      const { gateway } = setup(saw, { ...prices, onCall: (record) => records.push(record) });
+      const message = `The remaining quota of this API key is too small for this request. ${figures}`;
+      expect(await codes(await gateway.fetch(request()))).toMatchObject({ message });
+      expect(records[0]?.refusedBy).toMatchObject({ needed: 20_000, available: 2_000 });
+    }
+  });
+
+  it("that is refused before its body is parsed is recorded with its model, and without a cost that nobody knows", async () => {
+    const records: CallRecord[] = [];
+    const { gateway } = setup(
+      { refused: true, available: 0, held: 0 },
+      {
+        onCall: (record) => records.push(record),
+        around: () => ({
+          reserve: async () => ({ refused: true, available: 0, held: 0 }),
+          balance: async () => ({ granted: 5, used: 5, available: 0, held: 0 }),
+        }),
+      },
+    );
+    const model = name === "images" ? "image-model-2" : "any";
+    for (const _ of [1, 2]) {
+      const asked = request();
+      // A body of unknown length is not read for such a key.
+      asked.headers.set("content-length", String((await request().text()).length));
+      expect((await gateway.fetch(asked)).status).toBe(google ? 403 : 429);
+    }
+    expect(records.map(({ modelAsked }) => modelAsked)).toEqual([model, model]);
+    expect(records.map(({ refusedBy }) => refusedBy?.needed)).toEqual([name === "images" ? 2_000 : 11, undefined]);
   });
 
   it("is told the budget that refuses it, when it begins anew, and not a parent's name", async () => {
@@ -129,7 +180,7 @@ describe.each(formats)("a %s request", (name, request) => {
       });
       const response = await gateway.fetch(request());
       const needed = name === "images" ? 2_000 : 11;
-      const message = `The quota of ${named} is used up. Units needed: ${needed}, available: 0. ${anew}`;
+      const message = `The quota of ${named} is used up. ${anew}`;
       const error = (await codes(response)) as { details?: unknown };
       expect(error).toMatchObject({ message });
       const waitMs = endsAt - clock.now();
@@ -140,6 +191,42 @@ describe.each(formats)("a %s request", (name, request) => {
       const refusedBy = { kind: "budget", needed, available: 0, held: 0, budget, endsAt };
       expect(records[0]).toMatchObject({ refusedBy, errorCode: "quota_exhausted", key: { budget: "team" } });
     }
+  });
+
+  it("that is refused by a used-up key is recorded with the model of the backend's last list", async () => {
+    let left = 100_000;
+    const records: CallRecord[] = [];
+    const model = name === "images" ? "image-model-2" : "any";
+    const models = vi.fn<() => readonly ModelInfo[]>(() => [{ id: model, kinds: ["chat", "image"] }]);
+    const backend: ModelBackend = {
+      models,
+      async *chat() {
+        yield "Hello.";
+      },
+      async *image() {
+        yield drawn(0);
+      },
+    };
+    const { gateway } = setup(
+      { granted: 50_000 },
+      {
+        backend,
+        onCall: (record) => records.push(record),
+        around: () => ({ balance: async () => ({ used: 1, available: left, held: 0 }) }),
+      },
+    );
+    const asked = (): Request => {
+      const one = request();
+      one.headers.set("content-length", "200");
+      return one;
+    };
+    await (await gateway.fetch(request())).text();
+    left = 0;
+    expect((await gateway.fetch(request())).status).toBe(google ? 403 : 429);
+    expect((await gateway.fetch(asked())).status).toBe(google ? 403 : 429);
+    expect(records.at(-1)).toMatchObject({ modelAsked: model, modelListed: true });
+    // A caller who cannot pay costs the backend no question.
+    expect(models).toHaveBeenCalledTimes(1);
   });
 
   it("whose key is drained after it was found is told what the store saw then", async () => {

@@ -1,7 +1,14 @@
 /** The record of each call: made once, whatever the call's end, and telling neither what was said nor by which secret. */
 
 import { describe, expect, it } from "vitest";
-import { type CallRecord, createGateway, GatewayError, memoryQuotaStore } from "../../src/index.ts";
+import {
+  type CallRecord,
+  createGateway,
+  GatewayError,
+  memoryQuotaStore,
+  memoryReplayStore,
+  type RateLimiter,
+} from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { drawn } from "../hosts/stage.ts";
 import {
@@ -171,6 +178,34 @@ describe("pictures", () => {
   });
 });
 
+describe("an answer", () => {
+  it.each([false, true])(
+    "tells in a header that the quota has lowered its output limit (stream: %s)",
+    async (stream) => {
+      const headers = { "idempotency-key": "one" };
+      const limitOf = async (granted: number): Promise<unknown> => {
+        const records: CallRecord[] = [];
+        const { send } = opened({
+          key: { granted },
+          replays: (clock) => memoryReplayStore({ clock }),
+          onCall: (record) => records.push(record),
+        });
+        const told: (string | null)[] = [];
+        for (const _ of ["first", "repeated"]) {
+          const response = await send({ headers, body: { stream } });
+          await response.text();
+          told.push(response.headers.get("polygate-output-limit"));
+        }
+        expect(new Set(told).size).toBe(1);
+        expect(String(records[0]?.affordedOutputTokens ?? null)).toBe(String(told[0]));
+        return told[0];
+      };
+      expect(await limitOf(INPUT + 20)).toBe("20");
+      expect(await limitOf(INPUT + 50)).toBeNull();
+    },
+  );
+});
+
 describe("a query", () => {
   it("costs nothing", async () => {
     const record = await recordOf({}, { path: "/v1/messages/count_tokens" });
@@ -181,6 +216,45 @@ describe("a query", () => {
   it("of a key's quota has no model", async () => {
     const record = await recordOf({}, { method: "GET", path: "/api/usage/token" });
     expect(record).toMatchObject({ format: "token-usage", modelAsked: undefined, status: 200 });
+  });
+});
+
+/** Refuses every request. */
+const fullLimiter: RateLimiter = {
+  begin: async () => ({ limits: [], refused: { by: "requests", retryAfterMs: 1 } }),
+  take: async () => ({ limits: [] }),
+  end: async () => {},
+};
+
+describe("a call without a key", () => {
+  const BEARER = 'the header authorization, as "Bearer sk-…"';
+
+  it.each<[path: string, place: string, headers: Record<string, string>]>([
+    ["/v1/chat/completions", BEARER, { "x-api-key": "sk-one" }],
+    ["/v1/chat/completions?key=sk-one", BEARER, {}],
+    ["/v1/images/generations", BEARER, { "x-goog-api-key": "sk-one" }],
+    ["/v1/responses", BEARER, { "x-api-key": "sk-one" }],
+    ["/v1/embeddings", BEARER, { "x-api-key": "sk-one" }],
+    ["/v1/messages", "the header x-api-key", { "x-goog-api-key": "sk-one" }],
+    [
+      "/v1beta/models/m:generateContent",
+      "the header x-goog-api-key, or from key= in the address",
+      { "x-api-key": "sk-one" },
+    ],
+  ])("where %s has it is told to send it in %s", async (path, place, headers) => {
+    const backend = { ...speaking(WORD), async *image() {}, async *embed() {} };
+    const told = async (asked: string, more: Record<string, string>): Promise<unknown> => {
+      const response = await opened({ backend }).send({ path: asked, headers: { authorization: "", ...more } });
+      expect(response.status).toBe(401);
+      return ((await response.json()) as { error: { message: string } }).error.message;
+    };
+    expect(await told(path, headers)).toBe(`No API key was given. This route reads it from ${place}.`);
+    expect(await told(path.replace(/\?.*/, ""), {})).toBe("No API key was given.");
+  });
+
+  it("of the token usage is told the text of the specification", async () => {
+    const sent = { path: "/api/usage/token", method: "GET", headers: { authorization: "" } };
+    expect(await (await opened().send(sent)).json()).toEqual({ success: false, message: "No Authorization header" });
   });
 });
 
@@ -203,6 +277,30 @@ describe("a call that is refused", () => {
       { key: { id: "one" }, modelAsked: undefined, status: 400, errorCode: "malformed_body" },
       {},
       { body: "{" },
+    ],
+    [
+      "for a field of its body",
+      { modelAsked: "any", status: 400, errorCode: "invalid_request", errorPath: ["max_tokens"] },
+      {},
+      { body: { max_tokens: "many" } },
+    ],
+    [
+      "for a body whose model is no name",
+      { modelAsked: undefined, status: 400, errorCode: "invalid_request" },
+      {},
+      { body: { model: "m".repeat(257), max_tokens: "many" } },
+    ],
+    [
+      "for too many requests, with its model in the address",
+      { modelAsked: "gem", status: 429, errorCode: "rate_limited" },
+      { rateLimiter: fullLimiter },
+      { path: "/v1beta/models/gem:generateContent" },
+    ],
+    [
+      "for too many requests, with a body that nobody has read",
+      { modelAsked: undefined, status: 429, errorCode: "rate_limited" },
+      { rateLimiter: fullLimiter },
+      {},
     ],
     [
       "for its model",

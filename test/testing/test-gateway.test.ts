@@ -56,6 +56,21 @@ describe("a gateway for tests", () => {
     ]);
   });
 
+  it("takes the budgets of its key, and says how to give a missing one", async () => {
+    const budgets = [{ id: "team-a", amount: 1 }];
+    await using gateway = testGateway({ budgets, key: { budget: "team-a" } });
+    await expect(ask(gateway)).rejects.toMatchObject({ status: 429 });
+    await gateway.settled();
+    expect(gateway.records[0]?.refusedBy).toMatchObject({ kind: "budget", budget: "team-a", available: 1 });
+    expect(() => testGateway({ key: { budget: "team-a" } })).toThrow(
+      'testGateway: key.budget: there is no budget "team-a"; write budgets: [{ id: "team-a", amount: 1_000_000 }].',
+    );
+    const quotas = memoryQuotaStore([{ apiKey: "sk-test" }]);
+    expect(() => testGateway({ quotas, budgets })).toThrow(
+      "testGateway: budgets is for the store in memory; give it to quotas instead.",
+    );
+  });
+
   it("keeps responses and repeats answers from its stores in memory", async () => {
     const backend = backendOf();
     await using gateway = testGateway({ backend });

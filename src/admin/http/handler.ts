@@ -19,6 +19,7 @@ import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
+import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
   type AdminUser,
@@ -476,8 +477,7 @@ function checked(schema: v.GenericSchema, value: unknown): unknown {
     const [name, known] = [String(issue.path.at(-1)?.key), Object.keys(entries)];
     throw refused(400, known.length > 0 ? `${unknownName(name, known)}.` : `This route takes no fields, not ${name}.`);
   }
-  const path = v.getDotPath(issue);
-  throw refused(400, `${path === null ? "The body" : path}: ${issue.message}.`);
+  throw refused(400, fieldError(schema, issue));
 }
 
 const hashOf = (parts: readonly unknown[]): string => bytesToHex(sha256(utf8ToBytes(JSON.stringify(parts))));

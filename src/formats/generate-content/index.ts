@@ -42,6 +42,7 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
     kind: chat,
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
+    modelIn: (wildcardPath: string) => modelIn(wildcardPath, isTuned),
     complete: (answer: AnswerContext) => new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer)),
     stream(answer: AnswerContext) {
       // The cast is safe: `decode` made this request, with a `native` part of this format.
@@ -75,6 +76,7 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
       return {
         ...route,
         kind: embedding,
+        modelIn: (wildcardPath) => modelIn(wildcardPath, isTuned),
         async decode(body, incoming) {
           const turn = incoming.turn();
           if (turn) await turn;

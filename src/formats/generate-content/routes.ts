@@ -36,6 +36,7 @@ export function methodIn(wildcardPath: string): string | undefined {
 const common = {
   format: FORMAT,
   credential,
+  keyPlace: "the header x-goog-api-key, or from key= in the address",
   encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
 } as const;
 

@@ -38,6 +38,7 @@ const route = {
   format: FORMAT,
   rateHeaders: anthropicRateHeaders,
   credential: (request: Request) => request.headers.get("x-api-key") || bearerToken(request.headers),
+  keyPlace: "the header x-api-key",
   encodeError: (error: GatewayError, requestId: string) => ({
     status: errorStatus(error),
     body: encodeError(error, requestId),

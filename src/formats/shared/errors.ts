@@ -125,9 +125,10 @@ export function anthropicRateHeaders(limits: readonly RateLimit[], now: number):
 const MAX_DATE_MS = 8_640_000_000_000_000;
 
 /** The fields that all endpoints for OpenAI's clients share: the credential, the errors, and the headers about rate limits. */
-export const openaiEndpoint: Pick<QueryEndpoint, "rateHeaders" | "credential" | "encodeError"> = {
+export const openaiEndpoint: Pick<QueryEndpoint, "rateHeaders" | "credential" | "keyPlace" | "encodeError"> = {
   rateHeaders: openaiRateHeaders,
   credential: (request) => bearerToken(request.headers),
+  keyPlace: 'the header authorization, as "Bearer sk-…"',
   encodeError: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
 };
 

@@ -21,6 +21,11 @@ export interface Price {
   (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number;
   /** The models that have a price by name: telemetry may use the names as labels of metrics. Default: none. */
   readonly models?: readonly string[];
+  /**
+   * The currency of which a quota unit is a millionth, such as `usd`: refusals then tell their callers amounts in it. Default: amounts are
+   * units.
+   */
+  readonly currency?: string;
 }
 
 /** The default price: one unit for each input token and each output token. */

@@ -23,6 +23,8 @@ export interface ImagePrice {
   (image: ImageKind): number;
   /** The models that have a price by name, as in `Price`. Default: none. */
   readonly models?: readonly string[];
+  /** The currency of which a quota unit is a millionth, as in `Price`. Default: amounts are units. */
+  readonly currency?: string;
 }
 
 /** The quota units of one image of medium or unknown quality, by model and size. */

@@ -48,7 +48,7 @@ export async function* askChat(
 ): AsyncGenerator<ChatEvent> {
   const { strict, showModel, providerOptions, timeouts, memory } = settings;
   const rules = rulesOf(settings, model.modelId, request.model);
-  const call = new ModelCall(settings.clock, context);
+  const call = new ModelCall(settings, context);
   try {
     call.signal.throwIfAborted();
     // Read the addresses that the model supports only when the request contains an address.

@@ -48,7 +48,7 @@ export async function* askEmbedding(
 ): AsyncGenerator<EmbeddingEvent> {
   const { strict, timeouts, providerOptions, clock } = settings;
   const callable: CallableEmbeddingModel = model;
-  const call = new ModelCall(clock, context);
+  const call = new ModelCall(settings, context);
   try {
     call.signal.throwIfAborted();
     const traits = traitsOf(model);

@@ -35,7 +35,7 @@ export async function* askImage(
 ): AsyncGenerator<ImageEvent> {
   const { strict, timeouts, providerOptions } = settings;
   const callable: CallableImageModel = model;
-  const call = new ModelCall(settings.clock, context);
+  const call = new ModelCall(settings, context);
   try {
     call.signal.throwIfAborted();
     if (request.operation === "vary") throw refused("This model makes no variations.");

@@ -61,6 +61,9 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
   for (const { models } of offered.values())
     if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
   const list = listOf(offered, options.info);
+  const providers = [...offered.values()].flatMap(({ models = {} }) =>
+    typeof models === "function" ? [] : Object.values(models).map(({ provider }) => provider),
+  );
   const verbs = Array.from(offered, ([kind, one]) => [
     VERB_OF[kind as ModelKind],
     (request: ModelRequest, call: CallContext): AsyncIterable<unknown> =>
@@ -76,6 +79,7 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
       return [{ name: provider, model: modelId }];
     },
     ...(list && { models: () => list }),
+    status: () => settings.lastFailures.status(providers),
     ...Object.fromEntries(verbs),
   };
 }

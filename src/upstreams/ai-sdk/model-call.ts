@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { Pending } from "../backend.ts";
+import { type LastFailures, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage } from "../messages.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
@@ -20,14 +20,21 @@ export class ModelCall {
   readonly #pending: Pending = new Pending();
   readonly #abort: AbortController = new AbortController();
   readonly #clock: Clock;
+  readonly #lastFailures: LastFailures;
+  /** Undefined until the model is asked. */
+  #provider: string | undefined;
   readonly #context: Pick<CallContext, "signal" | "observeUpstream">;
   /** Undefined until the model is asked. */
   #attempt: UpstreamObserver | undefined;
   #askedAt = 0;
   #outcome: Omit<UpstreamOutcome, "endMs"> = {};
 
-  constructor(clock: Clock, context: Pick<CallContext, "signal" | "observeUpstream">) {
+  constructor(
+    { clock, lastFailures }: { readonly clock: Clock; readonly lastFailures: LastFailures },
+    context: Pick<CallContext, "signal" | "observeUpstream">,
+  ) {
     this.#clock = clock;
+    this.#lastFailures = lastFailures;
     this.#context = context;
     this.exchange = new Exchange(clock, context.signal);
     const cut = (reason: Error): void => {
@@ -47,6 +54,7 @@ export class ModelCall {
   /** Reports that the model is asked. */
   asks({ provider, modelId }: AiSdkModel, asked: Pick<AskedUpstream, "kind" | "stream" | "modelListed">): void {
     this.#askedAt = this.#clock.now();
+    this.#provider = provider;
     this.#attempt = this.#context.observeUpstream?.({ ...asked, name: provider, model: modelId, format: "ai-sdk" });
   }
 
@@ -65,6 +73,8 @@ export class ModelCall {
 
   /** Ends the call, after success or failure. */
   end(): void {
+    if (this.#provider !== undefined && !this.#context.signal.aborted)
+      this.#lastFailures.note(this.#provider, this.#outcome.error, this.#clock.now());
     this.#attempt?.end({ ...this.#outcome, endMs: Math.max(0, this.#clock.now() - this.#askedAt) });
     this.exchange.end();
     this.#abort.abort(UNREAD);

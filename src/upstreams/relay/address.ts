@@ -11,6 +11,9 @@ export interface BaseAddress {
   readonly path: string;
 }
 
+/** An address without `http://` is the commonest mistake: a URL parser takes the name of its host for a scheme. */
+const EXAMPLE = "Write the whole address, such as http://localhost:8080/v1.";
+
 /**
  * Reads the base address of a host: with or without the version, with slashes too many, or the whole address of a route. Throws a TypeError
  * for any other address, also for that of a route of another format. The message does not contain the address, which may include a secret.
@@ -20,10 +23,10 @@ export function baseAddress(
   { name: format, address }: UpstreamFormat,
   others: readonly UpstreamFormat[],
 ): BaseAddress {
-  if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
+  if (!URL.canParse(baseUrl)) throw new TypeError(`relay: baseUrl is not a URL. ${EXAMPLE}`);
   const url = new URL(baseUrl);
   if (url.protocol !== "http:" && url.protocol !== "https:")
-    throw new TypeError("relay: baseUrl must be http or https.");
+    throw new TypeError(`relay: baseUrl must be http or https. ${EXAMPLE}`);
   if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
   if (url.search || url.hash || /[?#]/.test(baseUrl))
     throw new TypeError("relay: baseUrl must hold no query or fragment.");

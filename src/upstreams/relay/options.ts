@@ -292,6 +292,8 @@ export interface RelayCheck {
 export interface RelayBackend extends ModelBackend {
   readonly name: string;
   upstreamsOf: NonNullable<ModelBackend["upstreamsOf"]>;
+  /** Returns the state of the upstream, with its last failure. A `route` tells the state of its own upstreams. */
+  status: NonNullable<ModelBackend["status"]>;
   /**
    * Asks the upstream for its models, or for one token where it lists none, and says what is wrong: an address that does not answer, a
    * refused key, a missing model. Never rejects. Call it at the start of the server, or from a command.

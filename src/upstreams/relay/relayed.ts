@@ -31,6 +31,7 @@ export async function* relayed<Decoded, Event>(
   const failures = upstream.failuresFor(call.model, call.callerModel);
   const exchange = new Exchange(upstream.clock, context.signal);
   const { observeUpstream } = context;
+  let failure: GatewayError | undefined;
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
@@ -71,8 +72,11 @@ export async function* relayed<Decoded, Event>(
   } catch (error) {
     const told = failures.told(error);
     observation?.onError(told, context.signal);
+    failure = told;
     throw told;
   } finally {
+    // A call that was cut tells nothing about its upstream.
+    if (!context.signal.aborted) upstream.lastFailures.note(upstream.name, failure, upstream.clock.now());
     // Release the connection of an answer that was not read to its end.
     exchange.cut(UNREAD);
     observation?.end(context.signal);

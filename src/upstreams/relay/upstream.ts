@@ -9,6 +9,7 @@ import type { ModelKind } from "../../ports/call-info.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
+import { LastFailures } from "../backend.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import type { Conversations, OpenConversations } from "./conversations.ts";
 import type { Authorization, OpenAuthorization } from "./credentials.ts";
@@ -74,6 +75,7 @@ export class Upstream {
   readonly compacts: boolean;
   readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
+  readonly lastFailures: LastFailures = new LastFailures();
 
   /** @param parts Lacks `open` for a relay without the code of WebSockets, and `authorize` for one without that of credentials. */
   constructor(
@@ -136,6 +138,7 @@ export class Upstream {
       name,
       takesUnknown: true,
       ...(models && { models: () => models }),
+      status: () => this.lastFailures.status([name]),
       upstreamsOf: (model) => {
         const known = this.#modelNames ? this.#modelNames.get(model) : model;
         return known === undefined ? [] : [{ name, model: known }];

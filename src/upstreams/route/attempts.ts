@@ -7,15 +7,9 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
+import { isUpstreamFailure, UPSTREAM_FAILURES } from "../backend.ts";
 import type { Hedger } from "./hedge.ts";
-import {
-  isUpstreamFailure,
-  movedOnAfter,
-  type RoutedBackend,
-  type RoutedCall,
-  type RoutedRequest,
-  UPSTREAM_FAILURES,
-} from "./upstream.ts";
+import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
 
 /** The number of retries of a failed call, and the pauses before them. */
 export interface RetryOptions {

@@ -7,10 +7,11 @@ import { abandon, assertOptions, type Shapes } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, UpstreamModel } from "../../ports/model-backend.ts";
+import { isUpstreamFailure } from "../backend.ts";
 import { type CallOrder, OrderByWeight, type OrderedUpstream, type UpstreamOrder } from "./order.ts";
 import { charsIn, isContent, type RoutableRequest, usageIn } from "./reading.ts";
 import { RemainingRate } from "./remaining.ts";
-import { isUpstreamFailure, type RoutedBackend, type RoutedCall } from "./upstream.ts";
+import type { RoutedBackend, RoutedCall } from "./upstream.ts";
 
 /** The options of `balance`. */
 export interface BalanceOptions {

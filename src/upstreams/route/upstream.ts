@@ -11,6 +11,7 @@ import type {
   UpstreamObserver,
   UpstreamOutcome,
 } from "../../ports/observer.ts";
+import { isUpstreamFailure } from "../backend.ts";
 
 /** A backend of a route, and its share of the calls. */
 export interface RouteUpstream {
@@ -31,19 +32,6 @@ export interface RouteUpstream {
    */
   readonly prefill?: boolean;
 }
-
-/** Errors that the circuit breaker counts as failures of the upstream. */
-export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
-  "backend_failed",
-  "backend_unavailable",
-  "backend_overloaded",
-  "deadline_exceeded",
-  "internal",
-]);
-
-/** Tells whether an error is a failure of the upstream. A failure of the gateway's code runner is none. */
-export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
-  UPSTREAM_FAILURES.has(code) && port !== "code-runner";
 
 export class RoutedBackend {
   readonly backend: ModelBackend;

@@ -7,6 +7,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
 import { png } from "../../formats/images/pictures.ts";
+import { callContext, chatRequest } from "../relay/stage.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";
 import { clientsBefore, upstreamOf } from "./stage.ts";
 
@@ -39,7 +40,26 @@ describe("the options of the host", () => {
       { id: "a", kinds: ["chat"], maxOutputTokens: 9 },
       { id: "b", kinds: ["chat", "image"] },
     ]);
-    expect(Object.keys(aiSdk({ chat: () => undefined }))).toEqual(["takesUnknown", "upstreamsOf", "chat"]);
+    expect(Object.keys(aiSdk({ chat: () => undefined }))).toEqual(["takesUnknown", "upstreamsOf", "status", "chat"]);
+  });
+
+  it("are told with the last failure of each provider", async () => {
+    const down = fakeModel({ provider: "down", stream: () => Promise.reject(new Error("away")) });
+    const up = fakeModel({ provider: "up", stream: [START, FINISH] });
+    const backend = aiSdk({ chat: { down, up, again: up } });
+    const read = async (model: string): Promise<unknown> => {
+      const events: unknown[] = [];
+      for await (const event of backend.chat?.(chatRequest({ model }), callContext()) ?? []) events.push(event);
+      return events;
+    };
+    await expect(read("down")).rejects.toMatchObject({ code: "backend_failed" });
+    expect(await read("up")).not.toEqual([]);
+    const state = { route: "*", state: "closed", waitMs: 0 };
+    const lastFailure = { code: "backend_failed", at: expect.any(Number) };
+    expect(backend.status?.()).toEqual([
+      { ...state, upstream: "down", lastFailure },
+      { ...state, upstream: "up", lastFailure: undefined },
+    ]);
   });
 
   it("find a model by a function, or have none", async () => {

@@ -25,6 +25,16 @@ it.each([
   expect(() => relay({ ...UPSTREAM, [option]: undefined })).not.toThrow();
 });
 
+it.each(["localhost:8080/v1", "127.0.0.1:8080", "ftp://localhost"])(
+  "the address %s is refused with a right one",
+  (baseUrl) => {
+    const make = (): unknown => relay({ ...UPSTREAM, baseUrl });
+    expect(make).toThrow(
+      /^relay: baseUrl (?:is not a URL|must be http or https)\. Write the whole address, such as http:\/\/localhost:8080\/v1\.$/,
+    );
+  },
+);
+
 it("an upstream has its documented time and room", () => {
   expect(DEFAULT_RELAY_TIMEOUTS).toEqual({
     credentialMs: 10_000,
