@@ -15,6 +15,7 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   key: "Key",
   upstream: "Upstream",
   day: "Day",
+  month: "Month",
 };
 
 /** The most days in the chart. Earlier days are in the table. */
