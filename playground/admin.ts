@@ -5,7 +5,7 @@ import { type NodeHandler, toNodeHandler } from "../adapters/node.ts";
 import { type AdminPage, adminHandler } from "../src/admin/http/index.ts";
 import { pageIn } from "../src/admin/page/files.ts";
 import type { Gateway } from "../src/index.ts";
-import type { PlaygroundQuotas } from "./quotas.ts";
+import { KYSELY, type PlaygroundQuotas } from "./quotas.ts";
 
 /**
  * The demo has no login, so only this machine may use its admin. The name in the address refuses pages of other sites, whose own name may lead
@@ -17,12 +17,13 @@ export const isOfThisMachine = (host: string | null, address: string | undefined
 
 /** Answers `/admin` and the paths below. Finds the folder of the page with the first request for it. */
 export function adminOf(
-  { directory, records }: Pick<PlaygroundQuotas, "directory" | "records">,
+  { directory, records, lacksKysely }: Pick<PlaygroundQuotas, "directory" | "records" | "lacksKysely">,
   gateway: Gateway,
   folder: () => Promise<URL>,
 ): NodeHandler {
   let page: Promise<AdminPage> | undefined;
-  const opened = async (): Promise<AdminPage> => pageIn(await folder(), { title: "polygate demo" });
+  const opened = async (): Promise<AdminPage> =>
+    pageIn(await folder(), { title: "polygate demo" }, lacksKysely ? KYSELY : "");
   const admin = adminHandler<Pick<IncomingMessage, "socket">>(directory, {
     ...(records.calls && { calls: records.calls }),
     ...(records.audit && { audit: records.audit }),

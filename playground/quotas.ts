@@ -26,6 +26,10 @@ export interface PlaygroundQuotas {
   close(): Promise<void>;
 }
 
+/** Says which package `lacksKysely` means. */
+export const KYSELY =
+  "The budgets, spend and refusals of the admin need one more package: npx -p polygate -p kysely polygate demo";
+
 /** The most connections to an SQL server. */
 const CONNECTIONS = 10;
 

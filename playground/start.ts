@@ -10,6 +10,7 @@ import { answerWithoutMetrics } from "./metrics.ts";
 import { DEMO_KEYS } from "./page/app/demo-keys.ts";
 import { pageFiles } from "./page/files.ts";
 import { pageHandler } from "./page/handler.ts";
+import { KYSELY } from "./quotas.ts";
 
 /** The files of the demo's pages. The package contains them, and a clone builds them with the first request. */
 export interface DemoFiles {
@@ -64,9 +65,6 @@ export async function startDemo(files: DemoFiles, flags: ServerFlags = {}): Prom
     [parts, ...(store.lacksKysely ? [KYSELY] : []), ...(store.hasDemoKeys ? [firstSteps(url)] : [])].join("\n"),
   );
 }
-
-const KYSELY =
-  "The budgets, spend and refusals of the admin need one more package: npx -p polygate -p kysely polygate demo";
 
 /** The keys, and a command to copy. */
 const firstSteps = (url: string): string => `

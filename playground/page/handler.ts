@@ -31,6 +31,7 @@ export function pageHandler(
   app.all("/**", async (event) => {
     const files = await (opened ??= open());
     const { pathname } = event.url;
+    if (pathname === "/reference" && !files.find(pathname)) return new Response(WITHOUT_REFERENCE, { status: 404 });
     return serveStatic(event, {
       headers: {
         ...(pathname === "/reference" ? REFERENCE_HEADERS : PAGE_HEADERS),
@@ -51,6 +52,9 @@ export function pageHandler(
     void handle(req, res);
   };
 }
+
+/** Says which package the reference needs. */
+const WITHOUT_REFERENCE = "The reference needs one more package: npx -p polygate -p swagger-ui-dist polygate demo\n";
 
 const nowhere = (gateway: Gateway, request: Request): Response =>
   Response.json(wrongAddress(gateway, request.method, request.url), { status: 404 });

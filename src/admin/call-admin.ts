@@ -21,7 +21,19 @@ export interface UsageCsvOptions {
    * that of the report if it has one. Default: that of the report, or no such columns.
    */
   readonly currency?: string;
+  /** Writes the CSV for a spreadsheet that people open by hand. Default: plain RFC 4180, for programs. */
+  readonly spreadsheet?: Spreadsheet;
 }
+
+/** The spreadsheets that `usageCsv` can write for. */
+export const SPREADSHEETS = ["excel", "excel-europe"] as const;
+
+/**
+ * A spreadsheet that opens CSV by a double click.
+ * - `excel`: begins with a byte order mark, without which Excel garbles letters beyond ASCII.
+ * - `excel-europe`: also has semicolons between its cells and decimal commas, as Excel expects where people write 12,50.
+ */
+export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
 /** Reports about recorded calls. The functions reject with a TypeError or a RangeError for a wrong query. */
 export interface CallAdmin extends CallReader {
@@ -97,19 +109,23 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
 }
 
 /**
- * Writes a report as CSV (RFC 4180), with a line of headings: the columns of the report, then the amount and the currency, then the sums.
+ * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the amount and the currency, then the sums.
  * A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
  * JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
 export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): string {
-  assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?" });
+  assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
+  const { spreadsheet } = options;
   const table = usageTable(report, codeOf(options.currency));
+  const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
   const lines = table.rows.map((cells) =>
-    cells.map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell : cellOf(cell))).join(","),
+    cells
+      .map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell.replace(".", point) : cellOf(cell)))
+      .join(separator),
   );
-  return [table.headings.join(","), ...lines, ""].join("\r\n");
+  return (spreadsheet ? "\uFEFF" : "") + [table.headings.join(separator), ...lines, ""].join("\r\n");
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

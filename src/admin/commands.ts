@@ -6,6 +6,7 @@ import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import {
   type CallReader,
+  daysOfMonth,
   isDay,
   MOST_ROWS,
   USAGE_COLUMNS,
@@ -18,7 +19,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { type KeyMade, tableOf } from "./answers.ts";
-import { linesOf, reasonsOf, usageCsv, usageTable } from "./call-admin.ts";
+import { linesOf, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -99,7 +100,9 @@ export const OPTIONS = {
   group: { type: "string" },
   model: { type: "string" },
   upstream: { type: "string" },
+  charged: { type: "boolean" },
   csv: { type: "boolean" },
+  spreadsheet: { type: "string" },
   host: { type: "string" },
   port: { type: "string" },
 } as const;
@@ -147,7 +150,9 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   group: ["--group NAME", "only calls of keys of this group"],
   model: ["--model NAME", "only calls of this model"],
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
+  charged: ["--charged", "leaves out the rows without a charge; the sum counts their calls"],
   csv: ["--csv", "prints the rows as CSV"],
+  spreadsheet: ["--spreadsheet NAME", `prints CSV for a spreadsheet to open: ${SPREADSHEETS.join(" or ")}`],
   host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
   port: ["--port N", "the port, 0 for any free one; PORT, or 3000 by default"],
 };
@@ -485,16 +490,24 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     examples: [
       "usage --by key,model --since 2026-11-01",
       "usage --by budget,model --month 2026-10 --csv > 2026-10.csv",
+      "usage --by budget --month 2026-10 --charged --spreadsheet excel-europe > 2026-10.csv",
       "usage --by day --budget team-a --since 90d",
     ],
-    options: ["by", "month", "since", "until", "key", "budget", "group", "model", "upstream", "csv"],
+    options: [
+      ...(["by", "month", "since", "until", "key", "budget", "group", "model", "upstream"] as const),
+      ...(["charged", "csv", "spreadsheet"] as const),
+    ],
     read(_operands, values, { print }) {
-      const { csv = false, json = false, currency, key, budget, group, model, upstream } = values;
+      const { json = false, currency, key, budget, group, model, upstream, charged } = values;
+      const spreadsheet = SPREADSHEETS.find((known) => known === values.spreadsheet);
+      if (values.spreadsheet !== undefined && !spreadsheet)
+        throw new UsageError(`--spreadsheet must be ${SPREADSHEETS.join(" or ")}, not ${values.spreadsheet}.`);
+      const csv = values.csv === true || spreadsheet !== undefined;
       if (csv && json) throw new UsageError("Choose --csv or --json.");
       const query = {
         by: columnsOf(values.by ?? "key"),
         ...daysOf(values),
-        ...given({ key, budget, group, model, upstream }),
+        ...given({ key, budget, group, model, upstream, charged }),
         limit: MOST_ROWS,
       };
       return async (_keys, { store, calls }) => {
@@ -505,9 +518,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (json) return report;
         print(
           csv
-            ? usageCsv(report, currency === undefined ? {} : { currency })
-                .trimEnd()
-                .replaceAll("\r\n", "\n")
+            ? usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n")
             : usageText(report, currency),
         );
         return undefined;
@@ -567,10 +578,9 @@ function columnsOf(text: string): readonly UsageColumn[] {
 function daysOf({ month, since, until }: Values): Pick<UsageQuery, "since" | "until"> {
   if (month !== undefined) {
     if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
-    if (!isDay(`${month}-01`)) throw new UsageError(`--month must be a month, such as 2026-11, not ${month}.`);
-    // Day 0 of the next month is the last day of this one.
-    const last = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0));
-    return { since: `${month}-01`, until: last.toISOString().slice(0, 10) };
+    const days = daysOfMonth(month);
+    if (!days) throw new UsageError(`--month must be a month, such as 2026-11, not ${month}.`);
+    return days;
   }
   const first = dayOf("--since", since ?? "30d");
   if (until === undefined) return { since: first };

@@ -25,7 +25,14 @@ export type {
   UsageRow,
   UsageSums,
 } from "../stores/calls.ts";
-export { type CallAdmin, callAdmin, type CallReason, usageCsv, type UsageCsvOptions } from "./call-admin.ts";
+export {
+  type CallAdmin,
+  callAdmin,
+  type CallReason,
+  type Spreadsheet,
+  usageCsv,
+  type UsageCsvOptions,
+} from "./call-admin.ts";
 export type { KeyChanges } from "../stores/ledger.ts";
 export {
   type IssuedKey,

@@ -68,7 +68,14 @@ export function defineServer(config: ServerOptions): ServerOptions {
   return config;
 }
 
-const ADMIN_SHAPES = { authorize: "function", path: "string?", title: "string?", currency: "string?" } as const;
+const ADMIN_SHAPES = {
+  authorize: "function",
+  path: "string?",
+  title: "string?",
+  currency: "string?",
+  loginUrl: "string?",
+  logoutUrl: "string?",
+} as const;
 
 function assertRecord(path: string, value: unknown): void {
   if (value !== false) assertOptions<RecorderOptions>(path, value, RECORDER_SHAPES);

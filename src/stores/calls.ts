@@ -5,11 +5,12 @@ import { assertOptions, integer, MAX_TIMER_MS, quoted, type Shapes } from "../op
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
 /** The columns that a report of usage can group by. */
-export const USAGE_COLUMNS = ["day", "key", "budget", "group", "model", "upstream"] as const;
+export const USAGE_COLUMNS = ["day", "month", "key", "budget", "group", "model", "upstream"] as const;
 
 /**
  * A column of a report of usage.
  * - `day`: the local day in the time zone of the key's own budget, such as `2026-11-28`.
+ * - `month`: the month of that day, such as `2026-11`.
  * - `key`: the id of the key.
  * - `budget`: the id of the key's own budget.
  * - `group`: the group of the key, by default the entry `group` of its metadata.
@@ -33,6 +34,8 @@ export interface UsageQuery {
   readonly group?: string;
   readonly model?: string;
   readonly upstream?: string;
+  /** Leaves out the rows without a charge, such as lists of models. The total still counts their calls. Default: false. */
+  readonly charged?: boolean;
   /** The most rows: 1 to 100,000, by default 1,000. */
   readonly limit?: number;
   /** The number of rows to leave out at the beginning. Default: 0. */
@@ -207,6 +210,7 @@ const QUERY_SHAPES: Shapes<UsageQuery> = {
   group: "string?",
   model: "string?",
   upstream: "string?",
+  charged: "boolean?",
   limit: { optional: integer(1, MOST_ROWS) },
   offset: "fromZero?",
 };
@@ -240,6 +244,15 @@ export function assertUsageQuery(query: UsageQuery): void {
 /** True for a day of the calendar, such as `2026-11-28`. */
 export const isDay = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && new Date(`${text}T00:00:00Z`).toJSON()?.slice(0, 10) === text;
+
+/** Returns the first and the last day of a month, such as `2026-11`. Undefined for any other text. */
+export function daysOfMonth(month: string): { readonly since: string; readonly until: string } | undefined {
+  const since = `${month}-01`;
+  if (!isDay(since)) return undefined;
+  // Day 0 of the next month is the last day of this one.
+  const last = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0));
+  return { since, until: last.toISOString().slice(0, 10) };
+}
 
 /** Throws a TypeError or a RangeError that names the wrong part of a filter. */
 export function assertCallFilter(filter: CallFilter): void {

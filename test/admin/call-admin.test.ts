@@ -38,6 +38,19 @@ describe("usageCsv", () => {
     expect(() => usageCsv(report, { currency: "eur" })).toThrow(wrong);
   });
 
+  it("writes for a spreadsheet that people open by hand, and otherwise for programs", () => {
+    const row = { ...SUMS, model: "Größe, 2;=1", units: 12_500_000 };
+    const report = { by: ["model"] as const, rows: [row], total: SUMS, currency: "USD" };
+    const plain = usageCsv(report);
+    expect(usageCsv(report, { spreadsheet: "excel" })).toBe(`\uFEFF${plain}`);
+    const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
+    expect(headings).toMatch(/^\uFEFFmodel;amount;currency;calls;/);
+    expect(line).toMatch(/^"Größe, 2;'=1";12,500000;USD;1;0;/);
+    // A cell that would run after a semicolon is a text in any case.
+    expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",12\.500000,USD,/);
+    expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
+  });
+
   it.each([
     ["=1+1", "'=1+1"],
     ["  +1", "'  +1"],

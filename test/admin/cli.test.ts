@@ -615,6 +615,11 @@ describe("polygate usage and why, as processes", () => {
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^group,amount,currency,calls,refused,/);
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
+    const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
+    expect(european.stdout).toMatch(
+      /^\uFEFFgroup;month;amount;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
+    );
+    expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(/^group .*\n=cmd.*\nall .*\n$/);
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
       rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
@@ -651,7 +656,11 @@ describe("polygate usage and why, as processes", () => {
   it.each([
     [["why"], 2, "why needs REQUEST_ID. Usage: polygate why REQUEST_ID"],
     [["why", "req_unknown"], 1, "No call of the request id req_unknown is recorded."],
-    [["usage", "--by", "colour"], 2, "--by must name some of day, key, budget, group, model, upstream, not colour."],
+    [
+      ["usage", "--by", "colour"],
+      2,
+      "--by must name some of day, month, key, budget, group, model, upstream, not colour.",
+    ],
     [
       ["usage", "--since", "yesterday"],
       2,
@@ -668,6 +677,7 @@ describe("polygate usage and why, as processes", () => {
     [["usage", "--currency", "eur"], 1, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
+    [["usage", "--spreadsheet", "lotus"], 2, "--spreadsheet must be excel or excel-europe, not lotus."],
     [["usage", "team"], 2, 'usage does not take "team".'],
     [["usages"], 2, 'Did you mean "usage"?'],
   ])("refuses %j", async (args, code, message) => {

@@ -465,6 +465,15 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/usage?by=key&by=day&budget=company")).body).toMatchObject({ rows: [{ key: "rich" }] });
     expect((await ask("GET", "/usage?by=key&limit=1")).body).toMatchObject({ rows: [{ key: "poor" }], next: 1 });
     expect((await ask("GET", "/usage?by=key&limit=1&offset=1")).body).toMatchObject({ rows: [{ key: "rich" }] });
+    expect((await ask("GET", "/usage?by=key&charged=true")).body).toMatchObject({
+      rows: [{ key: "rich", calls: 2 }],
+      total: { calls: 3, units: used },
+    });
+    expect((await ask("GET", "/usage?by=key&charged=false")).body).toMatchObject({ rows: [{ key: "poor" }, {}] });
+    const [today = ""] = new Date().toISOString().split("T");
+    const ofMonth = await ask("GET", `/usage?by=month,day&month=${today.slice(0, 7)}`);
+    expect(ofMonth.body).toMatchObject({ rows: [{ month: today.slice(0, 7), day: today, calls: 3 }] });
+    expect((await ask("GET", "/usage?month=2020-02")).body).toMatchObject({ total: { calls: 0 } });
     expect((await ask("GET", "/usage?until=2020-01-01")).body).toMatchObject({ total: { calls: 0 } });
     const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
     const csvOf = (path: string, headers: object = {}): Promise<Response> =>
@@ -483,6 +492,9 @@ describe("recorded calls", () => {
     expect(poor).toMatch(/^'=1\+1,0\.000000,USD,1,1,/);
     expect(rich).toMatch(new RegExp(`^"a,b",0\\.\\d{6},USD,2,0,.*,${used},`));
     expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
+    const european = await csvOf("/usage?by=month&spreadsheet=excel-europe&charged=true");
+    expect(new Uint8Array(await european.clone().arrayBuffer()).slice(0, 3)).toEqual(new Uint8Array([239, 187, 191]));
+    expect(await european.text()).toMatch(/^month;amount;currency;calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
     const json = await csvOf("/usage?format=json", { accept: "text/csv" });
     expect(json.headers.get("content-type")).toBe("application/json");
   });
@@ -515,7 +527,7 @@ describe("recorded calls", () => {
   });
 
   it.each([
-    ["/usage?by=month", "by.0: "],
+    ["/usage?by=year", "by.0: "],
     ["/usage?by=", "by.0: "],
     ["/usage?since=yesterday", "since must be a day"],
     ["/usage?until=2026-02-30", "until must be a day"],
@@ -523,6 +535,10 @@ describe("recorded calls", () => {
     ["/usage?limit=0", "limit: "],
     ["/usage?limit=100001", "limit: "],
     ["/usage?offset=-1", "offset: "],
+    ["/usage?month=2026-13", 'month must be a month, such as 2026-11, not "2026-13".'],
+    ["/usage?month=2026-11&until=2026-11-02", "Choose month, or since and until."],
+    ["/usage?charged=1", "charged: "],
+    ["/usage?spreadsheet=lotus", "spreadsheet: "],
     ["/usage?format=xml", "format: "],
     ["/usage?format=csv&currency=dollars", "currency must be"],
     ["/usage?key=%00", "key must be plain text"],

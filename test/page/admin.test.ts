@@ -89,7 +89,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     };
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
-      page: pageIn(pathToFileURL(`${folder}/`), { title: `<Models> & "more"`, currency: "USD" }),
+      page: pageIn(pathToFileURL(`${folder}/`), {
+        title: `<Models> & "more"`,
+        currency: "USD",
+        loginUrl: "/login?from=admin",
+        logoutUrl: "https://sso.example/logout",
+      }),
       gateway: {
         health: async () => health as never,
         liveCalls: (options) => live?.liveCalls(options) ?? [],
@@ -144,7 +149,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", metadata: { group: EVIL } });
     await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", metadata: { group: "=team" } });
     for (const keyId of ["ann", "ann", "bob"]) await call(keyId, "small");
-    const page = await open("#spend");
+    const page = await open("?part=spend");
     await rowOf(page, EVIL).waitFor();
     expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
     expect(await page.getByRole("columnheader").first().textContent()).toBe("Group");
@@ -171,25 +176,26 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("shows the spend of each budget by a second column, under an address that others can open", async () => {
     const { quotas } = stores.ports;
     for (const id of ["team-a", "team-b"]) {
-      await quotas.addBudget({ id, amount: 5_000_000 });
+      await quotas.addBudget({ id, name: id.toUpperCase(), amount: 5_000_000 });
       await quotas.add({ id: `of-${id}`, apiKey: `sk-of-${id}`, budget: id });
     }
     await call("of-team-a", "small");
     await call("of-team-a", "large");
     await call("of-team-b", "small");
-    const page = await open("#spend");
+    const page = await open("?part=spend");
     await rowOf(page, "team-b").waitFor();
     expect(await page.getByRole("columnheader").first().textContent()).toBe("Budget");
     await page.getByRole("combobox", { name: "and by" }).selectOption("Model");
     await rowOf(page, "large").waitFor();
     expect(await page.getByRole("row").count()).toBe(4);
-    expect(await rowOf(page, "large").textContent()).toMatch(/^team-alarge/);
+    expect(await rowOf(page, "large").textContent()).toMatch(/^team-aTEAM-Alarge/);
     expect(await csvOf(page)).toMatch(
       /^budget,budgetName,model,amount,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
     );
     const address = new URL(page.url());
-    expect(address.hash).toMatch(/^#spend\?by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
-    const linked = await open(address.hash);
+    expect(address.search).toMatch(/^\?part=spend&by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
+    // Also under an address of an earlier version.
+    const linked = await open(address.search.replace("?part=", "#").replace("&", "?"));
     await rowOf(linked, "large").waitFor();
     expect(await linked.getByRole("row").count()).toBe(4);
     await linked.getByRole("button", { name: "Last month" }).click();
@@ -202,8 +208,40 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // A column cannot be chosen twice.
     await linked.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await linked.getByRole("columnheader", { name: "Budget" }).waitFor({ state: "detached" });
-    expect(new URL(linked.url()).hash).toMatch(/^#spend\?by=model&/);
+    expect(new URL(linked.url()).search).toMatch(/^\?part=spend&by=model&/);
     await linked.close();
+    await page.close();
+  });
+
+  it("leaves free rows out of the spend unless they are asked for, and adds the others up to the sum", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    await stores.ports.quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich" });
+    for (const [keyId, model] of [
+      ["poor", "small"],
+      ["rich", "small"],
+      ["rich", "large-model"],
+    ] as const)
+      await call(keyId, model);
+    const page = await open("?part=spend&by=key,month&since=2020-01-01");
+    await rowOf(page, "Rich").waitFor();
+    expect(await page.getByRole("row").count()).toBe(2);
+    expect(await csvOf(page)).not.toContain("poor");
+    await page.getByLabel("Rows without a charge").check();
+    await rowOf(page, "poor").waitFor();
+    const linked = await open(new URL(page.url()).search);
+    await rowOf(linked, "poor").waitFor();
+    await linked.close();
+    const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
+    expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d\\d2`));
+    const amounts = (await page.locator("tbody td:nth-child(3)").allTextContents()).map((text) =>
+      Number(text.slice(1)),
+    );
+    const [sum = ""] = /[\d.]+/.exec((await page.locator(".sum").textContent()) ?? "") ?? [];
+    expect(amounts.reduce((total, amount) => total + amount, 0).toFixed(6)).toBe(sum);
+    await page.getByLabel("CSV for").selectOption("Excel (12,50)");
+    expect(await csvOf(page)).toMatch(/^\uFEFFkey;keyName;month;amount;.*\r\npoor;poor;/);
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Budget");
+    await rowOf(page, "no budget").waitFor();
     await page.close();
   });
 
@@ -212,7 +250,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
     await call("poor", EVIL);
     const completed = await call("rich", "small");
-    const page = await open("#refusals");
+    const page = await open("?part=refusals");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toMatch(
       /<img src=x.*refused429 quota_insufficient.*The call was refused by the key's own quota/s,
@@ -222,12 +260,38 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.keyboard.press("Enter");
     await rowOf(page, "rich").waitFor();
     expect(await rowOf(page, "poor").count()).toBe(0);
+    const linked = await open(new URL(page.url()).search);
+    await rowOf(linked, completed).waitFor();
+    expect(await linked.getByLabel("Request id").inputValue()).toBe(completed);
+    await linked.close();
+    await page.goBack();
+    await rowOf(page, "poor").waitFor();
     await page.getByLabel("Request id").fill("req/none?");
     await page.getByRole("button", { name: "Find" }).click();
     await page.getByText("No call of the request id req/none? is recorded.").waitFor();
     expect(await page.getByRole("row").count()).toBe(0);
     await page.getByLabel("End").selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
+    await page.close();
+  });
+
+  it("folds the refusals of one key for one reason, with every time by the clocks of the browser", async () => {
+    await stores.ports.quotas.addBudget({ id: "team", amount: 1, period: "month", timeZone: "UTC" });
+    for (const id of ["ann", "bob"]) await stores.ports.quotas.add({ id, apiKey: `sk-${id}`, budget: "team" });
+    const ids: string[] = [];
+    for (const keyId of ["ann", "bob", "ann", "ann"]) ids.push(await call(keyId, "small"));
+    const page = await open("?part=refusals", { timezoneId: "Asia/Tokyo", locale: "en-US" });
+    await rowOf(page, "bob").waitFor();
+    expect(await page.getByRole("row").count()).toBe(3);
+    const ofAnn = rowOf(page, "ann");
+    await ofAnn.getByText("and 2 more since").click();
+    expect(await ofAnn.getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
+    // The budget begins anew at midnight in London, which is nine in Tokyo.
+    expect(await ofAnn.locator("li").last().textContent()).toMatch(/begins anew at \w+ 1, 20\d\d, 9:00\sAM/);
+    expect(await ofAnn.locator("li time").last().getAttribute("title")).toMatch(/-01T00:00:00\.000Z$/);
+    await ofAnn.getByRole("link", { name: ids[0] ?? "" }).click();
+    await rowOf(page, "bob").waitFor({ state: "detached" });
+    expect(new URL(page.url()).search).toBe(`?part=refusals&call=${ids[0]}`);
     await page.close();
   });
 
@@ -246,7 +310,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const id = response.headers.get("request-id") ?? "";
     const page = await browser.newPage();
     await page.clock.install();
-    await open("#live", {}, page);
+    await open("?part=live", {}, page);
     await rowOf(page, id).waitFor();
     expect(await rowOf(page, id).textContent()).toMatch(
       /\d m?sann<img src=x.*<img src=x.*POST \/v1\/chat\/completions.*stream.*Stop/s,
@@ -292,7 +356,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota in USD").fill("2.50");
     await page.getByLabel("Models").fill("small-1\nlarge-1\n");
-    await page.getByLabel("Metadata").fill("plan=gold");
+    await page.getByRole("dialog").getByLabel("Metadata").fill("plan=gold");
     await page.keyboard.press("Tab");
     await page.getByRole("button", { name: "Create" }).click();
     const secret = (await page.locator(".secret").textContent()) ?? "";
@@ -337,8 +401,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await page.getByRole("button", { name: "Edit a/b" }).click();
     await page.getByLabel("Name").fill(EVIL);
-    await page.getByLabel("Budget").fill("company");
-    await page.getByLabel("Metadata").fill("plan=free");
+    await page.getByRole("dialog").getByLabel("Budget").fill("company");
+    await page.getByRole("dialog").getByLabel("Metadata").fill("plan=free");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("a/b is changed.").waitFor();
     expect(await stores.ports.quotas.report("a/b")).toMatchObject({
@@ -367,6 +431,37 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("filters keys by their budget and metadata, under an address of its own, and offers budgets to a new key", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "company", name: "The company", amount: 9 });
+    await quotas.add({ id: "one", budget: "company", metadata: { group: "a" } });
+    await quotas.add({ id: "two", budget: "company", metadata: { group: "b" } });
+    await quotas.add({ id: "three", metadata: { group: "a" } });
+    const page = await open();
+    await rowOf(page, "three").waitFor();
+    await page.getByLabel("Budget").fill("company");
+    await page.keyboard.press("Enter");
+    await rowOf(page, "three").waitFor({ state: "detached" });
+    await page.getByLabel("Metadata").fill("group=a");
+    await page.keyboard.press("Enter");
+    await rowOf(page, "two").waitFor({ state: "detached" });
+    expect(await page.getByRole("row").count()).toBe(2);
+    const { search } = new URL(page.url());
+    expect(new URLSearchParams(search).get("metadata")).toBe("group=a");
+    const linked = await open(search);
+    await rowOf(linked, "one").waitFor();
+    expect(await linked.getByRole("row").count()).toBe(2);
+    await linked.close();
+    await page.getByLabel("Metadata").fill("none");
+    await page.keyboard.press("Enter");
+    await page.getByText("must be written as name=text").waitFor();
+    await page.getByRole("button", { name: "New key" }).click();
+    const budget = page.getByRole("dialog").getByLabel("Budget");
+    const offered = await budget.evaluate((input) => (input as HTMLInputElement).list?.options[0]?.outerHTML);
+    expect(offered).toBe('<option value="company">The company</option>');
+    await page.close();
+  });
+
   it("does not overwrite what another user has changed meanwhile", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
     const page = await open();
@@ -380,7 +475,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
 
   it("makes, changes, tops up and removes a budget", async () => {
-    const page = await open("#changes", { timezoneId: "Asia/Tokyo", locale: "en-US" });
+    const page = await open("?part=changes", { timezoneId: "Asia/Tokyo", locale: "en-US" });
     await page.getByText("This admin has changed nothing yet.").waitFor();
     await page.getByRole("link", { name: "Budgets" }).click();
     await page.getByRole("button", { name: "New budget" }).click();
@@ -412,7 +507,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
 
   it("shows the health of the gateway", async () => {
-    const page = await open("#health");
+    const page = await open("?part=health");
     await rowOf(page, "large").waitFor();
     expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
     expect(await page.getByRole("main").textContent()).toContain("The store has hung several times in a row.");
@@ -459,6 +554,41 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("shows the way back to a user whose session has ended, and says what could not be loaded", async () => {
+    const page = await open();
+    await page.getByText("There is no key yet.").waitFor();
+    const { href } = new URL(url);
+    expect(await page.getByRole("link", { name: "Log out" }).getAttribute("href")).toBe("https://sso.example/logout");
+    expect(await page.getByRole("button", { name: "Load again" }).count()).toBe(0);
+    user = undefined;
+    await page.getByRole("link", { name: "Spend" }).click();
+    await page.getByText("You are not logged in.").waitFor();
+    expect(await page.getByRole("link", { name: "Log in" }).getAttribute("href")).toBe("/login?from=admin");
+    expect(await page.getByText("Loading…").count()).toBe(0);
+    expect(await page.getByText("This could not be loaded.").count()).toBe(1);
+    expect(await barriers(page)).toEqual([]);
+    user = { name: "ann" };
+    await page.getByRole("button", { name: "Load again" }).click();
+    await page.getByText("No call is recorded in these days.").waitFor();
+    expect(page.url()).toContain(`${href}?part=spend&by=`);
+    await page.close();
+    expect(problems).toEqual([]);
+  });
+
+  it.each([
+    "//evil.example",
+    "/\\evil.example",
+    "/\t/evil.example",
+    "javascript:alert(1)",
+    "login",
+    "ftp://host/",
+    "http://",
+  ])("takes no link to %j", (address) => {
+    const message = "must be a path, such as /login, or an absolute http or https address.";
+    for (const name of ["loginUrl", "logoutUrl"])
+      expect(() => pageIn(pathToFileURL("/"), { [name]: address })).toThrow(`adminPage: ${name} ${message}`);
+  });
+
   it.each<[string, () => Response]>([
     ["a redirect", () => new Response(null, { status: 303, headers: { location: "/admin/style.css" } })],
     ["a page", () => new Response("<h1>Log in</h1>", { headers: { "content-type": "text/html" } })],
@@ -501,7 +631,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect(
         await page.locator("#app :is(img, script, iframe, object, embed, link, style, base, form[action])").count(),
       ).toBe(0);
-      expect(await page.locator("a:not([href^='/admin#']):not([href^='usage?'])").count()).toBe(0);
+      expect(
+        await page
+          .locator("a:not([href^='/admin?part=']):not([href^='usage?']):not([href^='https://sso.example/'])")
+          .count(),
+      ).toBe(0);
     }
     await page.getByRole("link", { name: "Keys" }).click();
     for (const [at, text] of texts.entries())
@@ -577,10 +711,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await page.getByRole("button", { name: "Edit team-a" }).click();
     await page.getByLabel("Name").fill("Team A");
-    await page.getByLabel("Budget").fill("none");
+    await page.getByRole("dialog").getByLabel("Budget").fill("none");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("alert").filter({ hasText: "none" }).waitFor();
-    await page.getByLabel("Budget").fill("");
+    await page.getByRole("dialog").getByLabel("Budget").fill("");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("team-a is changed.").waitFor();
     expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Team A");
@@ -592,7 +726,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, models: ["m".repeat(60)], metadata: { group: "a" } });
     await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "company" });
-    await call("poor", "claude-sonnet-4-5-20250929");
+    for (const keyId of ["poor", "rich"]) await call(keyId, "claude-sonnet-4-5-20250929");
     const backend = {
       async *chat() {
         yield "Rain.";

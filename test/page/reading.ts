@@ -87,5 +87,6 @@ export function readingSuite({ visit }: Stage): void {
   it("leads to the reference", async () => {
     const page = await visit();
     expect(await page.getByRole("link", { name: "Reference" }).getAttribute("href")).toBe("/reference");
+    expect(await page.getByRole("link", { name: "Admin" }).getAttribute("href")).toBe("/admin");
   });
 }

@@ -184,6 +184,18 @@ describe("a client of the page", () => {
     await expect(closesFor(post)).resolves.toBeUndefined();
   });
 
+  it("is told at the reference which package is missing", async () => {
+    const all = await found();
+    const bare = { ...all, find: (path: string) => (path === "/reference" ? undefined : all.find(path)) };
+    const server = createServer(pageHandler(gateway, async () => bare)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/reference`);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([404, "text/plain;charset=UTF-8"]);
+    expect(await answer.text()).toContain("npx -p polygate -p swagger-ui-dist polygate demo");
+    server.closeAllConnections();
+    server.close();
+  });
+
   it("may ask for the document as often as it likes: it is written once", async () => {
     const server = createServer(pageHandler(gateway, found)).listen(0, "127.0.0.1");
     await once(server, "listening");

@@ -1,10 +1,14 @@
 /** The playground's admin shows what its own stores have: spend, refusals with their reasons, and the calls that run. */
 
-import { request } from "node:http";
+import { once } from "node:events";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { isOfThisMachine } from "../../playground/admin.ts";
+import { adminOf, isOfThisMachine } from "../../playground/admin.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { type Playground, startPlayground } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
+import { UNASKED } from "../pipeline/bench.ts";
 
 let playground: Playground;
 beforeAll(async () => {
@@ -36,6 +40,22 @@ it("shows a call that runs, and stops it", async () => {
   expect(await get("/audit")).toMatchObject({
     data: [{ user: "you", action: "live.stop", target: id, state: "done" }],
   });
+});
+
+const folder = async (): Promise<URL> => new URL("../../src/admin/page/app/", import.meta.url);
+
+it("says on its page which package is missing", async () => {
+  const quotas = memoryQuotaStore([]);
+  const gateway = createGateway({ backend: UNASKED, quotas });
+  for (const lacksKysely of [true, false]) {
+    const admin = adminOf({ directory: quotas.keys, records: {}, lacksKysely }, gateway, folder);
+    const server = createServer(admin).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const page = await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/admin`)).text();
+    expect(page.includes("npx -p polygate -p kysely polygate demo")).toBe(lacksKysely);
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 it("lets nobody in by the name of another site", async () => {

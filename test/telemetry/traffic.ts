@@ -92,9 +92,17 @@ const KEYS = [
 /** Starts the gateway and a server for its metrics. */
 export async function scrapedGateway(): Promise<ScrapedGateway> {
   const exporter = new PrometheusExporter({ preventServerStart: true });
-  const observer = openTelemetry({ meterProvider: new MeterProvider({ readers: [exporter] }) });
+  const meterProvider = new MeterProvider({ readers: [exporter] });
+  const observer = openTelemetry({ meterProvider });
   const main = relay({ name: "main", format: "chat-completions", baseUrl: "http://upstream.test/v1", fetch: upstream });
   const store = memoryQuotaStore(KEYS, { budgets: [{ id: "empty", amount: 1, period: "month" }] });
+  // The metrics of a host's own, as in the docs.
+  const meter = meterProvider.getMeter("team");
+  const units = meter.createCounter("team.units");
+  const refusals = meter.createCounter("team.budget.refusals");
+  meter.createObservableGauge("team.budget.available").addCallback((gauge) => {
+    gauge.observe(store.budgetReport("empty")?.available ?? 0, { budget: "empty" });
+  });
   const lost = new Set<string>();
   const quotas: QuotaStore = {
     ...verbsOf(store),
@@ -143,6 +151,10 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
       end: async () => {},
     },
     observer,
+    onCall({ key, units: charged, refusedBy }) {
+      units.add(charged, { key: key?.id ?? "unknown" });
+      if (refusedBy?.budget !== undefined) refusals.add(1, { budget: refusedBy.budget });
+    },
     onFailure: () => {},
   });
   const server = createServer((request, response) => exporter.getMetricsRequestHandler(request, response));

@@ -4,15 +4,24 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { HTTPError } from "h3";
 import * as v from "valibot";
+import { given } from "../../model/json.ts";
+import { quoted } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { CALL_OUTCOMES, MOST_ROWS, type RecordedCall, USAGE_COLUMNS, type UsageSums } from "../../stores/calls.ts";
+import {
+  CALL_OUTCOMES,
+  daysOfMonth,
+  MOST_ROWS,
+  type RecordedCall,
+  USAGE_COLUMNS,
+  type UsageSums,
+} from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type CallAdmin, reasonsOf, usageCsv } from "../call-admin.ts";
+import { type CallAdmin, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -217,6 +226,7 @@ const BY = v.pipe(
 
 const USAGE_QUERY = v.strictObject({
   by: v.exactOptional(BY),
+  month: v.exactOptional(TEXT),
   since: v.exactOptional(TEXT),
   until: v.exactOptional(TEXT),
   key: v.exactOptional(TEXT),
@@ -224,11 +234,27 @@ const USAGE_QUERY = v.strictObject({
   group: v.exactOptional(TEXT),
   model: v.exactOptional(TEXT),
   upstream: v.exactOptional(TEXT),
+  charged: v.exactOptional(
+    v.pipe(
+      v.picklist(["true", "false"]),
+      v.transform((written) => written === "true"),
+    ),
+  ),
   limit: v.exactOptional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_ROWS))),
   offset: v.exactOptional(OF_QUERY),
   format: v.exactOptional(v.picklist(["json", "csv"])),
+  spreadsheet: v.exactOptional(v.picklist(SPREADSHEETS)),
   currency: v.exactOptional(TEXT),
 });
+
+/** Returns the days that a query asks for. */
+function daysIn({ month, since, until }: v.InferOutput<typeof USAGE_QUERY>): { since?: string; until?: string } {
+  if (month === undefined) return given({ since, until });
+  if (since !== undefined || until !== undefined) throw refused(400, "Choose month, or since and until.");
+  const days = daysOfMonth(month);
+  if (!days) throw refused(400, `month must be a month, such as 2026-11, not ${quoted(month)}.`);
+  return days;
+}
 
 const COUNT = v.pipe(v.number(), v.minValue(0));
 
@@ -509,7 +535,9 @@ export const OPERATIONS: readonly Operation[] = [
       next: v.nullable(UNITS),
     }),
     async run(desk, { query, accept = "" }) {
-      const { format = /\btext\/csv\b/i.test(accept) ? "csv" : "json", currency, ...asked } = query;
+      const { format: named, currency, spreadsheet, month: _, ...rest } = query;
+      const format = named ?? (spreadsheet || /\btext\/csv\b/i.test(accept) ? "csv" : "json");
+      const asked = { ...rest, ...daysIn(query) };
       const { limit = format === "csv" ? MOST_ROWS : 1_000, offset = 0 } = asked;
       const report = await recordedIn(desk).usage({ ...asked, limit });
       const isLast = report.rows.length < limit || asked.by === undefined;
@@ -518,7 +546,7 @@ export const OPERATIONS: readonly Operation[] = [
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = asked;
       const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${until ?? "today"}`;
-      const text = usageCsv(report, { ...(currency !== undefined && { currency }) });
+      const text = usageCsv(report, given({ currency, spreadsheet }));
       return { csv: { text, fileName: `usage${days}.csv` } };
     },
   }),

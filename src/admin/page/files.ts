@@ -13,6 +13,13 @@ export interface AdminPageOptions {
    * they are.
    */
   readonly currency?: string;
+  /**
+   * The address of your login: a link beside the notice that a session has ended. A path of this server, such as `/login`, or an absolute
+   * http or https address. Default: no link, and only a button that loads the page again.
+   */
+  readonly loginUrl?: string;
+  /** The address that ends a session: a link in the header. A path of this server, or an absolute http or https address. Default: no link. */
+  readonly logoutUrl?: string;
 }
 
 const TYPES = {
@@ -21,10 +28,21 @@ const TYPES = {
   "style.css": "text/css; charset=utf-8",
 } as const;
 
-/** Makes the page from the files in a folder. */
-export function pageIn(folder: URL, options: AdminPageOptions = {}): AdminPage {
-  assertOptions<AdminPageOptions>("adminPage", options, { title: "string?", currency: "string?" });
-  const { title = "polygate", currency = "" } = options;
+/**
+ * Makes the page from the files in a folder.
+ *
+ * @param hint A sentence below the header, such as what this admin lacks.
+ */
+export function pageIn(folder: URL, options: AdminPageOptions = {}, hint = ""): AdminPage {
+  assertOptions<AdminPageOptions>("adminPage", options, {
+    title: "string?",
+    currency: "string?",
+    loginUrl: "string?",
+    logoutUrl: "string?",
+  });
+  const { title = "polygate", currency = "", loginUrl = "", logoutUrl = "" } = options;
+  assertAddress("loginUrl", loginUrl);
+  assertAddress("logoutUrl", logoutUrl);
   if (currency !== "" && !/^[A-Z]{3}$/.test(currency))
     throw new RangeError("adminPage: currency must be three capital letters, such as USD.");
   const texts = new Map<string, Promise<string>>();
@@ -37,12 +55,20 @@ export function pageIn(folder: URL, options: AdminPageOptions = {}): AdminPage {
     async file(name, base): Promise<AdminPageFile | undefined> {
       if (!Object.hasOwn(TYPES, name)) return undefined;
       const text = await textOf(name);
-      const values: Readonly<Record<string, string>> = { title, currency, base };
+      const values: Readonly<Record<string, string>> = { title, currency, loginUrl, logoutUrl, hint, base };
       const shown =
         name === "" ? text.replaceAll(/\{(\w+)\}/g, (_all, value: string) => escaped(values[value] ?? "")) : text;
       return { type: TYPES[name as keyof typeof TYPES], text: shown };
     },
   };
+}
+
+/** Throws for an address that would run code, or that looks like a path and leads to another host. */
+function assertAddress(name: "loginUrl" | "logoutUrl", address: string): void {
+  const own = "http://own.invalid";
+  const isPath = address.startsWith("/") && URL.parse(address, own)?.origin === own;
+  if (address === "" || isPath || (/^https?:\/\//i.test(address) && URL.canParse(address))) return;
+  throw new RangeError(`adminPage: ${name} must be a path, such as /login, or an absolute http or https address.`);
 }
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);

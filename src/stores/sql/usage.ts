@@ -41,8 +41,11 @@ export const readerOf = (access: SqlAccess): CallReader => ({
   list: async (filter = {}) => listOf(access, filter),
 });
 
-const COLUMNS: Readonly<Record<UsageColumn, (typeof USAGE_BY)[number]>> = {
+type GroupColumn = (typeof USAGE_BY)[number] | "month";
+
+const COLUMNS: Readonly<Record<UsageColumn, GroupColumn>> = {
   day: "day",
+  month: "month",
   key: "key_id",
   budget: "budgets",
   group: "group_name",
@@ -68,7 +71,7 @@ const SUMS: Readonly<Record<keyof UsageSums, SumColumn>> = {
 
 async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageReport> {
   assertUsageQuery(query);
-  const { by = [], since, until, key, budget, group, model, upstream, limit = 1_000, offset = 0 } = query;
+  const { by = [], since, until, key, budget, group, model, upstream, charged, limit = 1_000, offset = 0 } = query;
   const { db, dialect } = access;
   const chains = budget === undefined ? undefined : await chainsWith(access, budget);
   const counted = (eb: ExpressionBuilder<SqlSchema, "usage_days">) =>
@@ -95,12 +98,19 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const columns = named.map((column) => COLUMNS[column]);
   const ofAll = { total: sumsOf(total ?? {}), ...(currency !== null && { currency }) };
   if (columns.length === 0) return { by: [], rows: [ofAll.total], ...ofAll };
-  const grouped = asked.select(columns).groupBy(columns).limit(limit).offset(offset);
-  const ordered = columns.reduce((query, column) => query.orderBy(column), grouped);
+  const refs = columns.map((column) => sql.ref<string>(column));
+  const grouped = asked
+    .select(() => columns.map((column) => (column === "month" ? MONTH : sql.ref<string>(column)).as(column)))
+    .groupBy(refs)
+    .$if(charged === true, (rows) => rows.having(sql<number>`SUM(${sql.ref("units")})`, ">", 0));
+  const ordered = refs.reduce((query, ref) => query.orderBy(ref), grouped.limit(limit).offset(offset));
   const rows = await access.attempt(() => ordered.execute());
   const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row) }));
   return { by: named, rows: await withNames(access, told, named), ...ofAll };
 }
+
+/** The month of a row's day. */
+const MONTH = sql<string>`SUBSTR(${sql.ref("day")}, 1, 7)`;
 
 /** Reads the currency of the latest call. */
 async function currencyIn(access: SqlAccess): Promise<string | null> {
@@ -155,7 +165,7 @@ async function chainsWith(access: SqlAccess, budget: string): Promise<readonly s
 const chainOf = (stored: string): readonly string[] => (stored === "" ? [] : (parseJson(stored) as readonly string[]));
 
 function columnsOf(
-  row: Partial<Record<(typeof USAGE_BY)[number], string>>,
+  row: Partial<Record<GroupColumn, string>>,
   by: readonly UsageColumn[],
 ): Partial<Record<UsageColumn, string>> {
   return Object.fromEntries(

@@ -1,5 +1,6 @@
 /** Amounts on the page of the admin: what a user may write, in units and in money. */
 
+import fc from "fast-check";
 import { afterAll, expect, it, vi } from "vitest";
 import type * as amounts from "../../../src/admin/page/app/amounts.ts";
 
@@ -34,4 +35,34 @@ it("writes an amount as it is read", async () => {
     const { readAmount, writtenAmount } = await amountsIn(currency);
     expect(readAmount(writtenAmount(1_250_000))).toBe(1_250_000);
   }
+});
+
+it.each<[string, readonly number[], readonly string[]]>([
+  ["", [0, 1_665], ["0", "1,665"]],
+  ["USD", [2_500_000, 0], ["$2.50", "$0.00"]],
+  ["USD", [17_500, 1_665, 0], ["$0.01750", "$0.00167", "$0.00000"]],
+  ["USD", [1_234_567_890], ["$1,234.57"]],
+  ["USD", [17_500], ["$0.0175"]],
+  ["JPY", [12_000_000], ["¥12"]],
+])("in %j shows %j with the same decimals", async (currency, units, texts) => {
+  const { shown } = (await amountsIn(currency)).formatFor(units);
+  expect(units.map(shown)).toEqual(texts);
+});
+
+const sum = (amounts: readonly number[]): number => amounts.reduce((total, amount) => total + amount, 0);
+
+it("rounds amounts so that they add up to their sum, and tells each exactly", async () => {
+  const { formatFor } = await amountsIn("USD");
+  const units = [333_333_333, 333_333_333, 333_333_334];
+  const { shown, exact, addUp } = formatFor(units);
+  expect(addUp(units).map(shown)).toEqual(["$333.33", "$333.33", "$333.34"]);
+  expect(units.map(exact)).toEqual(["$333.333333", "$333.333333", "$333.333334"]);
+  fc.assert(
+    fc.property(fc.array(fc.nat(10_000_000_000)), (all) => {
+      const one = formatFor([...all, 100_000_000]);
+      const rounded = one.addUp(all);
+      expect(one.shown(sum(rounded))).toBe(one.shown(sum(all)));
+      for (const [at, amount] of all.entries()) expect(Math.abs((rounded[at] ?? 0) - amount)).toBeLessThan(10_000);
+    }),
+  );
 });

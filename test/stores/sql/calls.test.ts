@@ -274,9 +274,16 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(new Set(all.map(({ model }) => model))).toEqual(new Set(odd));
     expect((await log.usage({ key: id, model: "Large" })).total).toMatchObject({ calls: 1, units: 1 });
     expect((await log.usage({ key: id, group: "one" })).total).toMatchObject({ calls: 2, units: 6 });
+    expect((await log.usage({ key: id, by: ["month", "key"] })).rows).toMatchObject([
+      { month: "2026-11", key: id, calls: 6 },
+    ]);
+    expect((await log.usage({ key: id, by: ["month"], charged: true })).rows).toHaveLength(1);
+    const charged = await log.usage({ key: id, by: ["model", "group"], charged: true });
+    expect(charged.rows).toEqual(all.filter(({ units }) => units > 0));
+    expect(charged.total).toEqual(total);
     expect((await log.usage({ key: id, since: "2026-12-01" })).total.calls).toBe(0);
     expect((await log.usage({ key: id, since: "2026-11-30", until: "2026-11-30" })).total.calls).toBe(6);
-    await expect(log.usage({ by: ["colour" as "key"] })).rejects.toThrow("by must name day, key");
+    await expect(log.usage({ by: ["colour" as "key"] })).rejects.toThrow("by must name day, month, key");
     await expect(log.usage({ key: "a\0b" })).rejects.toThrow("usage: key must be plain text");
     await expect(log.list({ outcome: "lost" as "failed" })).rejects.toThrow("outcome");
     expect(await log.find("a\0b")).toBeUndefined();

@@ -6,6 +6,9 @@ import { html, type View } from "./html.ts";
 import { KeyPicker } from "./key-picker.ts";
 import { QuotaMeter } from "./quota-meter.ts";
 
+/** The admin of the demo has no login, and so answers only browsers of its own machine. */
+const isOwnMachine = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
 export const Header = (): View => html`
   <header class="header">
     <h1 class="brand">
@@ -16,7 +19,8 @@ export const Header = (): View => html`
       ${PLACES.map(
         ({ id, name }) => html`<a href=${`#${id}`} aria-current=${place.value === id ? "page" : undefined}>${name}</a>`,
       )}
-      ${document.documentElement.dataset["reference"] === "true" && html`<a href="/reference">Reference</a>`}
+      <a href="/reference">Reference</a>
+      ${isOwnMachine && html`<a href="/admin">Admin</a>`}
     </nav>
     <div class="account">
       <${KeyPicker} />

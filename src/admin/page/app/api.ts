@@ -59,6 +59,14 @@ async function ask<Body>(
   return { body: told, tag: response.headers.get("etag") ?? undefined };
 }
 
+/** True when the last load of the shown part has failed. A list that was never loaded says so. */
+export const hasFailed: Signal<boolean> = signal(false);
+
+/** Loads the lists of a part. */
+export async function load(work: () => Promise<void>): Promise<void> {
+  hasFailed.value = !(await attempt(work));
+}
+
 /** Does what a user asks for, and shows how it ended. Resolves with true for a success. */
 export async function attempt(work: () => Promise<string | void>): Promise<boolean> {
   try {

@@ -2,14 +2,26 @@
 
 import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import { AMOUNT, readAmount, shownAmount, shownTimeIn, writtenAmount } from "./amounts.ts";
-import { attempt, type Listed, mayChange, read, write } from "./api.ts";
-import { askUser, Bar, type Column, html, RowButton, Table, type View } from "./parts.ts";
+import { AMOUNT, readAmount, writtenAmount } from "./amounts.ts";
+import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
+import {
+  amountsIn,
+  askUser,
+  Bar,
+  BUDGETS,
+  BudgetList,
+  type Column,
+  html,
+  RowButton,
+  Table,
+  Time,
+  type View,
+} from "./parts.ts";
 
 const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
 
 export async function loadBudgets(): Promise<void> {
-  await attempt(async () => {
+  await load(async () => {
     const all: BudgetReport[] = [];
     for (let after: string | null = ""; after !== null;) {
       const { body }: { body: Listed<BudgetReport> } = await read(
@@ -57,7 +69,7 @@ const create = (): void =>
           ["yes", "go into the next period"],
         ],
       },
-      { name: "parent", label: "Parent", hint: "The id of the budget that it draws on, or empty." },
+      { name: "parent", label: "Parent", list: BUDGETS, hint: "The id of the budget that it draws on, or empty." },
     ],
     run: async ({ id = "", name, amount = "", period, timeZone, rollover, parent }) => {
       await write("POST", "budgets", {
@@ -115,43 +127,50 @@ const remove = (id: string): void =>
 
 const PERIODS = { day: "each day", week: "each week", month: "each month" } as const;
 
-const COLUMNS: readonly Column<BudgetReport>[] = [
-  {
-    name: "Budget",
-    cell: ({ id, name }) =>
-      html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
-  },
-  {
-    name: "Used",
-    isNumber: true,
-    cell: ({ used, granted }) =>
-      html`${shownAmount(used)}<span class="quiet">of ${shownAmount(granted)}</span
-        ><${Bar} used=${used} of=${granted} />`,
-  },
-  { name: "Overdrawn", isNumber: true, cell: ({ overdraft }) => (overdraft > 0 ? shownAmount(overdraft) : "–") },
-  {
-    name: "Amount",
-    isNumber: true,
-    cell: ({ amount, period }) =>
-      html`${shownAmount(amount)}<span class="quiet">${period ? PERIODS[period] : "once"}</span>`,
-  },
-  {
-    name: "Begins anew",
-    cell: ({ endsAt, timeZone = "UTC" }) =>
-      endsAt === undefined ? "never" : html`${shownTimeIn(timeZone, endsAt)}<span class="quiet">${timeZone}</span>`,
-  },
-  { name: "Parent", cell: ({ parent }) => parent ?? "–" },
-  {
-    name: "Change",
-    isChange: true,
-    cell: ({ id }) =>
-      html`<div class="row-buttons">
-        <${RowButton} name="Amount" row=${id} onClick=${() => edit(id)} />
-        <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
-        <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
-      </div>`,
-  },
-];
+const columnsOf = (rows: readonly BudgetReport[]): readonly Column<BudgetReport>[] => {
+  const ofUsed = amountsIn(rows.map(({ used }) => used));
+  const ofGranted = amountsIn(rows.map(({ granted }) => granted));
+  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
+  const ofAmount = amountsIn(rows.map(({ amount }) => amount));
+  return [
+    {
+      name: "Budget",
+      cell: ({ id, name }) =>
+        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+    },
+    {
+      name: "Used",
+      isNumber: true,
+      cell: ({ used, granted }) =>
+        html`${ofUsed(used)}<span class="quiet">of ${ofGranted(granted)}</span><${Bar} used=${used} of=${granted} />`,
+    },
+    { name: "Overdrawn", isNumber: true, cell: ({ overdraft }) => (overdraft > 0 ? ofOverdraft(overdraft) : "–") },
+    {
+      name: "Amount",
+      isNumber: true,
+      cell: ({ amount, period }) =>
+        html`${ofAmount(amount)}<span class="quiet">${period ? PERIODS[period] : "once"}</span>`,
+    },
+    {
+      name: "Begins anew",
+      cell: ({ endsAt, timeZone = "UTC" }) =>
+        endsAt === undefined
+          ? "never"
+          : html`<${Time} at=${endsAt} zone=${timeZone} /><span class="quiet">${timeZone}</span>`,
+    },
+    { name: "Parent", cell: ({ parent }) => parent ?? "–" },
+    {
+      name: "Change",
+      isChange: true,
+      cell: ({ id }) =>
+        html`<div class="row-buttons">
+          <${RowButton} name="Amount" row=${id} onClick=${() => edit(id)} />
+          <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
+          <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
+        </div>`,
+    },
+  ];
+};
 
 export function Budgets(): View {
   return html`<section aria-labelledby="budgets-title">
@@ -161,10 +180,11 @@ export function Budgets(): View {
     </header>
     <${Table}
       caption="Budgets"
-      columns=${COLUMNS}
+      columns=${columnsOf(budgets.value ?? [])}
       rows=${budgets.value}
       keyOf=${({ id }: BudgetReport) => id}
       empty="There is no budget yet."
     />
+    <${BudgetList} of=${budgets.value ?? []} />
   </section>`;
 }

@@ -4,15 +4,14 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
-import { shownTime } from "./amounts.ts";
-import { attempt, type Listed, read } from "./api.ts";
-import { type Column, html, Table, type View } from "./parts.ts";
+import { type Listed, load, read } from "./api.ts";
+import { type Column, html, Table, Time, type View, Waiting } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
 
 export async function loadChanges(before?: string): Promise<void> {
-  await attempt(async () => {
+  await load(async () => {
     const query = new URLSearchParams({ limit: "100", ...(before !== undefined && { before }) });
     const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
     changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
@@ -21,7 +20,7 @@ export async function loadChanges(before?: string): Promise<void> {
 }
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
-  { name: "Time", cell: ({ at }) => shownTime(at) },
+  { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
   { name: "User", cell: ({ user }) => user },
   { name: "Change", cell: ({ action }) => action },
   { name: "Of", cell: ({ target }) => target ?? "–" },
@@ -55,7 +54,7 @@ export function Changes(): View {
 const health = signal<GatewayHealth | undefined>(undefined);
 
 export async function loadHealth(): Promise<void> {
-  await attempt(async () => {
+  await load(async () => {
     health.value = (await read<GatewayHealth>("health")).body;
   });
 }
@@ -68,7 +67,7 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   {
     name: "Last failure",
     cell: ({ lastFailure }) =>
-      lastFailure ? html`${lastFailure.code}<span class="quiet">${shownTime(lastFailure.at)}</span>` : "–",
+      lastFailure ? html`${lastFailure.code}<span class="quiet"><${Time} at=${lastFailure.at} /></span>` : "–",
   },
 ];
 
@@ -81,7 +80,7 @@ export function Health(): View {
     </header>
     ${
       !health.value
-        ? html`<p class="quiet">Loading…</p>`
+        ? html`<${Waiting} />`
         : html`<dl class="facts">
               <dt>Gateway</dt>
               <dd>${closing ? "closing" : ready ? "ready" : "not ready"}</dd>

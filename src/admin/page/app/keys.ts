@@ -1,32 +1,60 @@
 /** The view of keys: lists them, makes new ones, and changes them. */
 
 import { signal } from "@preact/signals";
+import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
-import { AMOUNT, readAmount, shownAmount, shownTime } from "./amounts.ts";
-import { attempt, type Listed, mayChange, read, write } from "./api.ts";
+import { noteChoices } from "./address.ts";
+import { AMOUNT, readAmount } from "./amounts.ts";
+import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
+  amountsIn,
   askUser,
   Bar,
+  BUDGETS,
+  BudgetList,
   type Column,
   type Field,
+  Filter,
   html,
   RowButton,
   Select,
   showSecret,
   Table,
+  Time,
   type View,
 } from "./parts.ts";
 
 const keys = signal<readonly KeyReport[] | undefined>(undefined);
 const next = signal<string | null>(null);
-const state = signal("");
+/** The filters, by their names in the API and in the address. An empty one filters nothing. */
+const filters = { state: signal(""), budget: signal(""), metadata: signal("") };
+/** The budgets to choose from. */
+const budgets = signal<readonly BudgetReport[]>([]);
+
+/**
+ * Shows the keys that the address asks for.
+ *
+ * @param hasBudgets True when the host's store has budgets.
+ */
+export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
+  for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
+  if (!STATES.some(([one]) => one === filters.state.value)) filters.state.value = "";
+  await loadKeys();
+  // The choices are a help alone: also without them, a user may write an id.
+  if (hasBudgets)
+    budgets.value = await read<Listed<BudgetReport>>("budgets?limit=1000").then(
+      ({ body }) => body.data,
+      () => [],
+    );
+}
 
 /** Lists the keys from the beginning, or goes on behind the last one. */
-export async function loadKeys(after?: string): Promise<void> {
-  const query = new URLSearchParams({ limit: "100" });
-  if (state.value !== "") query.set("state", state.value);
-  if (after !== undefined) query.set("after", after);
-  await attempt(async () => {
+async function loadKeys(after?: string): Promise<void> {
+  const choices = Object.fromEntries(Object.entries(filters).map(([name, of]) => [name, of.value]));
+  const chosen = Object.entries(choices).filter(([, value]) => value !== "");
+  const query = new URLSearchParams([["limit", "100"], ...chosen, ...(after === undefined ? [] : [["after", after]])]);
+  noteChoices("keys", choices);
+  await load(async () => {
     const { body } = await read<Listed<KeyReport>>(`keys?${query}`);
     keys.value = after === undefined ? body.data : [...(keys.value ?? []), ...body.data];
     next.value = body.next;
@@ -83,7 +111,7 @@ const create = (): void =>
       { name: "id", label: "Id", hint: "Empty: a random one. It stays for good." },
       { name: "name", label: "Name" },
       { name: "granted", label: `Quota in ${AMOUNT}`, hint: "Empty: unlimited, or limited by the budget alone." },
-      { name: "budget", label: "Budget", hint: "The id of a budget, or empty." },
+      { name: "budget", label: "Budget", list: BUDGETS, hint: "The id of a budget, or empty." },
       ...RIGHTS,
     ],
     run: (values) => {
@@ -117,7 +145,13 @@ const edit = (id: string): Promise<boolean> =>
       action: "Save",
       fields: [
         { name: "name", label: "Name", value: key.name, isRequired: true },
-        { name: "budget", label: "Budget", value: key.budget ?? "", hint: "The id of a budget, or empty." },
+        {
+          name: "budget",
+          label: "Budget",
+          list: BUDGETS,
+          value: key.budget ?? "",
+          hint: "The id of a budget, or empty.",
+        },
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
       run: async (written) => {
@@ -182,52 +216,56 @@ const revoke = (id: string): void =>
 const stateOf = ({ revoked, expiresAt }: KeyReport): string =>
   revoked ? "revoked" : expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
 
-const COLUMNS: readonly Column<KeyReport>[] = [
-  {
-    name: "Key",
-    cell: ({ id, name }) =>
-      html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
-  },
-  { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
-  {
-    name: "Used",
-    isNumber: true,
-    cell: ({ used, granted, unlimited, budget }) =>
-      html`${shownAmount(used)}
-      ${
-        unlimited || (budget !== undefined && granted === used)
-          ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-          : html`<span class="quiet">of ${shownAmount(granted)}</span><${Bar} used=${used} of=${granted} />`
-      }`,
-  },
-  { name: "Budget", cell: ({ budget }) => budget ?? "–" },
-  {
-    name: "Models",
-    cell: ({ modelLimits, modelLimitsEnabled }) =>
-      modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
-  },
-  { name: "Expires", cell: ({ expiresAt }) => (expiresAt > 0 ? shownTime(expiresAt * 1_000) : "never") },
-  {
-    name: "Metadata",
-    isWide: true,
-    cell: ({ metadata = {} }) =>
-      Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
-  },
-  {
-    name: "Change",
-    isChange: true,
-    cell: ({ id, revoked, unlimited }) =>
-      revoked
-        ? null
-        : html`<div class="row-buttons">
-            <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
-            ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => amount(id, "grant")} />`}
-            ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => amount(id, "lower")} />`}
-            <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
-            <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
-          </div>`,
-  },
-];
+const columnsOf = (rows: readonly KeyReport[]): readonly Column<KeyReport>[] => {
+  const ofUsed = amountsIn(rows.map(({ used }) => used));
+  const ofGranted = amountsIn(rows.map(({ unlimited, granted }) => (unlimited ? 0 : granted)));
+  return [
+    {
+      name: "Key",
+      cell: ({ id, name }) =>
+        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+    },
+    { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
+    {
+      name: "Used",
+      isNumber: true,
+      cell: ({ used, granted, unlimited, budget }) =>
+        html`${ofUsed(used)}
+        ${
+          unlimited || (budget !== undefined && granted === used)
+            ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
+            : html`<span class="quiet">of ${ofGranted(granted)}</span><${Bar} used=${used} of=${granted} />`
+        }`,
+    },
+    { name: "Budget", cell: ({ budget }) => budget ?? "–" },
+    {
+      name: "Models",
+      cell: ({ modelLimits, modelLimitsEnabled }) =>
+        modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
+    },
+    { name: "Expires", cell: ({ expiresAt }) => (expiresAt > 0 ? html`<${Time} at=${expiresAt * 1_000} />` : "never") },
+    {
+      name: "Metadata",
+      isWide: true,
+      cell: ({ metadata = {} }) =>
+        Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
+    },
+    {
+      name: "Change",
+      isChange: true,
+      cell: ({ id, revoked, unlimited }) =>
+        revoked
+          ? null
+          : html`<div class="row-buttons">
+              <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
+              ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => amount(id, "grant")} />`}
+              ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => amount(id, "lower")} />`}
+              <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
+              <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
+            </div>`,
+    },
+  ];
+};
 
 const STATES = [
   ["", "all"],
@@ -236,20 +274,24 @@ const STATES = [
   ["revoked", "revoked"],
 ] as const;
 
-export function Keys(): View {
+export function Keys({ budgets: hasBudgets }: { budgets: boolean }): View {
+  const isFiltered = Object.values(filters).some((of) => of.value !== "");
   return html`<section aria-labelledby="keys-title">
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
-      <${Select} label="State" of=${state} choices=${STATES} onChange=${() => loadKeys()} />
+      ${hasBudgets && html`<${Filter} label="Budget" of=${filters.budget} list=${BUDGETS} onChange=${() => loadKeys()} />`}
+      <${Filter} label="Metadata" of=${filters.metadata} example="group=team-a" onChange=${() => loadKeys()} />
+      <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
     <${Table}
       caption="Keys"
-      columns=${COLUMNS}
+      columns=${columnsOf(keys.value ?? [])}
       rows=${keys.value}
       keyOf=${({ id }: KeyReport) => id}
-      empty="There is no key yet."
+      empty=${isFiltered ? "There is no such key." : "There is no key yet."}
     />
+    <${BudgetList} of=${budgets.value} />
     ${next.value !== null && html`<button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>`}
   </section>`;
 }

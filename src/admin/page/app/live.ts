@@ -4,9 +4,9 @@ import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
-import { plain, shownAmount, shownTime } from "./amounts.ts";
-import { type Listed, notice, read, tellFailure, write } from "./api.ts";
-import { askUser, type Column, html, ROUTE, RowButton, Table, type View } from "./parts.ts";
+import { plain } from "./amounts.ts";
+import { hasFailed as hasPartFailed, type Listed, notice, read, tellFailure, write } from "./api.ts";
+import { amountsIn, askUser, type Column, html, ROUTE, RowButton, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -34,9 +34,9 @@ export async function loadLive(hasRecords: boolean): Promise<void> {
     running.value = (await read<Running>("live")).body;
     if (hasRecords) ended.value = (await read<Listed<RecordedCall>>("calls?limit=20")).body.data;
     if (hasFailed) notice.value = undefined;
-    hasFailed = false;
+    hasPartFailed.value = hasFailed = false;
   } catch (error) {
-    hasFailed = true;
+    hasPartFailed.value = hasFailed = true;
     tellFailure(error);
   }
 }
@@ -70,7 +70,7 @@ const outputOf = ({ usage, images }: LiveCall): string =>
   images ? `${plain.format(images.count)} images` : usage ? plain.format(usage.outputTokens) : "–";
 
 const columnsAt = (now: number): readonly Column<LiveCall>[] => [
-  { name: "Call", cell: ({ requestId, beganAt }) => html`${shownTime(beganAt)}${idOf(requestId)}` },
+  { name: "Call", cell: ({ requestId, beganAt }) => html`<${Time} at=${beganAt} />${idOf(requestId)}` },
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
   {
     name: "Key",
@@ -104,21 +104,24 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
   },
 ];
 
-const ENDED_COLUMNS: readonly Column<RecordedCall>[] = [
-  { name: "Call", cell: ({ requestId, at }) => html`${shownTime(at)}${idOf(requestId)}` },
-  { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
-  { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
-  { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
-  ROUTE,
-  {
-    name: "End",
-    cell: ({ outcome, status }) =>
-      html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
-  },
-  { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
-  { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
-  { name: "Spent", isNumber: true, cell: ({ units }) => shownAmount(units) },
-];
+const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => {
+  const amount = amountsIn(rows.map(({ units }) => units));
+  return [
+    { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${idOf(requestId)}` },
+    { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
+    { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
+    { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
+    ROUTE,
+    {
+      name: "End",
+      cell: ({ outcome, status }) =>
+        html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
+    },
+    { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
+    { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
+    { name: "Spent", isNumber: true, cell: ({ units }) => amount(units) },
+  ];
+};
 
 export function Live({ calls }: { calls: boolean }): View {
   useEffect(() => {
@@ -155,7 +158,7 @@ export function Live({ calls }: { calls: boolean }): View {
       html`<h3>Calls that have ended last</h3>
         <${Table}
           caption="Calls that have ended last"
-          columns=${ENDED_COLUMNS}
+          columns=${endedColumnsOf(ended.value ?? [])}
           rows=${ended.value}
           keyOf=${({ requestId }: RecordedCall) => requestId}
           empty="No call is recorded."

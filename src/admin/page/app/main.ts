@@ -3,13 +3,14 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
-import { attempt, isLoggedIn, mayChange, notice, read } from "./api.ts";
+import { addressOf, follow, renewAddress } from "./address.ts";
+import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
-import { Keys, loadKeys } from "./keys.ts";
+import { Keys, openKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
 import { Dialogs, html, type View } from "./parts.ts";
-import { loadRefusals, Refusals } from "./refusals.ts";
+import { openRefusals, Refusals } from "./refusals.ts";
 import { openSpend, Spend } from "./spend.ts";
 
 /** The user, and the parts of the admin that this host has. */
@@ -18,17 +19,18 @@ type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>>;
 interface Tab {
   readonly name: string;
   readonly view: (has: Me) => View;
-  readonly load: () => Promise<unknown>;
+  /** Shows what the address asks for. */
+  readonly load: (asked: URLSearchParams) => Promise<unknown>;
   /** The part of the host that it needs. */
   readonly needs?: AdminPart;
 }
 
 const TABS: Readonly<Record<string, Tab>> = {
-  keys: { name: "Keys", view: Keys, load: () => loadKeys() },
-  budgets: { name: "Budgets", view: Budgets, load: loadBudgets, needs: "budgets" },
+  keys: { name: "Keys", view: Keys, load: (asked) => openKeys(asked, me.value?.budgets ?? false) },
+  budgets: { name: "Budgets", view: Budgets, load: () => loadBudgets(), needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
-  spend: { name: "Spend", view: Spend, load: () => openSpend(me.value?.budgets ?? false), needs: "calls" },
-  refusals: { name: "Refusals", view: Refusals, load: () => loadRefusals(), needs: "calls" },
+  spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
+  refusals: { name: "Refusals", view: Refusals, load: openRefusals, needs: "calls" },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
 };
@@ -38,12 +40,26 @@ const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, li
 const me = signal<Me | undefined>(undefined);
 const shown = signal("keys");
 
-function follow(): void {
-  const [wanted = ""] = location.hash.slice(1).split("?");
-  shown.value = Object.hasOwn(TABS, wanted) ? wanted : "keys";
+const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
+
+function showTab(): void {
+  renewAddress(isTab);
+  const asked = new URLSearchParams(location.search);
+  const wanted = asked.get("part") ?? "";
+  shown.value = isTab(wanted) ? wanted : "keys";
   notice.value = undefined;
-  void TABS[shown.value]?.load();
+  hasFailed.value = false;
+  void TABS[shown.value]?.load(asked);
 }
+
+const { login: LOGIN = "", logout: LOGOUT = "", hint: HINT = "" } = document.documentElement.dataset;
+
+/** The way back for a user whose session has ended. */
+const WayBack = (): View =>
+  html`<span class="way-back">
+    ${LOGIN && html`<a class="button" href=${LOGIN}>Log in</a>`}
+    <button type="button" onClick=${() => location.reload()}>Load again</button>
+  </span>`;
 
 function App({ title }: { title: string }): View {
   const { name, readOnly, ...has } = me.value ?? NOBODY;
@@ -56,14 +72,18 @@ function App({ title }: { title: string }): View {
           .filter(([, { needs }]) => !needs || has[needs])
           .map(
             ([id, one]) =>
-              html`<a href=${`${location.pathname}#${id}`} aria-current=${id === shown.value ? "page" : undefined}
+              html`<a href=${addressOf(id)} onClick=${follow} aria-current=${id === shown.value ? "page" : undefined}
                 >${one.name}</a
               >`,
           )}
       </nav>
       <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
+      ${LOGOUT && html`<a class="button" href=${LOGOUT}>Log out</a>`}
     </header>
-    <p class=${`notice ${notice.value?.isError ? "bad" : ""}`} role="status">${notice.value?.text}</p>
+    ${HINT && html`<p class="hint quiet">${HINT}</p>`}
+    <div class=${`notice ${notice.value?.isError ? "bad" : ""}`}>
+      <span role="status">${notice.value?.text}</span> ${!isLoggedIn.value && html`<${WayBack} />`}
+    </div>
     <main hidden=${!isLoggedIn.value}>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
@@ -71,9 +91,10 @@ function App({ title }: { title: string }): View {
 
 const root = document.getElementById("app");
 if (root) render(html`<${App} title=${root.dataset["title"]} />`, root);
-addEventListener("hashchange", follow);
+// Also a change of the fragment.
+addEventListener("popstate", showTab);
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
   mayChange.value = !me.value.readOnly;
 });
-follow();
+showTab();

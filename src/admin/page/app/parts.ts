@@ -5,7 +5,8 @@ import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { RecordedCall } from "../../../stores/calls.ts";
-import { attempt, mayChange } from "./api.ts";
+import { formatFor, shownTime, shownTimeIn } from "./amounts.ts";
+import { attempt, hasFailed, mayChange } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -41,9 +42,34 @@ interface TableProps<Row> {
 const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
   `${isNumber ? "number" : ""} ${isWide || isChange ? "wide" : ""}`;
 
+/** Stands in the place of what is being loaded, or could not be. */
+export const Waiting = (): View =>
+  html`<p class="quiet">${hasFailed.value ? "This could not be loaded." : "Loading…"}</p>`;
+
+/** Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC. */
+export function Time({ at, zone }: { at: number; zone?: string }): View {
+  const time = new Date(at);
+  // A key may end later than any calendar.
+  if (Number.isNaN(time.getTime())) return html`<span>${at}</span>`;
+  const utc = time.toISOString();
+  return html`<time datetime=${utc} title=${utc}>${zone === undefined ? shownTime(at) : shownTimeIn(zone, at)}</time>`;
+}
+
+/**
+ * Returns a function that shows the amounts of a column with the same decimals. The title of a rounded amount is exact. The second argument is
+ * shown in the place of the first one.
+ */
+export function amountsIn(all: readonly number[]): (units: number, rounded?: number) => Children {
+  const { shown, exact } = formatFor(all);
+  return (units, rounded = units) => {
+    const [text, full] = [shown(rounded), exact(units)];
+    return text === full ? text : html`<span title=${full}>${text}</span>`;
+  };
+}
+
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>): View {
-  if (!rows) return html`<p class="quiet">Loading…</p>`;
+  if (!rows) return html`<${Waiting} />`;
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
   const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
   const [first, ...others] = shown;
@@ -83,6 +109,8 @@ export interface Field {
   /** The values to choose from, each with its label. */
   readonly choices?: readonly (readonly [value: string, label: string])[];
   readonly type?: "text" | "date" | "lines";
+  /** The id of a list of values to choose from, beside others. */
+  readonly list?: string;
 }
 
 /** A dialog that asks for some fields, or only for a yes. */
@@ -151,7 +179,7 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
   <//>`;
 }
 
-function FormField({ name, label, hint, value = "", isRequired, choices, type = "text" }: Field): View {
+function FormField({ name, label, hint, value = "", isRequired, choices, type = "text", list }: Field): View {
   const described = hint ? `${name}-hint` : undefined;
   const common = { id: name, name, required: isRequired, "aria-describedby": described };
   const input = choices
@@ -160,7 +188,7 @@ function FormField({ name, label, hint, value = "", isRequired, choices, type = 
       </select>`
     : type === "lines"
       ? html`<textarea ...${common} rows="3" defaultValue=${value}></textarea>`
-      : html`<input ...${common} type=${type} defaultValue=${value} autocomplete="off" />`;
+      : html`<input ...${common} type=${type} list=${list} defaultValue=${value} autocomplete="off" />`;
   return html`<div class="field">
     <label for=${name}>${label}</label>
     ${input} ${hint && html`<p class="hint" id=${described}>${hint}</p>`}
@@ -218,6 +246,44 @@ export const Select = ({
       ${choices.map(([value, words]) => html`<option value=${value}>${words}</option>`)}
     </select>
   </label>`;
+
+/** A labelled field that filters a list, and sets a signal. */
+export const Filter = ({
+  label,
+  of,
+  list,
+  example,
+  onChange,
+}: {
+  label: string;
+  of: Signal<string>;
+  list?: string;
+  example?: string;
+  onChange: () => unknown;
+}): View =>
+  html`<label
+    >${label}
+    <input
+      type="search"
+      list=${list}
+      placeholder=${example}
+      value=${of.value}
+      autocomplete="off"
+      onChange=${(event: Event) => {
+        of.value = (event.target as HTMLInputElement).value.trim();
+        void onChange();
+      }}
+    />
+  </label>`;
+
+/** The id of the list of budgets, for fields. */
+export const BUDGETS = "known-budgets";
+
+/** A list of budgets to choose from. */
+export const BudgetList = ({ of }: { of: readonly { readonly id: string; readonly name: string }[] }): View =>
+  html`<datalist id=${BUDGETS}>
+    ${of.map(({ id, name }) => html`<option value=${id}>${name === id ? "" : name}</option>`)}
+  </datalist>`;
 
 /** A button for one row of a table. Screen readers hear the row's name with it. */
 export const RowButton = ({ name, row, onClick }: { name: string; row: string; onClick: () => void }): View =>

@@ -3,9 +3,10 @@
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
-import { CURRENCY, plain, shownAmount } from "./amounts.ts";
-import { attempt, type Listed, read } from "./api.ts";
-import { Bar, type Column, html, Select, Table, type View } from "./parts.ts";
+import { noteChoices } from "./address.ts";
+import { CURRENCY, formatFor, plain } from "./amounts.ts";
+import { attempt, type Listed, load, read } from "./api.ts";
+import { amountsIn, Bar, type Column, html, Select, Table, type View } from "./parts.ts";
 
 /** The headings of the columns, by their names in the API. */
 const COLUMNS: Readonly<Record<UsageColumn, string>> = {
@@ -15,6 +16,7 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   key: "Key",
   upstream: "Upstream",
   day: "Day",
+  month: "Month",
 };
 
 /** The most days in the chart. Earlier days are in the table. */
@@ -40,6 +42,10 @@ const andBy: Signal<UsageColumn | ""> = signal("");
 const [thisMonth, untilThisMonth] = monthAgo(0);
 const since = signal(thisMonth);
 const until = signal(untilThisMonth);
+/** True to show also the rows without a charge. */
+const isWithFree = signal(false);
+/** The spreadsheet of the CSV; empty for programs. */
+const spreadsheet = signal("");
 type Report = UsageReport & { readonly next: number | null };
 /** The loaded report, and the days of its chart. */
 const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
@@ -47,17 +53,21 @@ const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefin
 /** Returns the chosen columns. */
 const chosen = (): UsageColumn[] => [by.value || "group", andBy.value].filter((one) => one !== "");
 
-const queryOf = (columns: readonly UsageColumn[], more: Readonly<Record<string, string>> = {}): string => {
-  const range = { ...(since.value && { since: since.value }), ...(until.value && { until: until.value }) };
-  // Keep the commas legible: a column holds none.
-  return `by=${columns.join(",")}&${new URLSearchParams({ ...range, ...more })}`;
+const daysChosen = (): Readonly<Record<string, string>> => ({
+  ...(since.value && { since: since.value }),
+  ...(until.value && { until: until.value }),
+});
+
+/** Writes the query of the report that is chosen. */
+const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
+  const rows: Readonly<Record<string, string>> = isWithFree.value ? {} : { charged: "true" };
+  return String(new URLSearchParams({ by: chosen().join(","), ...daysChosen(), ...rows, ...more }));
 };
 
 /** Takes the choice from the address, if it has one. */
-function readAddress(): void {
-  const [, query] = location.hash.split("?");
-  if (query === undefined) return;
-  const asked = new URLSearchParams(query);
+function readAddress(asked: URLSearchParams): void {
+  if (!["by", "since", "until", "free"].some((name) => asked.has(name))) return;
+  isWithFree.value = asked.get("free") === "true";
   const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
   by.value = first ?? by.value;
   andBy.value = first && second ? second : "";
@@ -72,8 +82,8 @@ function readAddress(): void {
  *
  * @param hasBudgets True when the host's store has budgets.
  */
-export async function openSpend(hasBudgets: boolean): Promise<void> {
-  readAddress();
+export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
+  readAddress(asked);
   if (by.value === "") {
     let budgets = 0;
     await attempt(async () => {
@@ -86,29 +96,52 @@ export async function openSpend(hasBudgets: boolean): Promise<void> {
 
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
-  const query = queryOf(chosen());
-  if (/^#spend(?:\?|$)/.test(location.hash))
-    history.replaceState(null, "", `${location.pathname}${location.search}#spend?${query}`);
-  await attempt(async () => {
+  const query = queryOf();
+  noteChoices("spend", { by: chosen().join(","), ...daysChosen(), free: isWithFree.value ? "true" : "" });
+  await load(async () => {
     const [rows, perDay] = await Promise.all([
       read<Report>(`usage?${query}`),
-      read<UsageReport>(`usage?${queryOf(["day"], { limit: "100000" })}`),
+      read<UsageReport>(`usage?${new URLSearchParams({ by: "day", ...daysChosen(), limit: "100000" })}`),
     ]);
     // The answers to an earlier choice may come last.
-    if (query !== queryOf(chosen())) return;
+    if (query !== queryOf()) return;
     report.value = { ...rows.body, days: everyDay(perDay.body.rows) };
   });
 }
 
-const columnsOf = (columns: readonly UsageColumn[], total: number): readonly Column<UsageRow>[] => [
-  ...columns.map((column) => ({
-    name: COLUMNS[column],
-    cell: (row: UsageRow) => html`<span class="id">${row[column] || "–"}</span>`,
-  })),
+/** The words in the place of an empty column. */
+const NOTHING: Readonly<Record<UsageColumn, string>> = {
+  budget: "no budget",
+  group: "no group",
+  model: "no model",
+  key: "no key",
+  upstream: "no upstream",
+  day: "no day",
+  month: "no month",
+};
+
+/** The calls behind a row without a model. */
+const withoutModel = ({ units }: UsageRow): string =>
+  units > 0 ? "calls without a record" : "refused calls, or lists";
+
+function nameOf(row: UsageRow, column: UsageColumn): View {
+  const id = row[column];
+  const name = column === "key" ? row.keyName : column === "budget" ? row.budgetName : undefined;
+  const more = id ? (name === id ? "" : name) : column === "model" ? withoutModel(row) : "";
+  return html`<span class=${id ? "id" : ""}>${id || NOTHING[column]}</span
+    >${more && html`<span class="quiet">${more}</span>`}`;
+}
+
+const columnsOf = (
+  columns: readonly UsageColumn[],
+  total: number,
+  shown: ShownAmounts,
+): readonly Column<UsageRow>[] => [
+  ...columns.map((column) => ({ name: COLUMNS[column], cell: (row: UsageRow) => nameOf(row, column) })),
   {
     name: "Spent",
     isNumber: true,
-    cell: ({ units }) => html`${shownAmount(units)}<${Bar} used=${units} of=${total} isShare />`,
+    cell: (row) => html`${shown(row)}<${Bar} used=${row.units} of=${total} isShare />`,
   },
   { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
   { name: "Refused", isNumber: true, cell: ({ refused }) => plain.format(refused) },
@@ -133,19 +166,29 @@ function everyDay(rows: readonly UsageRow[]): readonly ShownDay[] {
   });
 }
 
+type ShownAmounts = (row: UsageRow) => ReturnType<ReturnType<typeof amountsIn>>;
+
+/** Returns a function that shows the amounts of the rows, so that they add up to their sum. */
+function amountsOf(rows: readonly UsageRow[]): ShownAmounts {
+  const all = rows.map(({ units }) => units);
+  const [amount, rounded] = [amountsIn(all), formatFor(all).addUp(all)];
+  const shown = new Map(rows.map((row, at) => [row, rounded[at]]));
+  return (row) => amount(row.units, shown.get(row));
+}
+
 /** Shows the days as columns. Screen readers hear its range and its highest day; the table has every number. */
-function Chart({ days }: { days: readonly ShownDay[] }): View {
+function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: number) => string }): View {
   const most = Math.max(1, ...days.map(({ units }) => units));
   const highest = days.find(({ units }) => units === most);
   const [first, last] = [days[0], days.at(-1)];
   if (!first || !last || !highest) return null;
-  const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${shownAmount(most)} on ${highest.day}.`;
+  const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${amount(most)} on ${highest.day}.`;
   return html`<figure>
     <svg viewBox=${`0 0 ${days.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
       ${days.map(
         ({ day, units }, at) =>
           html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
-            <title>${day}: ${shownAmount(units)}</title>
+            <title>${day}: ${amount(units)}</title>
           </rect>`,
       )}
     </svg>
@@ -166,6 +209,13 @@ const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
     />
   </label>`;
 
+/** The readers of the CSV. */
+const SPREADSHEETS = [
+  ["", "programs"],
+  ["excel", "Excel (12.50)"],
+  ["excel-europe", "Excel (12,50)"],
+] as const;
+
 const PRESETS = [
   ["This month", 0],
   ["Last month", 1],
@@ -184,7 +234,9 @@ function Preset({ name, months }: { name: string; months: number }): View {
 export function Spend(): View {
   const columns = chosen();
   const { rows, total, next = null, days = [], by: shown = columns } = report.value ?? {};
-  const csv = `usage?${queryOf(columns, { format: "csv", ...(CURRENCY && { currency: CURRENCY }) })}`;
+  const file = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
+  const csv = `usage?${queryOf({ ...file, ...(CURRENCY && { currency: CURRENCY }) })}`;
+  const sum = formatFor((rows ?? []).map(({ units }) => units));
   const names = Object.entries(COLUMNS);
   const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
   return html`<section aria-labelledby="spend-title">
@@ -195,16 +247,28 @@ export function Spend(): View {
       <${DayField} label="From" of=${since} />
       <${DayField} label="To" of=${until} />
       ${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}
+      <label>
+        <input
+          type="checkbox"
+          checked=${isWithFree.value}
+          onChange=${(event: Event) => {
+            isWithFree.value = (event.target as HTMLInputElement).checked;
+            void loadSpend();
+          }}
+        />
+        Rows without a charge
+      </label>
+      <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
       <a class="button" href=${csv}>CSV</a>
     </header>
-    ${total && html`<p class="sum">${shownAmount(total.units)} for ${plain.format(total.calls)} calls</p>`}
-    <${Chart} days=${days} />
+    ${total && html`<p class="sum">${sum.shown(total.units)} for ${plain.format(total.calls)} calls</p>`}
+    <${Chart} days=${days} amount=${sum.shown} />
     <${Table}
       caption="Spend"
-      columns=${columnsOf(shown, total?.units ?? 0)}
+      columns=${columnsOf(shown, total?.units ?? 0, amountsOf(rows ?? []))}
       rows=${rows}
       keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
-      empty="No call is recorded in these days."
+      empty=${total?.calls ? "No call of these days was charged." : "No call is recorded in these days."}
     />
     ${next !== null && html`<p class="quiet">These are the first ${plain.format(next)} rows. The CSV has all of them.</p>`}
   </section>`;
