@@ -291,7 +291,7 @@ describe("the layers", () => {
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
     const room =
-      "(?:schema|request|answer|stream|reasoning|embed|errors|conversions|openapi|relay|documents|kept|background|queries|socket|turns|compaction|routes|upstream)";
+      "(?:schema|request|answer|stream|reasoning|functions|embed|errors|conversions|openapi|relay|documents|kept|background|queries|socket|turns|compaction|routes|upstream)";
     const name = new RegExp(
       String.raw`^src/formats/(?:format|module|all|shared\/.+|[^/]+/(?:index|module|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

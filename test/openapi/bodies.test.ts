@@ -128,6 +128,10 @@ describe("what the gateway refuses", () => {
       "a choice of no tools",
       "a choice of a tool that is not there",
       "an allowed tool that is not there",
+      "functions beside tools",
+      "two functions of one name",
+      "a choice of no functions",
+      "a choice of a function that is not there",
     ]);
   });
 

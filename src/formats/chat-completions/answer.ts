@@ -8,6 +8,7 @@ import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { asksForFunctions, withFunctionCalls } from "./functions.ts";
 import { DetailsWriter, writeExtra } from "./reasoning.ts";
 import { FORMAT } from "./routes.ts";
 import type {
@@ -80,6 +81,8 @@ export class CompletionBuilder extends AnswerBuilder {
   readonly #showsUsage: boolean;
   /** The names of the tools whose input is a text. */
   readonly #custom: ReadonlySet<string>;
+  /** True if the caller gets the first call of each choice as a `function_call`, and no other. */
+  readonly #hasFunctions: boolean;
   readonly #choices: Map<number, Choice> = new Map();
   #id: string;
   #model: string;
@@ -96,7 +99,8 @@ export class CompletionBuilder extends AnswerBuilder {
     super();
     this.#created = created;
     this.#showsUsage = showsUsage;
-    this.#emit = emit;
+    this.#hasFunctions = asksForFunctions(request);
+    this.#emit = emit && this.#hasFunctions ? (chunk) => emit(withFunctionCalls(chunk)) : emit;
     this.#model = request.model;
     this.#custom = customNames(request.tools);
     // The answer's id contains the request's id, so that support can find one by the other.
@@ -129,7 +133,7 @@ export class CompletionBuilder extends AnswerBuilder {
 
   protected complete(): object {
     const choices = [...this.#choices.values()].toSorted((a, b) => a.index - b.index);
-    return {
+    const answer = {
       id: this.#id,
       object: "chat.completion",
       created: this.#created,
@@ -138,6 +142,7 @@ export class CompletionBuilder extends AnswerBuilder {
       usage: this.#usage,
       ...(this.#tier !== undefined && { service_tier: this.#tier }),
     };
+    return this.#hasFunctions ? withFunctionCalls(answer) : answer;
   }
 
   #finish({ endings, usage }: AnswerFinish): void {
@@ -249,7 +254,8 @@ export class CompletionBuilder extends AnswerBuilder {
   }
 
   #addCalls(choice: Choice, calls: CallQueue): void {
-    for (const call of calls.take()) this.#add(choice, { tool_calls: [call] });
+    for (const call of calls.take())
+      if (call.index === 0 || !this.#hasFunctions) this.#add(choice, { tool_calls: [call] });
   }
 
   #addDetails(choice: Choice, reasoning_details: ReasoningDetail[] = []): void {

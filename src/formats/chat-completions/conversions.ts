@@ -108,11 +108,12 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": approximated("Among the kinds of content, only sound is counted."),
 };
 
-export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+/** @param signed The events whose signature the caller gets. */
+export function conversionsOfEvent(event: AnswerEvent, signed: ReadonlySet<string> = SIGNED): readonly Conversion[] {
   const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
   if (conversions.length === 0) return conversions;
   const events = event.type === "native" ? event.events : [event];
-  if (!events.some((inner) => "signature" in inner && !SIGNED.has(inner.type))) return conversions;
+  if (!events.some((inner) => "signature" in inner && !signed.has(inner.type))) return conversions;
   return conversions.map((found) => (found.field === "answer.signature" ? { ...found, ...NO_SIGNATURE } : found));
 }
 
@@ -126,3 +127,26 @@ const SIGNED: ReadonlySet<string> = new Set([
   "tool-call-start",
   "tool-call-end",
 ] satisfies AnswerEvent["type"][]);
+
+const FUNCTION_SIGNED: ReadonlySet<string> = new Set(["text-delta", "reasoning-signature"]);
+
+const LATER_CALL: Conversion = {
+  field: "answer.tool-call",
+  ...dropped("The answer to a request with `functions` has one call."),
+};
+
+/** Lists the conversions of the events of one answer to a request with `functions`. */
+export function conversionsOfFunctions(): (event: AnswerEvent) => readonly Conversion[] {
+  const called = new Set<number>();
+  return (event) => {
+    const conversions = conversionsOfEvent(event, FUNCTION_SIGNED);
+    let hasLater = false;
+    for (const inner of event.type === "native" ? event.events : [event])
+      if (inner.type === "tool-call" || inner.type === "tool-call-start") {
+        const { candidate = 0 } = inner;
+        hasLater ||= called.has(candidate);
+        called.add(candidate);
+      }
+    return hasLater ? [...conversions, LATER_CALL] : conversions;
+  };
+}

@@ -9,7 +9,8 @@ import { CompleteAnswer, modelNamed } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
-import { conversionsOfEvent } from "./conversions.ts";
+import { conversionsOfEvent, conversionsOfFunctions } from "./conversions.ts";
+import { asksForFunctions, passedToFunctions } from "./functions.ts";
 import { decodeRequest } from "./request.ts";
 import { FORMAT, ROUTES } from "./routes.ts";
 import { ChatCompletionsRequest } from "./schema.ts";
@@ -34,7 +35,11 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
       return decodeRequest(body, limits.defaultMaxOutputTokens, json);
     },
     conversionsOfEvent,
-    complete: (answer) => new CompleteAnswer(FORMAT, new CompletionBuilder(answer, nowInSeconds())),
+    conversionsOf: (request) => (asksForFunctions(request) ? conversionsOfFunctions() : conversionsOfEvent),
+    complete(answer) {
+      const passed = asksForFunctions(answer.request) ? passedToFunctions : undefined;
+      return new CompleteAnswer(FORMAT, new CompletionBuilder(answer, nowInSeconds()), passed);
+    },
     stream: (answer) => new CompletionStream(answer, nowInSeconds()),
   };
 

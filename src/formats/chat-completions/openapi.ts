@@ -57,6 +57,7 @@ export const chatCompletionsDescription: FormatDescription = {
       "A question": HELLO,
       "A stream that ends with the counts": { ...HELLO, stream: true, stream_options: { include_usage: true } },
       "A tool": { ...HELLO, tools: [{ type: "function", function: { ...TOOL, parameters: TOOL_INPUT } }] },
+      "A function, as it was before tools": { ...HELLO, functions: [{ ...TOOL, parameters: TOOL_INPUT }] },
       "A picture": { ...HELLO, messages: [{ role: "user", content: PICTURE }] },
       "An answer of a shape": { ...HELLO, response_format: { type: "json_schema", json_schema: SHAPE } },
     },
@@ -83,8 +84,9 @@ export const chatCompletionsDescription: FormatDescription = {
       request: "ChatCompletionsRequest",
       rules:
         "Rules beyond the schema: `top_logprobs` needs `logprobs`; the names of tools must differ; `tool_choice` must name a tool " +
-        "of the request; a message of a tool must answer an earlier call; a file has either `file_data` or `file_id`. Unknown " +
-        "fields are passed on.",
+        "of the request; a message of a tool must answer an earlier call; a file has either `file_data` or `file_id`. The " +
+        "deprecated `functions` must not stand beside `tools`; their names must differ; `function_call` needs `functions`, and must " +
+        "name one of them. Unknown fields are passed on.",
       answer: "ChatCompletionsAnswer",
       events: "ChatCompletionsStreamEvent",
       answerDescription:

@@ -138,8 +138,10 @@ function decodeAssistant(message: AssistantMessage, index: number, json: JsonBud
   const text = parts[last];
   if (text?.type === "text" && message.extra_content) parts[last] = { ...text, ...readExtra(message.extra_content) };
   if (refusal) parts.push({ type: "refusal", text: refusal });
-  for (const [at, call] of (tool_calls ?? []).entries())
-    parts.push(decodeCall(call, ["messages", index, "tool_calls", at], json));
+  for (const [at, call] of (tool_calls ?? []).entries()) {
+    const path = message.function_call?.name ? ["function_call"] : ["tool_calls", at, "function"];
+    parts.push(decodeCall(call, ["messages", index, ...path], json));
+  }
   return parts;
 }
 
@@ -159,7 +161,7 @@ function decodeCall(call: CompletionCall, at: FieldPath, budget: JsonBudget): Pa
     return { type: "tool-call", id: call.id, name, input, ...readExtra(call.extra_content) };
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
-    const path = [...at, "function", "arguments"];
+    const path = [...at, "arguments"];
     throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, { path });
   }
 }

@@ -21,6 +21,7 @@ import { enumSchema } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
+import { lostCallsIn, withTools } from "./functions.ts";
 import {
   demandsSignatures,
   detailText,
@@ -71,15 +72,16 @@ export function decodeRequest(
   const { temperature, top_p, presence_penalty, frequency_penalty, seed, n } = body;
   const { reasoning_effort, modalities, audio, service_tier, user, safety_identifier } = body;
   const limit = body.max_completion_tokens ?? body.max_tokens;
-  const toolChoice = decodeToolChoice(body.tool_choice, body.parallel_tool_calls);
+  const { messages, tools, tool_choice, parallel_tool_calls } = withTools(body);
+  const toolChoice = decodeToolChoice(tool_choice, parallel_tool_calls);
   const responseFormat = decodeResponseFormat(body.response_format);
   const endUser = safety_identifier ?? user;
   const stops = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
   const voice = typeof audio?.voice === "string" ? audio.voice : undefined;
   return {
     model: body.model,
-    ...decodeMessages(body.messages, json),
-    tools: decodeTools(body.tools ?? []),
+    ...decodeMessages(messages, json),
+    tools: decodeTools(tools ?? []),
     maxOutputTokens: limit ?? defaultMaxOutputTokens,
     ...(limit == null && { limitedByDefault: true }),
     // Drop empty texts: they stop nothing.
@@ -109,7 +111,11 @@ export function decodeRequest(
         body: (turns) => ({ ...body, messages: [...body.messages, ...turns] }),
       },
       // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
-      unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
+      unsupported: () => [
+        ...unsupportedIn(body),
+        ...lostCallsIn(body),
+        ...(user != null && user !== endUser ? ["user"] : []),
+      ],
     },
   };
 }

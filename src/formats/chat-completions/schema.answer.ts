@@ -25,7 +25,8 @@ const CompletionUsage = v.object({
 });
 export type CompletionUsage = v.InferOutput<typeof CompletionUsage>;
 
-const FinishReason = v.picklist(["stop", "length", "tool_calls", "content_filter"]);
+/** `function_call` ends only an answer to a request with the deprecated `functions`. */
+const FinishReason = v.picklist(["stop", "length", "tool_calls", "function_call", "content_filter"]);
 
 const logprob = { token: text, logprob: v.number(), bytes: v.array(count) };
 const TokenLogprob = v.object({ ...logprob, top_logprobs: v.array(v.object(logprob)) });
@@ -108,6 +109,7 @@ export const ChatCompletionsAnswer = v.object({
         reasoning_content: v.optional(text),
         reasoning_details: ReasoningDetails,
         tool_calls: v.optional(v.array(ToolCall)),
+        function_call: v.optional(v.object({ name: text, arguments: text })),
         extra_content: ExtraContent,
         ...media,
       }),
@@ -143,6 +145,7 @@ export const ChatCompletionsChunk = v.object({
         reasoning_content: v.optional(text),
         reasoning_details: ReasoningDetails,
         tool_calls: v.optional(v.array(ToolCallDelta)),
+        function_call: v.optional(v.object({ name: v.optional(text), arguments: text })),
         extra_content: ExtraContent,
         ...media,
       }),

@@ -55,6 +55,13 @@ const FunctionTool = object({
   }),
 });
 
+/** A tool of a request with `functions`, which is older than `tools`. */
+const DeprecatedFunction = object({
+  name: toolName,
+  description: v.nullish(v.string()),
+  parameters: v.nullish(jsonObject),
+});
+
 /** A tool whose input is a text, which may have to follow a grammar. */
 const CustomTool = object({
   type: v.literal("custom"),
@@ -215,6 +222,8 @@ const AssistantMessage = object({
   reasoning: v.nullish(v.string()),
   reasoning_details: v.nullish(array(ReturnedDetail)),
   tool_calls: v.nullish(array(openVariant([FunctionCall, CustomCall]))),
+  // Deprecated. Some servers send it with empty texts beside `tool_calls`, and their clients send it back.
+  function_call: v.nullish(object({ name: v.string(), arguments: v.string() })),
   extra_content: ExtraContent,
   name,
 });
@@ -229,6 +238,14 @@ const ToolMessage = object({
   name: v.optional(v.unknown()),
 });
 
+/** The result of a `function_call`, which has no id. */
+const FunctionMessage = object({
+  role: v.literal("function"),
+  name: text,
+  content: v.nullish(content(openVariant([TextContent]))),
+});
+export type FunctionMessage = v.InferOutput<typeof FunctionMessage>;
+
 export type CompletionMessage =
   | v.InferOutput<typeof SystemMessage | typeof UserMessage | typeof AssistantMessage | typeof ToolMessage>
   | UnknownMessage;
@@ -239,12 +256,13 @@ interface UnknownMessage {
   readonly [field: string]: unknown;
 }
 
-const BY_ROLE = new Map<unknown, v.GenericSchema<unknown, CompletionMessage>>([
+const BY_ROLE = new Map<unknown, v.GenericSchema<unknown, CompletionMessage | FunctionMessage>>([
   ["system", SystemMessage],
   ["developer", SystemMessage],
   ["user", UserMessage],
   ["assistant", AssistantMessage],
   ["tool", ToolMessage],
+  ["function", FunctionMessage],
 ]);
 const noRole = object({ role: v.picklist(Array.from(BY_ROLE.keys(), String)) });
 // The cast is safe: the value is an object, and its role is looked at below.
@@ -252,8 +270,8 @@ const OtherMessage = unknownObject(noRole) as v.GenericSchema as v.GenericSchema
 export const isKnownMessage = (message: CompletionMessage): message is Exclude<CompletionMessage, UnknownMessage> =>
   BY_ROLE.has(message.role);
 
-const CompletionMessage: v.GenericSchema<unknown, CompletionMessage> = choice(
-  [SystemMessage, UserMessage, AssistantMessage, ToolMessage],
+const AnyMessage: v.GenericSchema<unknown, CompletionMessage | FunctionMessage> = choice(
+  [SystemMessage, UserMessage, AssistantMessage, ToolMessage, FunctionMessage],
   (input) => {
     const role = isJsonObject(input) ? input["role"] : undefined;
     return BY_ROLE.get(role) ?? (typeof role === "string" && role !== "" ? OtherMessage : noRole);
@@ -303,7 +321,7 @@ const seed = v.pipe(
 
 const Body = object({
   model: atMost(text, 256),
-  messages: v.pipe(array(CompletionMessage), v.minLength(1, "must hold at least one message")),
+  messages: v.pipe(array(AnyMessage), v.minLength(1, "must hold at least one message")),
   max_completion_tokens: v.nullish(outputLimit),
   max_tokens: v.nullish(outputLimit),
   stream: v.nullish(v.boolean()),
@@ -320,6 +338,8 @@ const Body = object({
   tools: v.nullish(array(CompletionTool)),
   tool_choice: unsupported(v.nullish(CompletionToolChoice), (choice) => !isKnownChoice(choice)),
   parallel_tool_calls: v.nullish(v.boolean()),
+  functions: v.nullish(array(DeprecatedFunction)),
+  function_call: v.nullish(textOr(object({ name: text }), v.picklist(["none", "auto"]))),
   response_format: unsupported(v.nullish(CompletionFormat), (format) => isUnknown(format, FORMATS)),
   reasoning_effort: unsupported(v.nullish(openWords(v.picklist(EFFORTS))), (effort) => !isEffort(effort)),
   modalities: unsupported(v.nullish(array(openWords(v.picklist(MODALITIES)))), (words) => !words.every(isModality)),
@@ -343,6 +363,7 @@ export const unsupportedIn = unsupportedFinder(Body);
 
 /** Checks the rules that compare several fields. */
 function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletionsRequest): Generator<RuleBreach> {
+  yield* functionBreaches(request.functions ?? [], request.function_call, tools ?? []);
   if (request.top_logprobs != null && request.logprobs !== true)
     yield { path: ["top_logprobs"], message: "needs logprobs to be true" };
   const names = new Set<string>();
@@ -366,6 +387,27 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
     if (message.role === "tool" && !calls.has(message.tool_call_id))
       yield { path: ["messages", index, "tool_call_id"], message: "answers no tool call of an earlier message" };
   }
+}
+
+function* functionBreaches(
+  functions: NonNullable<ChatCompletionsRequest["functions"]>,
+  choice: ChatCompletionsRequest["function_call"],
+  tools: readonly CompletionTool[],
+): Generator<RuleBreach> {
+  if (functions.length > 0 && tools.length > 0)
+    yield { path: ["functions"], message: "must not stand beside tools, which replace them" };
+  if (choice != null && functions.length === 0) yield { path: ["function_call"], message: "needs functions" };
+  const names = new Set<string>();
+  for (const [index, { name: own }] of functions.entries()) {
+    if (names.has(own))
+      yield { path: ["functions", index, "name"], message: `is used by an earlier function: ${shown(own)}` };
+    names.add(own);
+  }
+  if (choice != null && typeof choice !== "string" && !names.has(choice.name))
+    yield {
+      path: ["function_call", "name"],
+      message: `must name one of the functions: there is no ${shown(choice.name)}`,
+    };
 }
 
 function* choiceBreaches(choice: CompletionToolChoice, names: ReadonlySet<string>): Generator<RuleBreach> {

@@ -8,6 +8,7 @@ import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/an
 import { encodeError } from "../shared/errors.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
+import { asksForFunctions, passedToFunctions } from "./functions.ts";
 import { FORMAT } from "./routes.ts";
 import { DONE } from "./schema.ts";
 
@@ -17,6 +18,7 @@ const DONE_FRAME = `data: ${DONE}\n\n`;
 export class CompletionStream extends StreamedAnswer {
   protected readonly builder: CompletionBuilder;
   readonly #showsUsage: boolean;
+  readonly #hasFunctions: boolean;
   /** The first chunk of an upstream of this format. */
   #first: string | undefined;
 
@@ -25,6 +27,7 @@ export class CompletionStream extends StreamedAnswer {
     super(FORMAT);
     const options = answer.request.native?.body["stream_options"];
     this.#showsUsage = isJsonObject(options) && options["include_usage"] === true;
+    this.#hasFunctions = asksForFunctions(answer.request);
     this.builder = new CompletionBuilder(answer, created, this.#showsUsage, (chunk) => {
       this.text += frameText(chunk);
     });
@@ -57,8 +60,10 @@ export class CompletionStream extends StreamedAnswer {
     let text = "";
     if (!this.isBuilt) this.#first ??= frames[0]?.data;
     // Without a meaning, these may be the last frames of an answer that fails behind them.
-    for (const { data } of isEmpty ? this.#withoutEnd(frames) : frames)
+    for (const frame of isEmpty ? this.#withoutEnd(frames) : frames) {
+      const data = this.#hasFunctions ? passedToFunctions(frame.data) : frame.data;
       text += frameOf({ data: this.#showsUsage ? data : data.replace(NO_USAGE, "$1}") });
+    }
     return text;
   }
 

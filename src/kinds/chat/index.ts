@@ -23,6 +23,8 @@ export interface ChatNeeds {
   readonly maxOutputTokensPath: readonly string[];
   /** Lists the conversions of one event: of each field that the format cannot express exactly. */
   conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
+  /** As `conversionsOfEvent`, for the events of one answer in order. For a format in which the request or earlier events decide. */
+  conversionsOf?(request: ChatRequest): (event: AnswerEvent) => readonly Conversion[];
   /** Answers in two steps. Missing for a format whose callers cannot have a conversation compacted. */
   readonly inTwoSteps?: typeof inTwoSteps;
 }
@@ -97,7 +99,7 @@ export const chat: ChatKind = {
       meter,
       ...(twoSteps && { ask: twoSteps.ask }),
       ...(stopSequences.length > 0 && { shape: (events) => endAtStopSequences(events, stopSequences, stop) }),
-      ...(call.isRecorded && { onEvent: noteConversions(call, endpoint) }),
+      ...(call.isRecorded && { onEvent: noteConversions(call, endpoint, request) }),
     };
   },
 
@@ -155,10 +157,11 @@ const withinWindow = (tokens: number, { maxInputTokens: most = tokens }: Partial
   most >= 1 && most < tokens ? Math.ceil(most) : tokens;
 
 /** Notes the conversions of the answer for the record. The headers are sent before the answer. */
-function noteConversions(call: KindCall, endpoint: ChatNeeds): (event: AnswerEvent) => void {
+function noteConversions(call: KindCall, endpoint: ChatNeeds, request: ChatRequest): (event: AnswerEvent) => void {
   const conversions = new Map<string, Conversion>();
+  const conversionsOfEvent = endpoint.conversionsOf?.(request) ?? ((event) => endpoint.conversionsOfEvent(event));
   return (event) => {
-    for (const conversion of endpoint.conversionsOfEvent(event)) {
+    for (const conversion of conversionsOfEvent(event)) {
       if (conversions.has(conversion.field)) continue;
       conversions.set(conversion.field, conversion);
       call.noteAnswerConversions([...conversions.values()]);
