@@ -170,9 +170,9 @@ it.each<[string, Decode, object, readonly string[]]>([
 });
 
 it("tells callers of each such field, and of 32 with names of 100 characters at most", () => {
-  const body = { model: "m", messages: hi, logit_bias: { "1": -100 }, functions: [{}] };
+  const body = { model: "m", messages: hi, logit_bias: { "1": -100 }, web_search_options: { a: 1 } };
   const request = chatCompletionsOf(body as never);
-  const conversions = ["native.logit_bias", "native.functions"].map((field) => ({
+  const conversions = ["native.logit_bias", "native.web_search_options"].map((field) => ({
     field,
     conversion: "dropped",
     why: "Only the caller's own format has this field.",

@@ -131,6 +131,16 @@ export const CHAT_COMPLETIONS: readonly object[] = [
   {
     model: "m",
     messages: [
+      { role: "user", content: "Hi" },
+      { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } },
+      { role: "function", name: "f", content: [{ type: "text", text: "1" }] },
+    ],
+    functions: [{ name: "f", description: "A function.", parameters: schema }],
+    function_call: { name: "f" },
+  },
+  {
+    model: "m",
+    messages: [
       { role: "system", content: [{ type: "text", text: "Be brief." }] },
       { role: "developer", content: "Be kind.", name: "d" },
       {
