@@ -90,9 +90,9 @@ export function assertOptions<Options extends object>(where: string, options: un
   for (const name of own)
     if (!names.includes(name)) {
       // The stores of `openStores` have the options in a field of their own.
-      const areStores = hasPorts(given[name]);
+      const stores = hasPorts(given[name]) ? name : hasPorts(given) ? "stores" : undefined;
       throw new TypeError(
-        `${where}: ${areStores ? `${name} does not exist; write ...${name}.ports.` : unknownName(name, names)}`,
+        `${where}: ${stores ? `${name} does not exist; write ...${stores}.ports.` : unknownName(name, names)}`,
       );
     }
   for (const [name, shape] of all) {

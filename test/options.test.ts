@@ -303,6 +303,11 @@ describe("a wrong shape gets a sentence", () => {
       "createGateway: stores does not exist; write ...stores.ports.",
     ],
     [
+      "stores that are spread whole",
+      () => make(createGateway, { backend, ports: { quotas }, close: () => {} }),
+      "createGateway: ports does not exist; write ...stores.ports.",
+    ],
+    [
       "a word",
       () => make(createGateway, { backend, quotas, replayInFlight: "no" }),
       'createGateway: replayInFlight must be one of "wait", "refuse", not "no".',

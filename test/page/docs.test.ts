@@ -169,6 +169,8 @@ describe("the search", () => {
     ["test my integration", ["testing/"]],
     ["azure", ["credentials/azure"]],
     ["hide secrets in prompts", ["hooks/the-redactor"]],
+    ["fallback provider", ["routes/when-an-upstream-fails", "routes/"]],
+    ["alert when budget is used up", ["budgets/be-told"]],
     ["websocket", ["mounting/websockets", "responses/websockets"]],
   ])("answers %s", (question, sections) => {
     const found = find(question).slice(0, 3);

@@ -85,7 +85,7 @@ const ALIKE: Readonly<Record<string, string>> = { cost: "pric", remov: "delet", 
 
 /** Ranks explanations before the reference and the changelog. */
 const preference = (id: string): number =>
-  id.startsWith("CHANGELOG") ? 0.1 : /^(?:polygate|errors-by-format)/.test(id) ? 0.3 : 1;
+  id.startsWith("CHANGELOG") ? 0.01 : /^(?:polygate|errors-by-format)/.test(id) ? 0.3 : 1;
 
 /** Returns what the index says of each page. */
 const summariesIn = (index: string): ReadonlyMap<string, string> =>
