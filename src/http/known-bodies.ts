@@ -58,8 +58,8 @@ const MOST_ELEMENTS = 4_096;
 /** The first elements of an array, and the characters that they have together at least: shorter ones are parsed faster than compared. */
 const FIRST_ELEMENTS = 64;
 const FIRST_CHARS = FIRST_ELEMENTS * 16;
-/** The memory of a member beside its values, at most. */
-const MEMBER_BYTES = 512;
+/** The memory of a member, or of an element of an array there, beside its values and with what is derived from it, at most. */
+const PIECE_BYTES = 512;
 /** The places at which a body is compared with earlier ones to find its own beginning, and the characters that are compared there. */
 const PLACES = 8;
 const PLACE_CHARS = 32;
@@ -87,7 +87,9 @@ export class KnownBodies {
     keepText(parsed.value, text, parsed.marks, budget.names);
     if (isKept) {
       const { members } = parsed;
-      this.#keep({ keyId, text, members, bytes: bytesOf(text, budget) + members.size * MEMBER_BYTES }, known);
+      let pieces = members.size;
+      for (const { member } of members.values()) pieces += member.elements?.pieces.length ?? 0;
+      this.#keep({ keyId, text, members, bytes: bytesOf(text, budget) + pieces * PIECE_BYTES }, known);
     }
     return parsed.value;
   }

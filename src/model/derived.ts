@@ -51,11 +51,11 @@ export function derived<Value, Result>(
 /** What is derived from the values on the way to this step, and the steps to further values. */
 interface Step extends ListedValue {
   value?: unknown;
-  next?: WeakMap<ListedValue, Step>;
+  next?: WeakMap<ListedValue, Step> | undefined;
 }
 
-/** The most neighbours whose result is kept. */
-const MOST_NEIGHBOURS = 16;
+/** The most neighbours whose result is kept: each step takes memory. */
+const MOST_NEIGHBOURS = 4;
 
 /**
  * Returns a function of a list that makes a list of results, each from one value or from several neighbours. Results of shared values are kept
@@ -83,20 +83,25 @@ export function derivedList<Value, Result extends object>(
   };
 }
 
-/** Returns the step behind some neighbours; undefined where one of them is not shared. */
+/**
+ * Returns the step behind some neighbours; undefined where one of them is not shared. A value leads to one result alone: that of its last
+ * neighbours. A caller who moved the ends of turns about would otherwise fill the memory with results.
+ */
 function stepTo(known: readonly ListedValue[], start: number, end: number, number: number): Step | undefined {
   const { results } = known[start] ?? UNSHARED;
   if (!results || end - start > MOST_NEIGHBOURS) return undefined;
-  let step = (results[number] ??= { results: noResults() }) as Step;
+  let step = (results[number] ??= { results: undefined }) as Step;
   for (let at = start + 1; at < end; at++) {
     const value = known[at];
     if (!value?.results) return undefined;
     // Each value leads weakly to the next one, so that no result outlives any of its values.
-    const steps = (step.next ??= new WeakMap());
-    let next = steps.get(value);
-    if (!next) steps.set(value, (next = { results: noResults() }));
+    let next = step.next?.get(value);
+    if (!next) step.next = new WeakMap([[value, (next = { results: undefined })]]);
+    step.value = step.results = undefined;
     step = next;
   }
+  step.results ??= noResults();
+  step.next = undefined;
   return step;
 }
 

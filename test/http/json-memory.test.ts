@@ -3,8 +3,15 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
+import { decodeMessages } from "../../src/formats/messages/request.messages.ts";
+import { messagesRequest } from "../../src/formats/messages/schema.ts";
 import { KnownBodies } from "../../src/http/known-bodies.ts";
-import { DEFAULT_JSON_LIMITS, JsonBudget } from "../../src/model/json.ts";
+import { assertValid } from "../../src/http/validation.ts";
+import { estimateInputTokens } from "../../src/kinds/chat/input-tokens.ts";
+import { countTokensByScript } from "../../src/kinds/count-tokens.ts";
+import type { ChatMessage } from "../../src/model/chat-request.ts";
+import { DEFAULT_JSON_LIMITS, JsonBudget, type JsonObject } from "../../src/model/json.ts";
+import { writeJson } from "../../src/model/kept-text.ts";
 import { type BodyLease, BodyRoom } from "../../src/ports/shared-room.ts";
 import { parsed } from "./intake.ts";
 
@@ -108,3 +115,45 @@ it.each<[what: string, text: (index: number) => string]>([
   bodies.clear();
   expect(heapBytes() - before).toBeLessThan(KNOWN_BYTES / 4);
 });
+
+const MESSAGES = 1_500;
+const SCHEMA = messagesRequest({ vendorRanges: false, vendorSources: false });
+
+/** Writes a conversation of short messages of one role, but for some of the other role. */
+const conversation = (isOther: (index: number) => boolean): string =>
+  `{"model":"m","max_tokens":9,"messages":${list(MESSAGES, (at) => `{"role":"${isOther(at) ? "assistant" : "user"}","content":"${at}"}`)}}`;
+
+/** Does with a body what each call of the messages format does. */
+function callWith(bodies: KnownBodies, text: string): readonly ChatMessage[] {
+  const body = bodies.parse("key", text, new JsonBudget()) as JsonObject;
+  assertValid(SCHEMA, body);
+  const messages = decodeMessages(body["messages"]);
+  estimateInputTokens({ messages, tools: [], system: [] } as never, countTokensByScript);
+  writeJson({ ...body }, body);
+  return messages;
+}
+
+it.each<[what: string, isOther: (index: number, round: number) => boolean, rounds: number]>([
+  ["alternate", (index) => index % 2 === 1, 2],
+  ["are turns of several messages", (index) => index % 8 >= 4, 2],
+  ["are turns that get shorter and shorter", (index, round) => index % 18 === 0 || index % 18 === 17 - round, 15],
+  ["are turns whose beginning moves", (index, round) => index % 5 === 4 - (round % 5), 15],
+])(
+  "known bodies of messages that %s stay within their memory with what is derived from them",
+  (_what, isOther, rounds) => {
+    const serve = (bodies: KnownBodies): void => {
+      for (let round = 0; round < rounds; round++) {
+        const text = conversation((index) => isOther(index, round));
+        // What comes again is shared, and keeps what is derived from it.
+        const known = [1, 2].map(() => callWith(bodies, text))[1];
+        expect(Object.isFrozen(known?.[0]), "it is shared").toBe(true);
+      }
+    };
+    serve(new KnownBodies(KNOWN_BYTES));
+    const bodies = new KnownBodies(KNOWN_BYTES / 2);
+    const before = heapBytes();
+    serve(bodies);
+    expect(heapBytes() - before).toBeLessThan((KNOWN_BYTES / 2) * 1.05);
+    bodies.clear();
+  },
+);

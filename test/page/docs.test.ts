@@ -148,6 +148,12 @@ describe("the search", () => {
     expect(find(query).slice(0, 4)).toContainEqual(expect.objectContaining({ page, heading }));
   });
 
+  it("takes the name of a member of every object for a word", () => {
+    const page = "made-up";
+    expect(searchIn({ [page]: "# Made up\n\nThe constructor of a class." })("constructor")).toMatchObject([{ page }]);
+    expect(find("the constructor of a budget")).not.toEqual([]);
+  });
+
   // Questions as people ask them, and the sections that answer them.
   it.each([
     ["why was this refused", ["usage/why-a-call-was-refused"]],

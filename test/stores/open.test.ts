@@ -242,11 +242,14 @@ describe.each(STORES.filter(({ name }) => name !== "SQLite"))(
       expect(errors.length).toBe(1);
     });
 
-    it.skipIf(!available)("can be closed while a server is away", async () => {
-      const { address } = await door(await place());
-      const stores = await openStores(address, { prefix, onError: () => {} });
-      await expect(stores.close()).resolves.toBeUndefined();
-    });
+    it.skipIf(!available)(
+      "can be closed while a server is away, also when the host's own function never ends",
+      async () => {
+        const { address } = await door(await place());
+        const stores = await openStores(address, { prefix, onError: (): unknown => new Promise(() => {}) });
+        await expect(stores.close()).resolves.toBeUndefined();
+      },
+    );
   },
 );
 
@@ -278,6 +281,28 @@ describe.each(STORES.filter(({ name }) => name !== "Redis"))(
     });
   },
 );
+
+it.skipIf(!redisAnswers)("waits for Redis that was away, and then refuses connections for a while", async () => {
+  const { address, port, open } = await door(REDIS);
+  const errors: unknown[] = [];
+  const stores = await opened(address, { onError: (error) => void errors.push(error) });
+  const full = createServer((socket) =>
+    socket.on("error", () => {}).end("-ERR max number of clients reached\r\n", () => socket.destroy()),
+  );
+  await once(full.listen(port, "127.0.0.1"), "listening");
+  await expect.poll(() => errors.length, { timeout: 10_000 }).toBe(2);
+  await once(full.close(), "close");
+  await open();
+  await expect
+    .poll(async () => stores.ports.quotas.list().catch(() => undefined), { timeout: 10_000 })
+    .toBeTypeOf("object");
+  const { host } = new URL(address);
+  expect(errors.slice(0, 2).map(String)).toEqual(
+    [`connect ECONNREFUSED ${host}`, "ERR max number of clients reached"].map(
+      (problem) => `Error: openStores: redis://${host} cannot be used: ${problem}. The stores ask again every second.`,
+    ),
+  );
+});
 
 it.skipIf(!answers("mysql"))("keeps the process alive when counters lose their connections", async () => {
   const address = await newDatabase(newMysql)();

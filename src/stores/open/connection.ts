@@ -174,27 +174,38 @@ async function openRedis(
   { prefix = "polygate", forGateway = false }: ConnectOptions,
 ): Promise<RedisConnection> {
   const { createClient } = await installed("redis", import("redis"));
-  let isUp = false;
-  const reconnectStrategy = (_retries: number, cause: Error): number | false =>
-    forGateway && (isUp || isAway(cause)) && RECONNECT_MS;
+  // A server that was up, or away at the start, is expected back: it may refuse connections for a while before it serves again.
+  let isExpected = false;
+  const reconnectStrategy = (_retries: number, cause: Error): number | false => {
+    isExpected ||= isAway(cause);
+    return forGateway && isExpected && RECONNECT_MS;
+  };
   const client = createClient({
     url,
     socket: { reconnectStrategy },
     ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
   });
   const first = Promise.withResolvers<unknown>();
-  // Later errors change nothing: the failing call rejects with the same error.
-  client.on("error", first.reject);
+  let problem: unknown;
+  // Once the server is there, errors change nothing: the failing call rejects with the same error.
+  client.on("error", (error) => {
+    problem = error;
+    first.reject(error);
+  });
   const ask = async (): Promise<void> => {
-    if (!client.isReady) await first.promise;
-    isUp = true;
+    if (!client.isReady)
+      await first.promise.catch(() => {
+        throw problem;
+      });
+    isExpected = true;
     // A server that forbids the question is taken for a single one.
     const info = await client.sendCommand(["INFO", "cluster"]).catch(() => "");
     if (typeof info === "string" && info.includes("cluster_enabled:1")) {
       client.destroy();
-      throw new UsageError(
+      problem = new UsageError(
         "The store is a node of a Redis cluster, which an address cannot open. Make the stores in code, with redisQuotaStore({ client: createCluster(…) }).",
       );
+      throw problem;
     }
   };
   client.connect().then(first.resolve, first.reject);

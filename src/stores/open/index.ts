@@ -144,15 +144,19 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
   const begin = (): Promise<unknown> =>
     migrate && connection.dialect !== "redis" ? connection.migrate() : connection.ask();
-  const tell = async (error: unknown): Promise<void> => onError(error);
-  let told = "";
+  /** Tells the host, whose function may fail. Nobody waits for it: it may never end. */
+  const tell = async (error: unknown): Promise<void> => {
+    try {
+      await (onError(error) as unknown);
+    } catch {}
+  };
+  let reasonTold = "";
   /** Tells why the database cannot be used yet. Each reason is told once. */
-  const tellAway = async (thrown: unknown): Promise<void> => {
+  const tellAway = (thrown: unknown): void => {
     const reason = unusable(address, thrown, " The stores ask again every second.");
-    if (reason.message === told) return;
-    told = reason.message;
-    // The host's own function may fail.
-    await tell(reason).catch(() => {});
+    if (reason.message === reasonTold) return;
+    reasonTold = reason.message;
+    void tell(reason);
   };
   let made: MadePorts;
   try {
@@ -160,9 +164,9 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       connection.dialect === "redis"
         ? await redisPorts(connection, options)
         : sqlPorts(connection, { ...options, keepDays });
-    await begin().catch(async (error: unknown) => {
+    await begin().catch((error: unknown) => {
       if (!isAway(error)) throw error;
-      await tellAway(error);
+      tellAway(error);
     });
   } catch (error) {
     await connection.close();
@@ -177,24 +181,24 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     (running ??= (async () => {
       // A step that fails does not stop the others.
       for (const step of [...recorded.flatMap(({ sweeps }) => sweeps), ...made.sweeps])
-        await step().catch((error: unknown) => tell(error).catch(() => {}));
+        await step().catch((error: unknown) => void tell(error));
       running = undefined;
     })());
   /** Waits for the end of work, unless the database is silent: a host that closes its stores must be able to end. */
   const unlessHanging = async (work: Promise<void> | undefined): Promise<void> => {
     if (work && (await within(work, CLOSE_MS, systemClock)) === LATE)
-      await tell(new Error("The database has not answered in time while the stores were closed.")).catch(() => {});
+      void tell(new Error("The database has not answered in time while the stores were closed."));
   };
   let beginning: Promise<void> | undefined;
   const retry =
-    told === ""
+    reasonTold === ""
       ? undefined
       : setInterval(() => {
           beginning ??= begin().then(
             () => clearInterval(retry),
-            async (error: unknown) => {
+            (error: unknown) => {
               beginning = undefined;
-              await tellAway(error);
+              tellAway(error);
             },
           );
         }, RETRY_MS);

@@ -77,11 +77,16 @@ function stemOf(word: string): string | null {
     .replace(/(?<=[aeiouy].*[^aeiou])(?:ing|ed)$/, "")
     .replace(/([bdgmnprt])\1$/, "$1")
     .replace(/(?<=....)e$/, "");
-  return ALIKE[stem] ?? stem;
+  return ALIKE.get(stem) ?? stem;
 }
 
 /** Stems that mean the same. */
-const ALIKE: Readonly<Record<string, string>> = { cost: "pric", remov: "delet", away: "down", outag: "down" };
+const ALIKE: ReadonlyMap<string, string> = new Map([
+  ["cost", "pric"],
+  ["remov", "delet"],
+  ["away", "down"],
+  ["outag", "down"],
+]);
 
 /** Ranks explanations before the reference and the changelog. */
 const preference = (id: string): number =>
