@@ -60,7 +60,13 @@ export async function playgroundQuotas(
 
 async function open(address: string): Promise<PlaygroundQuotas> {
   const { openStores } = await import("../src/stores/open/index.ts");
-  const stores = await openStores(address, { connections: CONNECTIONS });
+  const { describeProblem } = await import("../src/stores/open/connection.ts");
+  // A user who mistypes an address must hear of it at once: the demo does not wait for a store that is away at the start.
+  let away: unknown;
+  let onError = (error: unknown): void => void (away ??= error);
+  const stores = await openStores(address, { connections: CONNECTIONS, onError: (error) => onError(error) });
+  if (away !== undefined) throw away;
+  onError = (error) => console.error(`The store has a problem: ${describeProblem(error)}`);
   const { quotas, responseStore } = stores.ports;
   const hasDemoKeys = await addDemoKeys(quotas);
   // Redis keeps no calls.

@@ -1,4 +1,7 @@
-/** Runs before each test file: seeds every property, and fails the file when anything writes to the console. */
+/**
+ * Runs before each test file: seeds every property, fails the file when anything writes to the console, and puts back the classes of the
+ * platform that a framework has replaced.
+ */
 
 import process from "node:process";
 import { format } from "node:util";
@@ -22,6 +25,11 @@ const unexpected: string[] = [];
 for (const method of ["debug", "dir", "error", "info", "log", "table", "trace", "warn"] as const)
   console[method] = (...values: unknown[]) => void unexpected.push(format(...values));
 
+// Hono's server replaces these classes with its own, whose responses have no `bytes`.
+const { Request, Response } = globalThis;
+
 afterAll(() => {
+  for (const [name, value] of Object.entries({ Request, Response }))
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   if (unexpected.length > 0) throw new Error(`No test expects these lines on the console:\n${unexpected.join("\n")}`);
 });
