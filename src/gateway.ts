@@ -436,7 +436,8 @@ function servicesOf(
     prices: { price: options.price, imagePrice: options.imagePrice },
     currency: currencyOf(options),
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
-    listed: { models: [] },
+    listed: { models: undefined },
+    namedModels: new Set(namedModels({ backend: options.backend, prices: options })),
     countTokens: checkedCount(options.countTokens ?? countTokensByScript),
     countInput: options.countInput ?? "estimate",
     limits,
@@ -509,11 +510,15 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend, prices }: Services):
     return upstreamStatus({ backend });
   },
   get models() {
-    const routes = upstreamStatus({ backend }).map(({ route }) => route);
-    const priced = [...(prices.price?.models ?? []), ...(prices.imagePrice?.models ?? [])];
-    return [...priced, ...routes].filter((name) => !name.includes("*"));
+    return namedModels({ backend, prices });
   },
 });
+
+/** Returns the models that the host has named in its prices and its routes, without patterns. */
+function namedModels({ backend, prices: { price, imagePrice } }: Pick<Services, "backend" | "prices">): string[] {
+  const routes = upstreamStatus({ backend }).map(({ route }) => route);
+  return [...(price?.models ?? []), ...(imagePrice?.models ?? []), ...routes].filter((name) => !name.includes("*"));
+}
 
 /** Returns the endpoints that the backend can serve. */
 function endpointsOf(

@@ -191,6 +191,14 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   internal: "The gateway had an internal error.",
 };
 
+/** Explains an error. A model that no upstream was asked for may be unknown, or without a price; the record does not tell which. */
+function reasonOf(errorCode: NonNullable<RecordedCall["errorCode"]>, attempts: RecordedCall["attempts"]): string {
+  const isUnasked = attempts.every(({ movedOn }) => movedOn === "resting");
+  if (errorCode === "model_not_found" && isUnasked)
+    return "The backend does not have the model, or the model has no price: then add a row for the model to the prices.";
+  return REASONS[errorCode] ?? errorCode;
+}
+
 /**
  * Returns sentences that say why a call ended as it did.
  *
@@ -203,7 +211,7 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
-    ...(errorCode === undefined ? [] : [REASONS[errorCode] ?? errorCode]),
+    ...(errorCode === undefined ? [] : [reasonOf(errorCode, attempts)]),
     ...(errorField === undefined ? [] : [`The field is ${errorField}.`]),
     ...(affordedOutputTokens === undefined
       ? []

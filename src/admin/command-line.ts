@@ -1,6 +1,7 @@
 /** The command line of `polygate`: parses it, finds its command, runs the command, and writes help or the error for a mistake. */
 
 import { parseArgs } from "node:util";
+import { moneyOf } from "../model/money.ts";
 import { manyLines, nearest } from "../options.ts";
 import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -21,7 +22,7 @@ import {
 } from "./commands.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
 import { keyAdmin } from "./key-admin.ts";
-import { openStore } from "./open-store.ts";
+import { type OpenedStore, openStore } from "./open-store.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   keys: KEY_COMMANDS,
@@ -193,16 +194,37 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   );
   const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
   try {
+    const amount = amountIn(found, values);
+    const recorded = amount === undefined ? undefined : await recordedCurrency(opened);
+    if (recorded !== undefined && currency !== undefined && recorded !== currency)
+      throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
     print(values.json ? jsonOf(shown) : textOf(shown, currency));
+    if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
+      print(
+        `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,
+      );
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
     throw error;
   } finally {
     await opened.close();
+  }
+}
+
+/** Returns the amount that a command line has; undefined for none. */
+const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): string | undefined =>
+  granted ?? amount ?? operands[syntax.operands?.indexOf("UNITS") ?? -1];
+
+/** Returns the currency of the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
+async function recordedCurrency({ calls }: OpenedStore): Promise<string | undefined> {
+  try {
+    return (await calls?.list({ limit: 1 }))?.[0]?.currency;
+  } catch {
+    return undefined;
   }
 }
 

@@ -69,8 +69,10 @@ export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Prom
   if (!name.isWellFormed()) throw noModel(said);
   call.found.model = name;
   const names = [name, ...aliases];
-  if (!mayUse(key, names))
+  if (!mayUse(key, names)) {
+    learnModels(call);
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
+  }
   return call.services.backend.models && listedModel(call, named, names);
 }
 
@@ -90,12 +92,31 @@ const MODEL_FIRST = /^\s*\{\s*"model"\s*:\s*"([^"\\]+)"/;
 export function noteModel(call: Call, endpoint: Endpoint, content: unknown): void {
   const { found, services } = call;
   if (found.model !== undefined || !services.isRecorded) return;
+  learnModels(call);
   const name = quietly(() =>
     "modelIn" in endpoint && endpoint.modelIn ? endpoint.modelIn(call.wildcardPath) : modelOf(content, call),
   );
   if (typeof name !== "string" || name === "" || name.length > MAX_NAME_CHARS || !name.isWellFormed()) return;
   found.model = name;
-  found.modelListed = services.listed.models.some(({ id }) => id === name);
+}
+
+/**
+ * Lists the backend's models for the record of a refused call, if no call has listed them yet. Asks the backend once, because a caller who
+ * is refused must cost it nothing. A list that comes late is for the records of later calls.
+ */
+function learnModels(call: Call): void {
+  const { backend, isRecorded, kindNames, listed } = call.services;
+  if (!isRecorded || listed.models || !backend.models) return;
+  listed.models = [];
+  const learn = (models: readonly ModelInfo[]): void => {
+    checkModels(models, kindNames);
+    // A call that was served meanwhile has a later list.
+    if (listed.models?.length === 0) listed.models = models;
+  };
+  void quietly(() => {
+    const told = backend.models?.() ?? [];
+    return "then" in told ? Promise.resolve(told).then(learn) : learn(told);
+  });
 }
 
 function modelOf(content: unknown, { json }: Call): unknown {
@@ -160,14 +181,19 @@ export async function visibleModels(call: Call, key: ApiKey): Promise<readonly L
 const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly string[]): boolean =>
   !modelLimitsEnabled || names.some((name) => Object.hasOwn(modelLimits, name) && modelLimits[name] === true);
 
+/** Throws a TypeError for an answer of the backend that is no list of models. */
+function checkModels(models: unknown, kindNames: readonly string[]): void {
+  if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
+  for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
+}
+
 async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
   const { backend, kindNames } = call.services;
   if (!backend.models) return undefined;
   try {
     const told = backend.models();
     const models = "then" in told ? await call.wait(told) : told;
-    if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
-    for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
+    checkModels(models, kindNames);
     call.assertLive();
     call.services.listed.models = models;
     return models;

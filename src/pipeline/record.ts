@@ -10,7 +10,6 @@ import type {
   CallRecord,
   CallOutcome,
   LiveCall,
-  OnCall,
   AskedUpstream,
   OnFailure,
   UpstreamAttempt,
@@ -21,6 +20,7 @@ import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { HookedCall } from "./hooks.ts";
 import { type CallWatch, guarded, reportAttempt } from "./reports.ts";
+import type { Services } from "./services.ts";
 
 const NO_RATES: readonly RateLimit[] = [];
 const NO_CONVERSIONS: readonly Conversion[] = [];
@@ -79,7 +79,7 @@ interface Described {
 
 /** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
 interface Recorded extends Described {
-  readonly services: { readonly onCall: OnCall | undefined };
+  readonly services: Pick<Services, "onCall" | "listed" | "namedModels">;
   readonly context: unknown;
   readonly watch: CallWatch | undefined;
   readonly abort: { readonly reason: GatewayError | undefined; readonly isClientGone: boolean };
@@ -107,7 +107,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
   return {
     ...facts,
     context: call.context,
-    modelListed: found.modelListed,
+    modelListed: found.modelListed || isKnown(call),
     modelAnswered: model === undefined ? undefined : redact(model, call.secret),
     usage,
     images,
@@ -128,6 +128,11 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     droppedFromAnswer: found.answerConversions,
   };
 }
+
+/** True when the host knows the requested model, also for a call that was refused before its model was looked up. */
+const isKnown = ({ found, services: { listed, namedModels } }: Recorded): boolean =>
+  found.model !== undefined &&
+  (namedModels.has(found.model) || (listed.models ?? []).some(({ id }) => id === found.model));
 
 /** The most steps of a path in a record. */
 const MAX_STEPS = 16;

@@ -39,8 +39,10 @@ export interface Services {
   readonly currency: string | undefined;
   /** The names of the kinds that a backend may list for its models. */
   readonly kindNames: readonly string[];
-  /** The models that the backend has listed last. A refusal that asks nobody reads them. */
-  readonly listed: { models: readonly ModelInfo[] };
+  /** The models that the backend has listed last; undefined before it was asked. Records of refused calls read them. */
+  readonly listed: { models: readonly ModelInfo[] | undefined };
+  /** The models that the host has named in its prices and its routes, without patterns. */
+  readonly namedModels: ReadonlySet<string>;
   readonly countTokens: CountTokens;
   readonly countInput: "estimate" | "backend";
   readonly limits: Limits;

@@ -92,7 +92,10 @@ export interface CallRecord<Context = unknown> {
    * ended before the body was read.
    */
   readonly modelAsked: string | undefined;
-  /** True when the backend lists the requested model. Otherwise its name is the caller's own text, and unsafe as a label of a metric. */
+  /**
+   * True when the backend lists the requested model, or the host has named it in a route or in a price. Otherwise its name is the caller's
+   * own text, and unsafe as a label of a metric.
+   */
   readonly modelListed: boolean;
   /** The answering model, if the backend names it. */
   readonly modelAnswered: string | undefined;

@@ -133,6 +133,18 @@ describe("why", () => {
     expect(covered?.reasons.join()).not.toContain("lowered");
   });
 
+  it("tells that a model which no upstream was asked for may lack a price", async () => {
+    const unpriced: ModelBackend = {
+      async *chat() {
+        yield "Hello.";
+      },
+      models: () => [],
+    };
+    expect((await reasonsOf(unpriced, {}))?.reasons).toContain(
+      "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
+    );
+  });
+
   it("names the field that has a wrong value, and nothing that the caller has written", async () => {
     const reason = await reasonsOf(speaking, { temperature: "hot secret" });
     expect(reason?.reasons).toContain("The field is temperature.");

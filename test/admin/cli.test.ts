@@ -674,6 +674,11 @@ describe("polygate usage and why, as processes", () => {
       2,
       "--since must not be after --until, but 2026-10-02 is after 2026-10-01.",
     ],
+    [
+      ["budgets", "create", "wrong", "--amount", "5", "--currency", "eur"],
+      2,
+      "The currency must be USD, in which calls are recorded, not EUR.",
+    ],
     [["usage", "--currency", "eur"], 1, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
@@ -684,6 +689,23 @@ describe("polygate usage and why, as processes", () => {
     const ended = await run(...args);
     expect(ended).toMatchObject({ code, stdout: "" });
     expect(ended.stderr).toContain(message);
+  });
+
+  it("in a currency tell what an amount without one was read as", async () => {
+    const said = "50 units = 0.00005 USD; for 50 USD, add --currency usd.";
+    for (const args of [
+      ["budgets", "create", "small", "--amount", "50"],
+      ["budgets", "amount", "small", "50"],
+      ["budgets", "top-up", "small", "50"],
+      ["keys", "create", "--id", "small", "--granted", "50"],
+      ["keys", "grant", "small", "50"],
+      ["keys", "lower", "small", "50"],
+    ]) {
+      expect((await run(...args)).stdout.trimEnd().split("\n").at(-1)).toBe(said);
+    }
+    expect((await run("keys", "usage", "small")).stdout).not.toContain("units =");
+    expect((await run("budgets", "top-up", "small", "5", "--currency", "usd")).stdout).not.toContain("units =");
+    expect(JSON.parse((await run("budgets", "top-up", "small", "50", "--json")).stdout)).toMatchObject({ id: "small" });
   });
 
   it("shows their help", async () => {

@@ -485,7 +485,7 @@ describe("recorded calls", () => {
     expect(named.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-2026-10-31.csv"');
     expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,amount,currency,calls,/);
     const open = await csvOf("/usage?since=2026-10-01&format=csv");
-    expect(open.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-today.csv"');
+    expect(open.headers.get("content-disposition")).toBe(`attachment; filename="usage-2026-10-01-${today}.csv"`);
     expect(csv.headers.get("cache-control")).toBe("no-store");
     const [headings, poor, rich] = (await csv.text()).split("\r\n");
     expect(headings).toMatch(/^group,amount,currency,calls,/);

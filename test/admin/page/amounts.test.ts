@@ -66,3 +66,12 @@ it("rounds amounts so that they add up to their sum, and tells each exactly", as
     }),
   );
 });
+
+it("says how many calls of a sum stand in no shown row", async () => {
+  const { callsOf } = await amountsIn("USD");
+  const rows = [{ calls: 1_010 }, { calls: 20 }];
+  expect(callsOf({ calls: 1_040 }, rows)).toBe("1,040 calls, 10 of them free and not shown");
+  expect(callsOf({ calls: 1_030 }, rows)).toBe("1,030 calls");
+  // Those that are missing may stand on later pages.
+  expect(callsOf({ calls: 1_040 }, undefined)).toBe("1,040 calls");
+});

@@ -66,6 +66,20 @@ function formatWith(decimals: number): AmountFormat {
   };
 }
 
+/**
+ * Says for how many calls a sum is, and how many of them stand in no shown row.
+ *
+ * @param rows The shown rows; undefined if there are more on later pages.
+ */
+export function callsOf(
+  total: { readonly calls: number },
+  rows: readonly { readonly calls: number }[] | undefined,
+): string {
+  const hidden = rows ? rows.reduce((left, { calls }) => left - calls, total.calls) : 0;
+  const free = hidden > 0 ? `, ${plain.format(hidden)} of them free and not shown` : "";
+  return `${plain.format(total.calls)} calls${free}`;
+}
+
 /** Returns the units that a user has written. Throws for a text that is no amount. */
 export function readAmount(written: string): number {
   const units = Math.round(Number(written.trim().replaceAll(/[_\s]/g, "")) * (CURRENCY ? UNITS_OF_ONE : 1));

@@ -4,7 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
 import { noteChoices } from "./address.ts";
-import { CURRENCY, formatFor, plain } from "./amounts.ts";
+import { callsOf, CURRENCY, formatFor, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
 import { amountsIn, Bar, type Column, html, Select, Table, type View } from "./parts.ts";
 
@@ -261,7 +261,7 @@ export function Spend(): View {
       <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
       <a class="button" href=${csv}>CSV</a>
     </header>
-    ${total && html`<p class="sum">${sum.shown(total.units)} for ${plain.format(total.calls)} calls</p>`}
+    ${total && html`<p class="sum">${sum.shown(total.units)} for ${callsOf(total, next === null ? rows : undefined)}</p>`}
     <${Chart} days=${days} amount=${sum.shown} />
     <${Table}
       caption="Spend"
