@@ -121,7 +121,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
     });
     page.on("request", (request) => {
-      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/admin\b)/.test(request.url()))
+      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/(?:admin\b|login\?from=admin$))/.test(request.url()))
         problems.push(`went to ${request.url()}`);
     });
     await page.goto(url + part);
@@ -549,7 +549,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
     await page.goto("about:blank");
     await page.goBack();
-    await page.getByText("not_logged_in").waitFor();
+    await page.waitForURL("**/login?from=admin");
     expect(await page.getByRole("heading").count()).toBe(0);
     await page.close();
   });
