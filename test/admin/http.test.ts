@@ -811,10 +811,50 @@ describe("a repeated request", () => {
   });
 });
 
+describe("a browser without a session", () => {
+  const folder = new URL("../../src/admin/page/app/", import.meta.url);
+  const html = "text/html,application/xhtml+xml,*/*;q=0.8";
+  const answerTo = async (path: string, init: RequestInit, loginUrl?: string): Promise<unknown[]> => {
+    const page = pageIn(folder, loginUrl === undefined ? {} : { loginUrl });
+    const admin = adminHandler(stores.ports.quotas, { authorize, page }).at("/admin");
+    const { status, headers } = await admin.fetch(new Request(`http://host/admin${path}`, init));
+    return [status, headers.get("location") ?? headers.get("content-type"), headers.get("cache-control")];
+  };
+  const refusal = [401, "application/json", "no-store"];
+
+  it.each(["", "/", "?part=spend", "/?part=spend"])("is sent to the login when it opens %j", async (path) => {
+    for (const method of ["GET", "HEAD"])
+      expect(await answerTo(path, { method, headers: { accept: html } }, "/login?from=admin")).toEqual([
+        303,
+        "/login?from=admin",
+        "no-store",
+      ]);
+  });
+
+  it("gets a 401 from every other route, for other types, and without a login to go to", async () => {
+    for (const path of ["/keys", "/me", "/app.js", "/nothing"])
+      expect([path, ...(await answerTo(path, { headers: { accept: html } }, "/login"))]).toEqual([path, ...refusal]);
+    for (const accept of ["application/json", "*/*", "text/csv"])
+      expect(await answerTo("", { headers: { accept } }, "/login")).toEqual(refusal);
+    const headers = { accept: html, "content-type": "application/json" };
+    expect(await answerTo("", { method: "POST", headers, body: "{}" }, "/login")).toEqual(refusal);
+    expect(await answerTo("", { headers: { accept: html } })).toEqual(refusal);
+  });
+});
+
 describe("every mount", () => {
   const page = pageIn(new URL("../../src/admin/page/app/", import.meta.url));
   const express4 = createRequire(import.meta.url)("express-4") as typeof express;
-  const admin = (): AdminHandler => adminHandler(stores.ports.quotas, { authorize, page });
+  /** The addresses that the login of the host has seen. */
+  let seen: string[] = [];
+  const admin = (): AdminHandler =>
+    adminHandler(stores.ports.quotas, {
+      authorize: (request) => {
+        seen.push(`${request.method} ${request.url}`);
+        return authorize(request);
+      },
+      page,
+    });
   const mounts: readonly [name: string, listener: () => RequestListener | Promise<RequestListener>][] = [
     ["Node", () => toNodeHandler(admin(), { prefix: "/admin" })],
     ["Express", () => express().use("/admin", toExpressHandler(admin())) as RequestListener],
@@ -870,6 +910,15 @@ describe("every mount", () => {
         const style = await fetch(new URL("style.css", base), { headers });
         expect([path, style.status, style.headers.get("content-type")]).toEqual([path, 200, "text/css; charset=utf-8"]);
       }
+      seen = [];
+      await fetch(`${root}/keys?limit=2`);
+      await fetch(`${root}/keys/a%2Fb/revoke`, { method: "POST", headers, body: "{}" });
+      await fetch(`${root}?part=spend`);
+      expect(seen.map((one) => one.replace("/admin/?", "/admin?"))).toEqual([
+        `GET ${root}/keys?limit=2`,
+        `POST ${root}/keys/a%2Fb/revoke`,
+        `GET ${root}?part=spend`,
+      ]);
     } finally {
       server.close();
       server.closeAllConnections();

@@ -121,7 +121,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
     });
     page.on("request", (request) => {
-      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/admin\b)/.test(request.url()))
+      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/(?:admin\b|login\?from=admin$))/.test(request.url()))
         problems.push(`went to ${request.url()}`);
     });
     await page.goto(url + part);
@@ -529,6 +529,32 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect([response.status, await response.text()]).toEqual([401, expect.stringContaining("not_logged_in")]);
   });
 
+  it.each([
+    [1280, 900],
+    [390, 500],
+  ])("shows the buttons of its longest dialog at %i × %i, below fields that scroll", async (width, height) => {
+    const page = await open("", { viewport: { width, height } });
+    await page.getByRole("button", { name: "New key" }).click();
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create" });
+    const isInSight = (): Promise<boolean> =>
+      create.evaluate((button) => {
+        const { left, right, top, bottom } = button.getBoundingClientRect();
+        const isAtPoint = (y: number): boolean => button.contains(document.elementFromPoint((left + right) / 2, y));
+        return isAtPoint(top + 4) && isAtPoint(bottom - 4);
+      });
+    expect(await isInSight()).toBe(true);
+    // The last field is above the buttons, also for the keyboard.
+    const last = page.getByRole("dialog").locator(".field :is(input, select, textarea)").last();
+    await last.focus();
+    const gap = await last.evaluate((field) => {
+      const buttons = field.closest("form")?.querySelector(".buttons");
+      return (buttons?.getBoundingClientRect().top ?? 0) - field.getBoundingClientRect().bottom;
+    });
+    expect(gap).toBeGreaterThanOrEqual(0);
+    expect(await isInSight()).toBe(true);
+    await page.close();
+  });
+
   it("is worth nothing to whoever finds it open after its session", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
     await stores.ports.quotas.addBudget({ id: "company", amount: 1, period: "month" });
@@ -549,7 +575,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
     await page.goto("about:blank");
     await page.goBack();
-    await page.getByText("not_logged_in").waitFor();
+    await page.waitForURL("**/login?from=admin");
     expect(await page.getByRole("heading").count()).toBe(0);
     await page.close();
   });

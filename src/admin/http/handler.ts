@@ -6,7 +6,7 @@ import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answer.ts";
-import { pathOf, queryOf } from "../../http/request.ts";
+import { originOf, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
@@ -42,6 +42,7 @@ export interface AdminHandlerOptions<Context = unknown> {
    * The host's own login, asked for every request: returns the user, or undefined for a stranger, who gets a 401. A response, such as a
    * redirect to the login, is sent as it is. When the function throws, or takes longer than 10 seconds, the request is refused.
    *
+   * @param request The request, whose body must not be read. Its `url` has the whole path that the client asked for, under every mount.
    * @param context The host's own context of the request, as the option `context` of the mount makes it.
    */
   authorize(request: Request, context: Context | undefined): Login | Promise<Login>;
@@ -206,7 +207,7 @@ class Admin {
   async #answer(app: H3, root: string, request: Request, mounted: Mounted): Promise<Response> {
     try {
       assertOwnPage(request);
-      const login = await this.#login(request, mounted);
+      const login = await this.#login(request, root, mounted);
       if (login instanceof Response) return login;
       const base = `${mounted.path ?? ""}${root}/`;
       return await app.fetch(Object.assign(request, { context: { user: login, base } satisfies Context }));
@@ -216,12 +217,17 @@ class Admin {
   }
 
   /** Asks the host who the user is. Throws for a stranger, and for anything that is no user. */
-  async #login(request: Request, mounted: Mounted): Promise<AdminUser | Response> {
-    const { authorize, clock } = this.#services;
-    const login = await within((async () => authorize(request, mounted))(), AUTHORIZE_MS, clock);
+  async #login(request: Request, root: string, mounted: Mounted): Promise<AdminUser | Response> {
+    const { authorize, clock, page } = this.#services;
+    const seen = asSent(request, mounted.path ?? "");
+    const login = await within((async () => authorize(seen, mounted))(), AUTHORIZE_MS, clock);
     if (login === LATE) throw new Error("authorize has not answered in time.");
     if (login instanceof Response) return login;
-    if (login === undefined || login === null) throw new HTTPError({ status: 401, message: "You are not logged in." });
+    if (login === undefined || login === null) {
+      if (page?.loginUrl && isNavigation(request, root))
+        return new Response(null, { status: 303, headers: { location: page.loginUrl, ...HEADERS } });
+      throw new HTTPError({ status: 401, message: "You are not logged in." });
+    }
     const { name } = login;
     if (typeof name !== "string" || name === "" || name.length > LONGEST_NAME)
       throw new TypeError("authorize must return { name }, a response, or undefined.");
@@ -377,6 +383,26 @@ class Admin {
   }
 }
 
+/**
+ * Returns the request, without its body, at the address that the client asked for.
+ *
+ * @param removed The beginning of the path that the host's framework has removed.
+ */
+function asSent(request: Request, removed: string): Request {
+  const origin = originOf(request.url);
+  const url = `${origin}${removed}${request.url.slice(origin.length)}`;
+  // The class of the web platform takes neither an address without a host nor these methods.
+  if (removed === "" || !URL.canParse(url) || /^(?:connect|trace|track)$/i.test(request.method)) return request;
+  const { method, headers, signal } = request;
+  return new Request(url, { method, headers, signal });
+}
+
+/** True for a browser that opens the page itself. Scripts and the page's own requests ask for no HTML. */
+const isNavigation = ({ method, url, headers }: Request, root: string): boolean =>
+  (method === "GET" || method === "HEAD") &&
+  pathOf(url).replace(/\/$/, "") === root &&
+  /\btext\/html\b/i.test(headers.get("accept") ?? "");
+
 const baseOf = (context: unknown): string => (context as Context).base ?? "/";
 
 async function fileOf(page: AdminPage, name: string, base: string): Promise<Response> {
@@ -503,6 +529,8 @@ export interface AdminPageFile {
 
 /** The files of a page, such as `adminPage()` of `polygate/admin/page`. */
 export interface AdminPage {
+  /** The address of the host's login, to which a browser that opens the page without a session is sent. Default: it gets a 401. */
+  readonly loginUrl?: string | undefined;
   /**
    * Returns the file of a name; the page itself for an empty one. Undefined for a name without a file.
    *

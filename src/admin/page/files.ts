@@ -14,8 +14,8 @@ export interface AdminPageOptions {
    */
   readonly currency?: string;
   /**
-   * The address of your login: a link beside the notice that a session has ended. A path of this server, such as `/login`, or an absolute
-   * http or https address. Default: no link, and only a button that loads the page again.
+   * The address of your login: a browser that opens the page without a session is sent there, and a link to it stands beside the notice
+   * that a session has ended. A path of this server, such as `/login`, or an absolute http or https address. Default: a 401, and no link.
    */
   readonly loginUrl?: string;
   /** The address that ends a session: a link in the header. A path of this server, or an absolute http or https address. Default: no link. */
@@ -52,6 +52,7 @@ export function pageIn(folder: URL, options: AdminPageOptions = {}, hint = ""): 
     return text;
   };
   return {
+    loginUrl: loginUrl || undefined,
     async file(name, base): Promise<AdminPageFile | undefined> {
       if (!Object.hasOwn(TYPES, name)) return undefined;
       const text = await textOf(name);
