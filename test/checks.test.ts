@@ -22,7 +22,7 @@ const TRACKED: readonly string[] = [
   "src/admin/page/app/{index.html,style.css}",
   "playground/**/*.{ts,py,html,css,svg}",
   "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
-  "playground/template/_{tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
+  "playground/template/_{test.yml,test.bun.yml,tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
   "docs/{,reference/}*.md",
   "docs/*.png",
   "docs/examples/*.ts",

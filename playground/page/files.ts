@@ -69,7 +69,8 @@ export function pageFiles(folder: URL, root: URL): PageFiles {
   const sources = new Map([...own, ...reference, ...docsFiles(root)]);
   // The reference needs its library.
   if (reference.length === 0) sources.delete(PAGES["/reference"] ?? "");
-  const completed = (html: string): string => html.replaceAll(`"${OWN}`, `"${lasting}`);
+  const completed = (html: string): string =>
+    html.replaceAll(`"${OWN}`, `"${lasting}`).replace("{reference}", String(reference.length > 0));
 
   const kept = new Map<string, PageFile>();
   const find = (asked: string): PageFile | undefined => {

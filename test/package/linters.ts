@@ -10,7 +10,7 @@ import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
 /** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 160,700 of 28 November 2026 and 0.8 %. */
-const MOST_BYTES = 165_000;
+const MOST_BYTES = 168_000;
 
 export function lintersSuite(stage: () => PackageStage): void {
   it("publint finds nothing", async () => {

@@ -280,8 +280,9 @@ export function templateSuite(stage: () => PackageStage): void {
 
       it.each(OTHERS)("%s and %s pass their own tests", async (server, database) => {
         const target = targetOf(server, database);
-        const [command, args] = server === "bun" ? [join(BIN, "bun"), ["test"]] : ["npm", ["test"]];
-        expect(await succeed(command, args, target)).toMatch(/pass 2|2 pass/);
+        // Bun tells on its error output what has passed.
+        const tested = server === "bun" ? `${join(BIN, "bun")} test 2>&1` : "npm test";
+        expect(await succeed("sh", ["-c", tested], target)).toMatch(/pass 2|2 pass/);
       });
 
       it.each(OTHERS.filter(([, kind]) => hasPostgres || kind === "sqlite"))(

@@ -19,7 +19,7 @@ export const Header = (): View => html`
       ${PLACES.map(
         ({ id, name }) => html`<a href=${`#${id}`} aria-current=${place.value === id ? "page" : undefined}>${name}</a>`,
       )}
-      <a href="/reference">Reference</a>
+      ${document.documentElement.dataset["reference"] === "true" && html`<a href="/reference">Reference</a>`}
       ${isOwnMachine && html`<a href="/admin">Admin</a>`}
     </nav>
     <div class="account">
