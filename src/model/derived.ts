@@ -9,7 +9,7 @@ import { isContainer } from "./json.ts";
 export interface ListedValue {
   /** The schema that the value holds to; undefined for a value that was not validated, or that has an unknown type or word. */
   holdsTo?: object | undefined;
-  /** What is derived from the value, by the numbers of the functions; undefined for a value that only one call has had. */
+  /** The results for the value. A function's number is the index of its result. Undefined until a second call has the value. */
   results: unknown[] | undefined;
 }
 
@@ -25,10 +25,10 @@ export function listed<List extends readonly unknown[]>(list: List, values: read
 /** Returns the values of a list that were given to `listed`. */
 export const listedIn = (list: readonly unknown[]): readonly ListedValue[] | undefined => LISTED.get(list);
 
-/** The number of functions so far, each of which has its place in all results. */
+/** Counts the functions that `derived` and `derivedList` have made. */
 let functions = 0;
 
-/** Makes the room for the results of a value, no larger than needed: a conversation has hundreds. */
+/** Makes an empty list of results, no longer than needed: a conversation has hundreds. */
 export const noResults = (): unknown[] => Array.from({ length: functions });
 
 /** A value that only one call has had. */
@@ -48,7 +48,7 @@ export function derived<Value, Result>(
     results ? ((results[number] ??= frozen(make(value))) as Result) : make(value);
 }
 
-/** What is derived from the values on the way to this step, and the steps to further values. */
+/** Stands for some neighbouring values: holds the result for them, and leads to the step with one more value. */
 interface Step extends ListedValue {
   value?: unknown;
   next?: WeakMap<ListedValue, Step> | undefined;
@@ -84,8 +84,8 @@ export function derivedList<Value, Result extends object>(
 }
 
 /**
- * Returns the step behind some neighbours; undefined where one of them is not shared. A value leads to one result alone: that of its last
- * neighbours. A caller who moved the ends of turns about would otherwise fill the memory with results.
+ * Returns the step of some neighbours; undefined if one of them is not shared. Each value keeps one result, the one for its latest neighbours:
+ * a caller who divides the same messages into ever new turns fills no memory.
  */
 function stepTo(known: readonly ListedValue[], start: number, end: number, number: number): Step | undefined {
   const { results } = known[start] ?? UNSHARED;

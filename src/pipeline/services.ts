@@ -39,7 +39,7 @@ export interface Services {
   readonly currency: string | undefined;
   /** The names of the kinds that a backend may list for its models. */
   readonly kindNames: readonly string[];
-  /** The models that the backend has listed last; undefined before it was asked. Records of refused calls read them. */
+  /** The backend's latest list of models; undefined before the backend was asked. Records of refused calls read the list. */
   readonly listed: { models: readonly ModelInfo[] | undefined };
   /** The models that the host has named in its prices and its routes, without patterns. */
   readonly namedModels: ReadonlySet<string>;

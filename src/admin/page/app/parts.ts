@@ -42,7 +42,7 @@ interface TableProps<Row> {
 const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
   `${isNumber ? "number" : ""} ${isWide || isChange ? "wide" : ""}`;
 
-/** Stands in the place of what is being loaded, or could not be. */
+/** Stands in for a list until the list is loaded, and after a failure. */
 export const Waiting = (): View =>
   html`<p class="quiet">${hasFailed.value ? "This could not be loaded." : "Loading…"}</p>`;
 

@@ -60,7 +60,7 @@ function search(event: SubmitEvent): void {
   go(addressOf("refusals", { call }));
 }
 
-/** Puts the calls together that one key has made for one model, and that one limit has refused, or that have failed alike. */
+/** Groups calls by key, model, and the limit that refused them or the error with which they failed. */
 const folded = (all: readonly Call[]): readonly Calls[] =>
   // The cast is safe: no group is empty.
   [...Map.groupBy(all, sortOf).values()] as unknown as readonly Calls[];
