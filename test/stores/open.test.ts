@@ -253,6 +253,27 @@ describe.each(STORES.filter(({ name }) => name !== "SQLite"))(
   },
 );
 
+it("openStores opens beside a Redis that accepts connections and never answers", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  undo.push(async () => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const errors: unknown[] = [];
+    const opening = openStores(`redis://127.0.0.1:${port}`, { onError: (error) => void errors.push(error) });
+    const [socket] = (await once(server, "connection")) as [Socket];
+    await once(socket, "data");
+    await vi.advanceTimersByTimeAsync(15_000);
+    const stores = await opening;
+    expect(String(errors[0])).toContain("cannot be used: the server does not answer. The stores ask again");
+    socket.destroy();
+    await stores.close();
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 for (const { name, available, place } of STORES.filter((store) =>
   ["PostgreSQL", "MySQL or MariaDB"].includes(store.name),
 ))

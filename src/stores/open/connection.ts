@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import type * as kyselyPackage from "kysely";
 import { manyLines, oneLine } from "../../options.ts";
+import { LATE, systemClock, within } from "../../ports/clock.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
 
@@ -50,7 +51,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** The longest wait for a connection to PostgreSQL. Longer than a gateway waits for a store, and so only for a server that is silent. */
+/** The longest wait for a connection to PostgreSQL, and for the first answer of Redis. Longer than a gateway waits for a store, and so only for a server that is silent. */
 const CONNECT_MS = 15_000;
 
 /**
@@ -192,7 +193,7 @@ async function openRedis(
     problem = error;
     first.reject(error);
   });
-  const ask = async (): Promise<void> => {
+  const answer = async (): Promise<void> => {
     if (!client.isReady)
       await first.promise.catch(() => {
         throw problem;
@@ -208,9 +209,17 @@ async function openRedis(
       throw problem;
     }
   };
+  const ask = async (): Promise<void> => {
+    if ((await within(answer(), CONNECT_MS, systemClock)) === LATE) throw new Error(SILENT);
+  };
   client.connect().then(first.resolve, first.reject);
   first.promise.catch(() => {});
-  if (!forGateway) await ask();
+  if (!forGateway)
+    await ask().catch((error: unknown) => {
+      // A connection that stays open would keep the command from ending.
+      if (client.isOpen) client.destroy();
+      throw error;
+    });
   return {
     dialect: "redis",
     client: { sendCommand: (args: string[]) => client.sendCommand(args) },
@@ -223,6 +232,9 @@ async function openRedis(
     },
   };
 }
+
+/** The error of a Redis that accepts a connection, and then says nothing. */
+const SILENT = "the server does not answer";
 
 /** The errors of PostgreSQL and MySQL for a server that starts, ends, or has no connection left. */
 const AWAY_CODES: ReadonlySet<string> = new Set([
@@ -240,7 +252,7 @@ export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, message } = error as NodeJS.ErrnoException;
   // The clients of PostgreSQL and Redis give these errors no code.
-  if (code === undefined) return /^(?:Connection t|Socket |timeout exceeded)/.test(message);
+  if (code === undefined) return message === SILENT || /^(?:Connection t|Socket |timeout exceeded)/.test(message);
   // Other codes are those of the system, such as ECONNREFUSED. Those of Node and of MySQL begin with ERR_ and ER_.
   return AWAY_CODES.has(code) || /^E(?!RR?_)/.test(code);
 }
