@@ -205,6 +205,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByRole("button", { name: "This month" }).click();
     await rowOf(linked, "large").waitFor();
     expect(linked.url()).toBe(address.href);
+    // A link may name a month, as the API and the command line do.
+    const ofMonth = await open("?part=spend&by=budget&month=2024-02");
+    await ofMonth.getByText("No call is recorded in these days.").waitFor();
+    expect([await fieldOf(ofMonth, "From"), await fieldOf(ofMonth, "To")]).toEqual(["2024-02-01", "2024-02-29"]);
+    await ofMonth.close();
     // A column cannot be chosen twice.
     await linked.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await linked.getByRole("columnheader", { name: "Budget" }).waitFor({ state: "detached" });

@@ -3,6 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
+import type { Spreadsheet } from "../../call-admin.ts";
 import { noteChoices } from "./address.ts";
 import { callsOf, CURRENCY, formatFor, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
@@ -28,11 +29,16 @@ const isColumn = (text: string): text is UsageColumn => Object.hasOwn(COLUMNS, t
 const dayOf = (date: Date): string =>
   [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 
+/** Returns the first and the last day of the month of a date. */
+const monthOf = (date: Date): readonly [since: string, until: string] => [
+  dayOf(new Date(date.getFullYear(), date.getMonth(), 1)),
+  dayOf(new Date(date.getFullYear(), date.getMonth() + 1, 0)),
+];
+
 /** Returns the first and the last day of this month, or of a month before. */
 function monthAgo(months: number): readonly [since: string, until: string] {
   const now = new Date();
-  const [year, month] = [now.getFullYear(), now.getMonth() - months];
-  return [dayOf(new Date(year, month, 1)), dayOf(new Date(year, month + 1, 0))];
+  return monthOf(new Date(now.getFullYear(), now.getMonth() - months));
 }
 
 /** The first column; empty before the choice. */
@@ -66,7 +72,7 @@ const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
 
 /** Takes the choice from the address, if it has one. */
 function readAddress(asked: URLSearchParams): void {
-  if (!["by", "since", "until", "free"].some((name) => asked.has(name))) return;
+  if (!["by", "month", "since", "until", "free"].some((name) => asked.has(name))) return;
   isWithFree.value = asked.get("free") === "true";
   const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
   by.value = first ?? by.value;
@@ -75,6 +81,9 @@ function readAddress(asked: URLSearchParams): void {
     const day = asked.get(name) ?? "";
     of.value = /^\d{4}-\d\d-\d\d$/.test(day) ? day : "";
   }
+  // The API and the command line take a month, too.
+  const month = asked.get("month") ?? "";
+  if (/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month)) [since.value, until.value] = monthOf(new Date(`${month}-01T00:00`));
 }
 
 /**
@@ -209,12 +218,12 @@ const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
     />
   </label>`;
 
-/** The readers of the CSV. */
-const SPREADSHEETS = [
-  ["", "programs"],
-  ["excel", "Excel (12.50)"],
-  ["excel-europe", "Excel (12,50)"],
-] as const;
+/** The readers of the CSV, by the spreadsheet that they use; empty for programs. */
+const READERS: Readonly<Record<Spreadsheet | "", string>> = {
+  "": "programs",
+  excel: "Excel (12.50)",
+  "excel-europe": "Excel (12,50)",
+};
 
 const PRESETS = [
   ["This month", 0],
@@ -258,7 +267,7 @@ export function Spend(): View {
         />
         Rows without a charge
       </label>
-      <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
+      <${Select} label="CSV for" of=${spreadsheet} choices=${Object.entries(READERS)} onChange=${() => {}} />
       <a class="button" href=${csv}>CSV</a>
     </header>
     ${total && html`<p class="sum">${sum.shown(total.units)} for ${callsOf(total, next === null ? rows : undefined)}</p>`}
