@@ -109,9 +109,9 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
 }
 
 /**
- * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the amount and the currency, then the sums.
- * A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
- * JSON.
+ * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the amount and
+ * the currency, then the sums. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control
+ * characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */

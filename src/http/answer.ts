@@ -94,7 +94,7 @@ export interface CorsOptions {
   exposeHeaders?: "*" | string[];
   /** Allows cookies and other credentials. `origin` must then be a list of known pages, or a function. Default: false. */
   credentials?: boolean;
-  /** The time for which a browser may remember a preflight, in seconds. Default: the browser's own time. */
+  /** The seconds that a browser may remember a preflight. Default: the browser's own time. */
   maxAge?: string | false;
   /** The answer to a preflight. */
   preflight?: {

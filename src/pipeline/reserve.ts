@@ -299,7 +299,7 @@ export function refusalOf(
 /**
  * Says in words what a limit allows, what the call needs and what is left, without the names of groups and budgets.
  *
- * @param currency The currency of which a unit is a millionth.
+ * @param currency The currency, if a unit is a millionth of it.
  */
 export function limitText(
   { kind, limit, windowMs, needed, available, model, endsAt }: RefusedBy,

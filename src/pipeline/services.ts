@@ -35,7 +35,7 @@ export interface Services {
   readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
   readonly prices: HostPrices;
-  /** The currency of which a quota unit is a millionth, such as `USD`; undefined for other units. */
+  /** The currency, such as `USD`, if a quota unit is a millionth of it; undefined for other units. */
   readonly currency: string | undefined;
   /** The names of the kinds that a backend may list for its models. */
   readonly kindNames: readonly string[];
@@ -170,7 +170,7 @@ export interface InFlightCall {
   readonly id: string;
   /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
   readonly hasWaitUntil: boolean;
-  /** True when the call has ended and only waits for its settlement: nobody can cut it any more. */
+  /** True when the call has ended and only waits for its settlement. Such a call cannot be cut. */
   readonly isOver: boolean;
   /** Ends the call early. */
   cut(reason: GatewayError): void;

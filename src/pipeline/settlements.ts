@@ -71,7 +71,7 @@ export class Settlements {
   #lastError: unknown;
   /** Numbers pauses and batches, so that an abandoned one does not go on beside the next. */
   #turn = 0;
-  /** The time by which the pause or the batch must be over, in milliseconds since the Unix epoch. */
+  /** The end of the pause or of the batch, at the latest, in milliseconds since the Unix epoch. */
   #busyUntil = 0;
   #cancelPause: Cancel | undefined;
   #closing: Promise<void> | undefined;

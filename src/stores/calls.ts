@@ -135,7 +135,7 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   readonly refusedBy?: RefusedBy;
   /** The output limit of a chat, in tokens, if it was lowered to what the rest of the quota or of a budget pays for. */
   readonly affordedOutputTokens?: number;
-  /** The currency of which a unit is a millionth, such as `USD`. Absent for units of another kind. */
+  /** The currency, such as `USD`, if a unit is a millionth of it. Absent for other units. */
   readonly currency?: string;
   readonly replayOf?: string;
   readonly firstEventMs?: number;

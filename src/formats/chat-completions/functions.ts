@@ -53,7 +53,7 @@ const hasCall = (message: AnyMessage): message is MessageWithCall =>
   message.role === "assistant" && Boolean(message.function_call?.name);
 
 function messagesWithTools(messages: readonly AnyMessage[]): readonly CompletionMessage[] {
-  // The list itself may be one that calls share. The cast is safe: no message is a result.
+  // Return the same list, because calls may share it. The cast is safe: no message is a result.
   if (!messages.some((message) => isResult(message) || hasCall(message))) return messages as CompletionMessage[];
   const latest = new Map<string, string>();
   return messages.map((message, index): CompletionMessage => {

@@ -72,7 +72,7 @@ export function estimateInputTokens(request: ChatRequest, countTokens: CountToke
   return whole(others + sampledTokens(texts));
 }
 
-/** Counts each text of a turn or a tool; false for one that has more than texts. */
+/** Returns the tokens of each text of a turn or a tool; false if the turn has other content, such as files. */
 const countsOf = derived((value: ChatMessage | Tool): readonly number[] | false => {
   const counts: number[] = [];
   const countTokens = (text: string): number => {

@@ -22,8 +22,8 @@ export interface Price {
   /** The models that have a price by name: telemetry may use the names as labels of metrics. Default: none. */
   readonly models?: readonly string[];
   /**
-   * The currency of which a quota unit is a millionth, such as `usd`: refusals then tell their callers amounts in it. Default: amounts are
-   * units.
+   * The currency, such as `usd`, if a quota unit is a millionth of it: refusals then tell their callers amounts in the currency. Default:
+   * amounts are units.
    */
   readonly currency?: string;
 }

@@ -23,7 +23,7 @@ export interface ImagePrice {
   (image: ImageKind): number;
   /** The models that have a price by name, as in `Price`. Default: none. */
   readonly models?: readonly string[];
-  /** The currency of which a quota unit is a millionth, as in `Price`. Default: amounts are units. */
+  /** The currency, if a quota unit is a millionth of it, as in `Price`. Default: amounts are units. */
   readonly currency?: string;
 }
 

@@ -144,7 +144,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
   const begin = (): Promise<unknown> =>
     migrate && connection.dialect !== "redis" ? connection.migrate() : connection.ask();
-  /** Tells the host, whose function may fail. Nobody waits for it: it may never end. */
+  /** Calls `onError` of the host, which may throw, or return a promise that never settles. So nothing waits for the result. */
   const tell = async (error: unknown): Promise<void> => {
     try {
       await (onError(error) as unknown);

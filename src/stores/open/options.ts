@@ -20,7 +20,10 @@ export interface OpenStoresOptions {
   readonly sweepMs?: number;
   /** Is told when a budget reaches 50, 80 and 100 percent. */
   readonly onBudget?: OnBudget;
-  /** Is told why the database is away at the start, and why a sweep or a write of recorded calls has failed. Default: writes the message without passwords to `console.error`. */
+  /**
+   * Is told why the database is away at the start, and why a sweep or a write of recorded calls has failed. Default: writes the message
+   * without passwords to `console.error`.
+   */
   readonly onError?: (error: unknown) => void;
 }
 

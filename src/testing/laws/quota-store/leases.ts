@@ -2,7 +2,7 @@
 
 import { law, LEASE_MS, type QuotaStoreLaw } from "./law.ts";
 
-/** A step by which no other clock can be taken for the store's own, in milliseconds. */
+/** A step of the store's clock, in milliseconds. A store that uses another clock by mistake is wrong by this step, and fails. */
 const DAY_MS = 86_400_000;
 
 export const leaseLaws: readonly QuotaStoreLaw[] = [
