@@ -545,7 +545,7 @@ export const OPERATIONS: readonly Operation[] = [
       if (!isLast && asked.limit === undefined)
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = asked;
-      const last = until ?? new Date().toISOString().slice(0, 10);
+      const last = until ?? new Date(desk.clock.now()).toISOString().slice(0, 10);
       const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${last}`;
       const text = usageCsv(report, given({ currency, spreadsheet }));
       return { csv: { text, fileName: `usage${days}.csv` } };
