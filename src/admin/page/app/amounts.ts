@@ -1,14 +1,14 @@
 /** Formats and parses units for the page. Units are money if the host has set a currency. */
 
-import { DECIMALS } from "../../../model/money.ts";
-
 /** The currency of the amounts; empty for units. */
 export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";
 /** A unit is a millionth of the currency. */
-const UNITS_OF_ONE = 10 ** DECIMALS;
+const UNITS_OF_ONE = 1_000_000;
 
 export const plain: Intl.NumberFormat = new Intl.NumberFormat();
 
+/** The decimals of a unit. */
+const MOST_DECIMALS = 6;
 const inMoney = (options: Intl.NumberFormatOptions = {}): Intl.NumberFormat =>
   new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY, ...options });
 /** The decimals that people write in this currency, such as 2. */
@@ -20,8 +20,8 @@ export const AMOUNT: string = CURRENCY === "" ? "units" : CURRENCY;
 /** Returns the decimals that show three digits of an amount, or all of them. */
 function decimalsOf(units: number): number {
   const digits = String(Math.abs(units));
-  const exact = DECIMALS - (/0*$/.exec(digits)?.[0].length ?? 0);
-  return units === 0 ? USUAL_DECIMALS : Math.max(USUAL_DECIMALS, Math.min(exact, DECIMALS + 3 - digits.length));
+  const exact = MOST_DECIMALS - (/0*$/.exec(digits)?.[0].length ?? 0);
+  return units === 0 ? USUAL_DECIMALS : Math.max(USUAL_DECIMALS, Math.min(exact, MOST_DECIMALS + 3 - digits.length));
 }
 
 /** Formats amounts with the same decimals. */
@@ -37,7 +37,10 @@ const formats = new Map<number, AmountFormat>();
 
 /** Returns the format of some amounts: as many decimals as the amount needs that needs most. */
 export function formatFor(all: readonly number[]): AmountFormat {
-  const decimals = all.reduce((most, units) => Math.min(DECIMALS, Math.max(most, decimalsOf(units))), USUAL_DECIMALS);
+  const decimals = all.reduce(
+    (most, units) => Math.min(MOST_DECIMALS, Math.max(most, decimalsOf(units))),
+    USUAL_DECIMALS,
+  );
   const format = formats.get(decimals) ?? formatWith(decimals);
   formats.set(decimals, format);
   return format;
@@ -47,9 +50,9 @@ const inUnits = (units: number): string => plain.format(units);
 
 function formatWith(decimals: number): AmountFormat {
   if (CURRENCY === "") return { shown: inUnits, exact: inUnits, addUp: (all) => all };
-  const step = 10 ** (DECIMALS - decimals);
+  const step = 10 ** (MOST_DECIMALS - decimals);
   const rounded = inMoney({ minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  const precise = inMoney({ minimumFractionDigits: decimals, maximumFractionDigits: DECIMALS });
+  const precise = inMoney({ minimumFractionDigits: decimals, maximumFractionDigits: MOST_DECIMALS });
   return {
     shown: (units) => rounded.format((Math.round(units / step) * step) / UNITS_OF_ONE),
     exact: (units) => precise.format(units / UNITS_OF_ONE),

@@ -3,7 +3,6 @@
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
-import type { Spreadsheet } from "../../call-admin.ts";
 import { noteChoices } from "./address.ts";
 import { callsOf, CURRENCY, formatFor, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
@@ -218,12 +217,12 @@ const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
     />
   </label>`;
 
-/** The readers of the CSV, by the spreadsheet that they use; empty for programs. */
-const READERS: Readonly<Record<Spreadsheet | "", string>> = {
-  "": "programs",
-  excel: "Excel (12.50)",
-  "excel-europe": "Excel (12,50)",
-};
+/** The readers of the CSV. */
+const SPREADSHEETS = [
+  ["", "programs"],
+  ["excel", "Excel (12.50)"],
+  ["excel-europe", "Excel (12,50)"],
+] as const;
 
 const PRESETS = [
   ["This month", 0],
@@ -267,7 +266,7 @@ export function Spend(): View {
         />
         Rows without a charge
       </label>
-      <${Select} label="CSV for" of=${spreadsheet} choices=${Object.entries(READERS)} onChange=${() => {}} />
+      <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
       <a class="button" href=${csv}>CSV</a>
     </header>
     ${total && html`<p class="sum">${sum.shown(total.units)} for ${callsOf(total, next === null ? rows : undefined)}</p>`}
