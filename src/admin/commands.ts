@@ -176,7 +176,7 @@ export interface Command extends Syntax {
   read(operands: readonly string[], values: Values, terminal: Terminal): Work | Promise<Work>;
 }
 
-export type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
+type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
 
 export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {

@@ -7,8 +7,8 @@ import { UsageError } from "../stores/open/connection.ts";
 export const SERVERS = ["express", "fastify", "bun"] as const;
 export const DATABASES = ["sqlite", "postgres"] as const;
 
-export type ServerKind = (typeof SERVERS)[number];
-export type DatabaseKind = (typeof DATABASES)[number];
+type ServerKind = (typeof SERVERS)[number];
+type DatabaseKind = (typeof DATABASES)[number];
 
 /** The parts of the package's own manifest that a new project needs. */
 export interface PackageManifest {

@@ -196,7 +196,7 @@ export interface AnswerNotes {
 }
 
 /** A call whose answer is never a stream. */
-export interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
+interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
   readonly stream: false;
   readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "lost">;
 }

@@ -92,7 +92,7 @@ const POLL_MS = 500;
 const READ_BYTES = 256 * 1024;
 
 /** Books room until the end of the call. Throws `busy` when the bodies of the key leave none. */
-export function book(call: Call, bytes: number): void {
+function book(call: Call, bytes: number): void {
   if (!call.key) return;
   const lease = call.services.bodies.lease(call.key.id);
   call.defer(() => lease[Symbol.dispose]());
@@ -115,7 +115,7 @@ export async function piecemeal(call: Call, { pieces, heldChars }: JsonPieces): 
 const NO_MORE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 /** A body that the gateway has or reads, piece by piece as its client reads it. The call ends with the last piece, or when the client is gone. */
-export class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterableIterator<Piece, undefined> {
+class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterableIterator<Piece, undefined> {
   readonly #call: Call;
   readonly #source: AsyncIterator<Piece> | Iterator<Piece>;
   #first: IteratorResult<Piece> | undefined;

@@ -58,7 +58,7 @@ function expressionOf(path: string, pattern: unknown): RegExp {
 }
 
 /** A piece of a text to replace, and its value. */
-export interface RedactorPiece extends RedactorMatch {
+interface RedactorPiece extends RedactorMatch {
   /** The value: without the escapes of JSON where it was found behind them. */
   readonly value: string;
 }

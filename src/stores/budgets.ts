@@ -59,7 +59,7 @@ export interface BudgetReport {
 }
 
 /** The shares of a budget at which the host is told, in percent. */
-export const THRESHOLDS = [50, 80, 100] as const;
+const THRESHOLDS = [50, 80, 100] as const;
 
 /** A budget that has reached a threshold. */
 export interface BudgetEvent {

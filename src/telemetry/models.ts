@@ -9,7 +9,7 @@ export const OTHER = "_OTHER";
  * The most models with a label, beside those of the option `models`. An SDK keeps 2,000 series of a metric by default, and a model has
  * several: for each outcome and each error.
  */
-export const MAX_MODELS = 200;
+const MAX_MODELS = 200;
 
 export class ModelLabels {
   readonly #always: ReadonlySet<string>;

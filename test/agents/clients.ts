@@ -43,7 +43,7 @@ export interface Loop {
 const MAX_STEPS = 10;
 
 /** Runs a loop of single calls. */
-export async function converse(conversation: Conversation, model: Site["model"]): Promise<string[]> {
+async function converse(conversation: Conversation, model: Site["model"]): Promise<string[]> {
   const ends: string[] = [];
   let step = 0;
   for (const question of QUESTIONS) {

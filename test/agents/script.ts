@@ -96,7 +96,7 @@ export const canonical = (value: unknown): string =>
   );
 
 /** Returns the facts of a history with as many answers. */
-export function factsOf(steps: number): string[] {
+function factsOf(steps: number): string[] {
   const questions = QUESTIONS.values();
   const facts = [userFact(questions.next().value ?? "")];
   for (const { text, calls } of TURNS.slice(0, steps)) {

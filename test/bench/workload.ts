@@ -25,8 +25,8 @@ export const API_KEY = "sk-bench-0123456789abcdef0123456789abcdef";
 const MODEL = "bench-1";
 
 /** The pieces of the answer's text, one for each text delta. */
-export const PIECES: readonly string[] = Array.from({ length: 64 }, (_, index) => `piece ${index} of the answer, `);
-export const TEXT: string = PIECES.join("");
+const PIECES: readonly string[] = Array.from({ length: 64 }, (_, index) => `piece ${index} of the answer, `);
+const TEXT: string = PIECES.join("");
 
 const question = (stream: boolean): string =>
   JSON.stringify({

@@ -61,7 +61,7 @@ export async function framesOf<Frame>(response: Response, framing: Framing<Frame
 }
 
 /** Reads what frames tell, past those that tell nothing. */
-export function tellingReader<Frame>(
+function tellingReader<Frame>(
   response: Response,
   framing: Framing<Frame>,
   tell: (frame: Frame) => Told | undefined,
@@ -80,7 +80,7 @@ export function tellingReader<Frame>(
 }
 
 /** The pieces of a whole stream. */
-export async function textTold(reader: AnswerReader): Promise<string> {
+async function textTold(reader: AnswerReader): Promise<string> {
   let text = "";
   for (let told = await reader.next(); told; told = await reader.next()) if (told.type === "piece") text += told.text;
   return text;

@@ -120,7 +120,7 @@ export function opened({
   };
 }
 
-export function wire(body: object | string | ReadableStream): string | ReadableStream {
+function wire(body: object | string | ReadableStream): string | ReadableStream {
   if (typeof body === "string" || body instanceof ReadableStream) return body;
   return JSON.stringify({ model: "any", max_tokens: 50, messages: [{ role: "user", content: PROMPT }], ...body });
 }

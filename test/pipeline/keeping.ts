@@ -51,7 +51,7 @@ export const framesOf = (text: string): Frame[] =>
   [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data ?? "") as Frame);
 
 /** The text of a request, with its calls and results. */
-export const saidIn = ({ messages }: ChatRequest): string[] =>
+const saidIn = ({ messages }: ChatRequest): string[] =>
   messages.flatMap(({ role, parts }) =>
     parts.map((part) => {
       if (part.type === "text") return `${role}: ${part.text}`;

@@ -5,7 +5,7 @@ import { GenerateContentDecoder } from "../../src/formats/generate-content/answe
 import type { ChatEvent } from "../../src/index.ts";
 
 /** What native events mean; the others as they are. */
-export const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
+const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
   events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
 
 /** The events of a complete answer. */

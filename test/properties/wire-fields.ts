@@ -27,7 +27,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const isSchema = (option: unknown): option is v.GenericSchema => isObject(option) && option["kind"] === "schema";
 
 /** The paths of all fields that a schema names. */
-export function fieldsIn(schema: v.GenericSchema, path = ""): Set<string> {
+function fieldsIn(schema: v.GenericSchema, path = ""): Set<string> {
   const { wrapped, item, entries = {}, options = [] } = shapeOf(schema);
   const within = [wrapped, item, ...options].filter(isSchema).flatMap((inner) => [...fieldsIn(inner, path)]);
   const named = Object.entries(entries).flatMap(([key, inner]) => {

@@ -88,7 +88,7 @@ interface ReasoningRecord {
   readonly details: readonly StoredDetail[];
 }
 
-export const SUMMARY = "reasoning.summary";
+const SUMMARY = "reasoning.summary";
 
 export const detailText = (detail: ReasoningDetail): string =>
   (detail.type === SUMMARY ? detail.summary : detail.text) ?? "";
@@ -129,7 +129,7 @@ export function restored(details: readonly StoredDetail[], text: string): Reason
 }
 
 /** Tells whether a sealed item is not a repetition of an earlier one. An item without a seal is never one. */
-export function isFirst(detail: ReasoningDetail, seals: Set<string>): boolean {
+function isFirst(detail: ReasoningDetail, seals: Set<string>): boolean {
   const seal = detail.signature || detail.data;
   if (!seal) return true;
   const before = seals.size;

@@ -290,7 +290,7 @@ function encodeReasoning(
 }
 
 /** Lists the conversions of the fields. */
-export const conversionsOf = (
+const conversionsOf = (
   request: Partial<Pick<ChatRequest, "native" | "tools" | "toolChoice">>,
   { foreignReasoning }: CodecOptions,
   fields: ConvertedFields,

@@ -51,7 +51,7 @@ const LooseToolCall = object({
 export type LooseToolCall = v.InferOutput<typeof LooseToolCall>;
 
 const LooseLogprob = object({ token: v.string(), logprob: v.number() });
-export type LooseLogprob = v.InferOutput<typeof LooseLogprob>;
+type LooseLogprob = v.InferOutput<typeof LooseLogprob>;
 
 const LooseAnnotation = object({
   type: envelope,

@@ -411,7 +411,7 @@ function chunksOf(parentId: string, first: string, items: readonly JsonObject[])
 
 const CONTINUABLE: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
 
-export const outputOf = ({ output }: JsonObject): JsonObject[] =>
+const outputOf = ({ output }: JsonObject): JsonObject[] =>
   Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
 
 const itemsOfChunk = ({ input }: JsonObject): JsonObject[] =>

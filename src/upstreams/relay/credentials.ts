@@ -20,7 +20,7 @@ import {
 import { type Exchange, PhaseTimeout, UNREAD, type UpstreamRequest, type UpstreamResponse } from "./transport.ts";
 
 /** The cause of an error of a host's function for credentials. */
-export class CredentialError extends Error {
+class CredentialError extends Error {
   override readonly name = "CredentialError";
 }
 

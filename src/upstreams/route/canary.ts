@@ -122,7 +122,7 @@ function first<Upstream>(ordered: CallOrder<Upstream>, isNew: (upstream: Upstrea
 }
 
 /** Returns the place of a text between 0 and 1: always the same, and evenly spread (FNV-1a, and the last step of MurmurHash3). */
-export function placeOf(text: string): number {
+function placeOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

@@ -73,7 +73,7 @@ const turnOf = (index: number, chars: number): Turn => ({
 const SYSTEM = textOf(1, 500);
 
 /** The model's name, from which the upstream reads what to answer. */
-export const modelOf = ({ frames, isStreamed, isHeld }: AgentBody): string =>
+const modelOf = ({ frames, isStreamed, isHeld }: AgentBody): string =>
   `bench-${frames}-${isHeld ? "held" : isStreamed ? "streamed" : "complete"}`;
 
 /**

@@ -6,7 +6,7 @@ export type Events = readonly (ChatEvent | string)[];
 
 export const toolStart = (id: string, name: string): ChatEvent => ({ type: "tool-call-start", id, name });
 export const toolDelta = (id: string, json: string): ChatEvent => ({ type: "tool-call-delta", id, json });
-export const toolEnd = (id: string): ChatEvent => ({ type: "tool-call-end", id });
+const toolEnd = (id: string): ChatEvent => ({ type: "tool-call-end", id });
 const reasoning = (text: string): ChatEvent => ({ type: "reasoning-delta", text });
 const sealed = (signature: string): ChatEvent => ({ type: "reasoning-signature", signature });
 

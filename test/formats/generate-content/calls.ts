@@ -30,7 +30,7 @@ export const STREAMS: readonly (readonly [name: string, path: string, framing: t
 ];
 
 /** Headers that are in order, but for those that are changed; undefined leaves one out. */
-export const headersWith = (changes: Changes = {}): Record<string, string> => {
+const headersWith = (changes: Changes = {}): Record<string, string> => {
   const headers = { "content-type": "application/json", "x-goog-api-key": KEY, ...changes };
   return Object.fromEntries(Object.entries(headers).filter((header): header is [string, string] => header[1] != null));
 };

@@ -31,7 +31,7 @@ export const frames: Framing<Chunk> = {
 };
 
 /** What the white space between the elements of an array is read as, where it comes by itself: a keep-alive. */
-export const NOTHING: Chunk = {};
+const NOTHING: Chunk = {};
 
 /** The elements of one JSON array. */
 export const elements: Framing<Chunk> = {

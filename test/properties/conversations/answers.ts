@@ -85,7 +85,7 @@ export interface Told {
 }
 
 /** What an answer says, in whatever pieces. */
-export function toldBy(events: readonly ChatEvent[]): Told {
+function toldBy(events: readonly ChatEvent[]): Told {
   const told: Told = { thoughts: "", signature: undefined, text: "", calls: [], reason: undefined, usage: {} };
   const pieces = new Map<string, string>();
   const meant = events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));

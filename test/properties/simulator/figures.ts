@@ -1,16 +1,7 @@
 /** The counts of worlds, and their sums. */
 
 /** The ends of lives: the outcome in the record, or the crash of the process. */
-export const ENDS = [
-  "completed",
-  "refused",
-  "failed",
-  "client-closed",
-  "deadline",
-  "shutdown",
-  "stopped",
-  "crashed",
-] as const;
+const ENDS = ["completed", "refused", "failed", "client-closed", "deadline", "shutdown", "stopped", "crashed"] as const;
 export type End = (typeof ENDS)[number];
 
 const BESIDE = [

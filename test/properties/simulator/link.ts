@@ -158,7 +158,7 @@ interface Answering {
   readonly reject: (error: Error) => void;
 }
 
-export function describe(message: Message): string {
+function describe(message: Message): string {
   const { verb, life } = message;
   const told = Object.entries(message).find(([name]) => name === "hold" || name === "renewal" || name === "outcome");
   return `${verb}${life ? ` of ${life.id}` : ""}${told ? ` ${JSON.stringify(told[1])}` : ""}`;

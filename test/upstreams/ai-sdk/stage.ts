@@ -52,7 +52,7 @@ export function upstreamOf(backend: ModelBackend = demoModel()): Upstream {
 const CONNECTION = { apiKey: "sk-upstream" } as const;
 
 /** Makes a model of each official provider, by the provider's name. */
-export const modelsOn = (upstream: Upstream): Readonly<Record<"anthropic" | "google" | "openai", AiSdkChatModel>> => {
+const modelsOn = (upstream: Upstream): Readonly<Record<"anthropic" | "google" | "openai", AiSdkChatModel>> => {
   const { fetch } = upstream;
   return {
     anthropic: createAnthropic({ ...CONNECTION, baseURL: "http://upstream.test/v1", fetch })("upstream-model"),

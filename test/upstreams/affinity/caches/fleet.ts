@@ -119,7 +119,7 @@ interface Bill {
 type Choose = (call: SessionCall, number: number) => Promise<void>;
 
 /** @returns The bills of all ways, and a problem if affinity costs too much. */
-export async function runFleet(fleet: Fleet, { seed, calls: count }: CachesFlags): Promise<Outcome> {
+async function runFleet(fleet: Fleet, { seed, calls: count }: CachesFlags): Promise<Outcome> {
   const calls = fleet.gapsMs ? oneSession(seed, fleet.gapsMs) : sessionCalls(seed, count, 20);
   const world = (): [vendors: Vendor[], bill: Bill] => [
     fleet.vendors.map((options, at) => new Vendor(options, seed * 1_000_003 + at)),
