@@ -27,7 +27,8 @@ const ERROR_TYPES: Readonly<Record<string, string>> = {
 };
 
 const typeOf = (exception: string): string => {
-  const name = exception.replace(/^.*#|:.*$/g, "").replace(/Exception$/, "");
+  const [named = ""] = exception.slice(exception.lastIndexOf("#") + 1).split(":", 1);
+  const name = named.replace(/Exception$/, "");
   const type = name.charAt(0).toLowerCase() + name.slice(1);
   return Object.hasOwn(ERROR_TYPES, type) ? (ERROR_TYPES[type] ?? "api_error") : "api_error";
 };

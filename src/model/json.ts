@@ -42,6 +42,15 @@ export const DEFAULT_JSON_LIMITS: JsonLimits = {
   maxJsonItems: 1_000_000,
 };
 
+/** The limits of a text that was parsed within the limits of its sender before: those of a host's relay may be wider than the default ones. */
+export const PARSED_BEFORE: JsonLimits = {
+  maxJsonBytes: Number.POSITIVE_INFINITY,
+  maxJsonDepth: Number.POSITIVE_INFINITY,
+  maxJsonValues: Number.POSITIVE_INFINITY,
+  maxJsonKeys: Number.POSITIVE_INFINITY,
+  maxJsonItems: Number.POSITIVE_INFINITY,
+};
+
 /** Thrown for a text or a value that exceeds a limit. The message is the end of a sentence: `is nested deeper than 200 levels`. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";

@@ -5,7 +5,7 @@
 
 import type { GatewayError, GatewayErrorCode } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
-import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
+import { type JsonObject, isJsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
 import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
@@ -110,7 +110,7 @@ function renamedJson(json: string, model: string): string {
   if (!NAMING.test(json)) return json;
   let value: unknown;
   try {
-    value = parseJson(json);
+    value = parseJson(json, PARSED_BEFORE);
   } catch {
     return json;
   }

@@ -471,6 +471,14 @@ describe("the event stream of AWS", () => {
     }
   });
 
+  it("whose exception has a long name of signs takes linear time", async () => {
+    const named = exception(`a#validationException${":".repeat(32_000)}\n`, "No.");
+    const before = process.cpuUsage().user;
+    const { text } = await reframed(format, Buffer.concat(Array.from({ length: 8 }, () => named)), []);
+    expect((process.cpuUsage().user - before) / 1_000).toBeLessThan(1_000);
+    expect(text).toContain("invalid_request_error");
+  });
+
   it("is not read on behind a broken message, nor twice", async () => {
     const response: UpstreamResponse = {
       status: 200,

@@ -2,7 +2,7 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
@@ -36,7 +36,7 @@ export class CompletionStream extends StreamedAnswer {
   protected override write(event: AnswerEvent): string {
     if (this.#first !== undefined) {
       // The upstream of the frames has broken off, and another goes on.
-      this.builder.goOn(Number(parseAnswerObject(this.#first)["created"]));
+      this.builder.goOn(Number(parseAnswerObject(this.#first, PARSED_BEFORE)["created"]));
       this.#first = undefined;
       this.isBuilt = true;
     }
@@ -82,13 +82,16 @@ export class CompletionStream extends StreamedAnswer {
   }
 }
 
-/** Matches `"usage": null` if only simple fields follow it in the chunk. To cut it out of the text keeps all other bytes. */
-const NO_USAGE = /,\s*"usage"\s*:\s*null\s*((?:,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+)\s*)*)\}\s*$/;
+/**
+ * Matches `"usage": null` if only simple fields follow it in the chunk. To cut it out of the text keeps all other bytes. No field of this name
+ * may follow: of thousands in an object, each would be compared with all behind it.
+ */
+const NO_USAGE = /,\s*"usage"\s*:\s*null\s*((?:,\s*"(?!usage")[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+)\s*)*)\}\s*$/;
 
 /** Tells whether a frame is the extra chunk with only the token counts. */
 function isUsageChunk(data: string): boolean {
   try {
-    const chunk = parseJson(data);
+    const chunk = parseJson(data, PARSED_BEFORE);
     if (!isJsonObject(chunk)) return false;
     const { choices, usage } = chunk;
     return isJsonObject(usage) && Array.isArray(choices) && choices.length === 0;

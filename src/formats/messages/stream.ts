@@ -5,7 +5,7 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
@@ -86,7 +86,8 @@ export class MessagesStream extends StreamedAnswer {
       }
       text += this.#begun();
       if (type === "content_block_start") this.#begin(frame);
-      else if (type === "content_block_stop") this.#openBlocks.delete(Number(parseAnswerObject(frame.data)["index"]));
+      else if (type === "content_block_stop")
+        this.#openBlocks.delete(Number(parseAnswerObject(frame.data, PARSED_BEFORE)["index"]));
       else if (type === "message_delta") this.#hasDelta = true;
       text += frameOf(frame);
     }
@@ -94,7 +95,7 @@ export class MessagesStream extends StreamedAnswer {
   }
 
   #begin({ data }: NativeFrame): void {
-    const { index, content_block: block } = parseAnswerObject(data);
+    const { index, content_block: block } = parseAnswerObject(data, PARSED_BEFORE);
     this.#openBlocks.set(Number(index), isJsonObject(block) && block["type"]);
     this.#nextIndex = Number(index) + 1;
   }
@@ -143,7 +144,7 @@ const countsOf = (usage: MessagesUsage): JsonObject => ({
 /** Returns the first frame with all counts. */
 function startWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
   const counts = countsOf(usage);
-  if (hasMembers(parseAnswerObject(frame.data), { message: { usage: counts } })) return frame;
+  if (hasMembers(parseAnswerObject(frame.data, PARSED_BEFORE), { message: { usage: counts } })) return frame;
   return { ...frame, data: completed(frame.data, ["message", "usage"], counts) };
 }
 
@@ -152,7 +153,8 @@ function deltaWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame 
   const counts = countsOf(usage);
   const { input_tokens, output_tokens } = usage;
   const inside = { input_tokens, output_tokens };
-  if (hasMembers(parseAnswerObject(frame.data), { usage: counts, delta: { usage: inside } })) return frame;
+  if (hasMembers(parseAnswerObject(frame.data, PARSED_BEFORE), { usage: counts, delta: { usage: inside } }))
+    return frame;
   const beside = completed(frame.data, ["usage"], counts);
   return { ...frame, data: completed(beside, ["delta", "usage"], inside) };
 }
@@ -173,7 +175,7 @@ function hasMembers(value: JsonValue | undefined, members: JsonObject): boolean 
 function completed(text: string, path: readonly [string, ...string[]], members: JsonObject): string {
   const span = spanAt(text, path);
   if (!span || text[span.start] !== "{") return withMember(text, path, JSON.stringify(members), isNull);
-  if (hasMembers(parseAnswerObject(text.slice(span.start, span.end)), members)) return text;
+  if (hasMembers(parseAnswerObject(text.slice(span.start, span.end), PARSED_BEFORE), members)) return text;
   let changed = text;
   for (const [name, value] of Object.entries(members))
     changed = withMember(changed, [...path, name], JSON.stringify(value), isNull);

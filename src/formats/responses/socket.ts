@@ -3,7 +3,14 @@
 import { GatewayError } from "../../errors.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
-import { isJsonObject, JsonBudget, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  type JsonLimits,
+  type JsonObject,
+  PARSED_BEFORE,
+  parseJson,
+} from "../../model/json.ts";
 import { NO_USAGE } from "../../model/usage.ts";
 import type {
   AnswerContext,
@@ -129,7 +136,7 @@ class ResponseTurns implements SocketTurns {
   }
 
   #end(type: string, data: string): void {
-    const event = parseJson(data);
+    const event = parseJson(data, PARSED_BEFORE);
     const response = isJsonObject(event) ? event["response"] : undefined;
     if (type !== "response.failed" && isJsonObject(response)) this.turns.complete(response, chainBehind);
     else this.turns.fail();
@@ -152,7 +159,7 @@ const dataOf = (frame: string): string =>
     .join("\n");
 
 function typeOf(data: string): string {
-  const event = parseJson(data);
+  const event = parseJson(data, PARSED_BEFORE);
   return isJsonObject(event) && typeof event["type"] === "string" ? event["type"] : "";
 }
 

@@ -5,7 +5,7 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
@@ -47,7 +47,7 @@ export class CompleteResponse extends CompleteAnswer {
     if (!keptFields(this.#context)) return;
     this.add(finish);
     this.#isAdded = true;
-    const native = this.native === undefined ? undefined : parseJson(this.native);
+    const native = this.native === undefined ? undefined : parseJson(this.native, PARSED_BEFORE);
     const response = isJsonObject(native) ? native : (this.#builder.body as unknown as JsonObject);
     const isKept = await keep(this.#context, response);
     this.#builder.isKept = isKept;
@@ -176,7 +176,7 @@ const MAX_CHARS = 64 * 1024 ** 2;
 /** Some servers do not name their events beside the data. */
 function typeOf({ event, data }: NativeFrame): string {
   if (event !== undefined) return event;
-  const parsed = parseJson(data);
+  const parsed = parseJson(data, PARSED_BEFORE);
   return isJsonObject(parsed) && typeof parsed["type"] === "string" ? parsed["type"] : "";
 }
 
@@ -196,7 +196,7 @@ class PassedFrames {
   /** The final response; undefined before the end. */
   get response(): JsonObject | undefined {
     const [last] = this.#ending;
-    const event = last && parseJson(changed(this.#completed(last), this.#fields).data);
+    const event = last && parseJson(changed(this.#completed(last), this.#fields).data, PARSED_BEFORE);
     return isJsonObject(event) && isJsonObject(event["response"]) ? event["response"] : undefined;
   }
 
@@ -290,7 +290,7 @@ class PassedAnswer implements BegunResponse {
   sequence = 0;
 
   add(data: string): void {
-    const event = parseJson(data);
+    const event = parseJson(data, PARSED_BEFORE);
     if (!isJsonObject(event)) return;
     const { response, item, output_index, content_index, summary_index, part, delta } = event;
     const type = typeof event["type"] === "string" ? event["type"] : "";

@@ -281,6 +281,23 @@ describe("functions before an upstream", () => {
     expect(frames.at(-1)).toBe("[DONE]");
   });
 
+  it("of this format that answers with very many likelihoods, within the limits of the relay, are called", async () => {
+    const tool_calls = [{ index: 0, id: "a", type: "function", function: CALL }];
+    const content = Array.from({ length: 65_000 }, () => {
+      const likely = { token: "a", logprob: -1, bytes: [97, 97, 97, 97] };
+      return { ...likely, top_logprobs: [likely] };
+    });
+    const choice = { index: 0, logprobs: { content }, finish_reason: "tool_calls" };
+    const whole = { id: "x", choices: [{ ...choice, message: { role: "assistant", content: null, tool_calls } }] };
+    const asked = { ...ASKED, max_tokens: 200_000 };
+    expect(await (await openRelay("chat-completions", JSON.stringify(whole)).ask(asked)).json()).toMatchObject({
+      choices: [{ message: { function_call: CALL }, finish_reason: "function_call" }],
+    });
+    const streamed = `${chunk({ ...choice, delta: { tool_calls } })}data: [DONE]\n\n`;
+    const frames = await framesOf(await openRelay("chat-completions", streamed).ask({ ...asked, stream: true }));
+    expect(choicesIn(frames)).toMatchObject([{ delta: { function_call: CALL }, finish_reason: "function_call" }]);
+  });
+
   it("have results of no call refused, except by an upstream of this format", async () => {
     const messages = [HISTORY[0], { ...HISTORY[2], name: "now" }];
     const refused = await openRelay("messages", "{}").ask(having({ messages }));

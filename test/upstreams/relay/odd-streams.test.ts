@@ -303,3 +303,16 @@ it.each(PAIRS)(
     ]);
   },
 );
+
+it.each(PAIRS.filter(([format]) => format === "chat-completions"))(
+  "from %s to %s: a field that an object has thousands of times takes linear time",
+  async (format, by) => {
+    const many = `{"own":1${',"usage":null'.repeat(9_990)}}`;
+    const chunk = `{"id":"c","model":"m","more":[${Array.from({ length: 4 }, () => many).join()}],"choices":[{"index":0,"delta":{"content":"Far."},"finish_reason":"stop"}]}`;
+    const before = process.cpuUsage().user;
+    const { text } = await streamed(by, format, "text/event-stream", `data: ${chunk}\n\ndata: [DONE]\n\n`);
+    // A comparison of each with all behind it takes many seconds.
+    expect((process.cpuUsage().user - before) / 1_000).toBeLessThan(2_000);
+    expect(text).toContain("Far.");
+  },
+);
