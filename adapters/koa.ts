@@ -1,7 +1,6 @@
 /** Mounts a gateway in Koa. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { NodeRequest } from "srvx/node";
 import type { Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
@@ -14,6 +13,7 @@ import {
   NODE_SHAPES,
   NodeMount,
   PATIENCE_MS,
+  requestOf,
   send,
 } from "./node-mount.ts";
 
@@ -73,7 +73,8 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     const { body: parsed } = context.request as { readonly body?: unknown };
     if (parsed !== undefined) Object.assign(req, { body: parsed });
     const mounted = new NodeMount<Context>(req, res, context, contextOf && (() => contextOf(context as Ctx)));
-    const answer = await routes.answer(new NodeRequest({ req, res }), mounted);
+    const request = requestOf(req, res);
+    const answer = request && (await routes.answer(request, mounted));
     if (!answer) return void (await next());
     drain(req, patienceMs);
     if (gateway.isClosing()) await endConnection(req, res);

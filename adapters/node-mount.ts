@@ -1,7 +1,21 @@
 /** Mounts a gateway on Node's http server: the parts that the adapters of Node and Koa share. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { NodeRequest } from "srvx/node";
 import type { Answer, Mounted } from "../src/index.ts";
+
+/**
+ * Returns a request of Node as a web request. Returns undefined for one whose path needs a URL that its `host` header cannot make, such as
+ * `GET /..` with `host: h:99999`: no route has this address, and every reader of the request would throw.
+ */
+export function requestOf(req: IncomingMessage, res?: ServerResponse): Request | undefined {
+  const request = new NodeRequest(res ? { req, res } : { req });
+  try {
+    return request.url === "" ? undefined : request;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Gives the gateway the facts about a request that only the host knows. Makes the host's context only when the gateway begins a call. */
 export class NodeMount<Context> implements Mounted<Context> {

@@ -1,11 +1,20 @@
 /** Mounts a gateway on Node's own http server, and in every framework that calls a handler with (req, res, next). */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { NodeRequest } from "srvx/node";
 import type { Answer, Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
-import { drain, dropIdle, endConnection, endKept, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import {
+  drain,
+  dropIdle,
+  endConnection,
+  endKept,
+  NODE_SHAPES,
+  NodeMount,
+  PATIENCE_MS,
+  requestOf,
+  send,
+} from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -44,7 +53,8 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let answered: Answer | undefined;
     try {
-      answered = await routes.answer(new NodeRequest({ req, res }), new NodeMount(req, res, req, contextOf));
+      const request = requestOf(req, res);
+      answered = request && (await routes.answer(request, new NodeMount(req, res, req, contextOf)));
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));
       answered = emptyAnswer(500);

@@ -3,12 +3,11 @@
 import { type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { NodeRequest } from "srvx/node";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Answer, Mountable, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
-import { send } from "./node-mount.ts";
+import { requestOf, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -55,7 +54,9 @@ export function toUpgradeHandler<Context = unknown>(
         return () => socket.off("close", listener);
       },
     };
-    const connecting = routes.connect(new NodeRequest({ req }), mounted);
+    const request = requestOf(req);
+    // Each message becomes a request of the same address.
+    const connecting = request && URL.canParse(request.url) ? routes.connect(request, mounted) : undefined;
     if (!connecting) {
       if (!this || this.listenerCount("upgrade") === 1) refuse(req, socket, { status: 404, headers: {}, body: null });
       return;

@@ -59,4 +59,13 @@ describe.each(HOSTS)("on %s", (_name, listenerOf) => {
     );
     expect(statuses).toEqual(targets.map(() => "404"));
   });
+
+  it("a target that makes no URL with its host header is no path of the gateway's", async () => {
+    const targets = ["/..", "/v1/x/../messages", "/v1/%2e/models", String.raw`/\x`];
+    const statuses = await statusesOf(
+      listenerOf(gateway),
+      targets.map((target) => `GET ${target} HTTP/1.1\r\nhost: a:99999`),
+    );
+    expect(statuses).toEqual(targets.map(() => "404"));
+  });
 });

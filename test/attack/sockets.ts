@@ -254,7 +254,7 @@ function requestBy(random: Random, prefix: string): string {
   const isChunked = random.chance(0.25);
   const length = random.chance(0.85) ? body.length : body.length + random.int(-20, 20);
   const headers = [
-    "host: 127.0.0.1",
+    `host: ${random.chance(0.9) ? "127.0.0.1" : random.pick(["h:99999", "[::1", "a b", ""])}`,
     `x-api-key: ${random.pick([RICH, METERED, "sk-nobody", ""])}`,
     `authorization: ${random.pick([`Bearer ${RICH}`, "Bearer", "Basic \u00ff", ""])}`,
     "compat-version: 2026-10-21",

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { describe, expect, it } from "vitest";
@@ -304,6 +305,19 @@ describe("an upgrade", () => {
     const url = await listen(server);
     expect((await refusalOf(openSocket(url, {}, "/other"))).status).toBe(418);
     server.close();
+  });
+
+  it("whose host header and path make no URL gets a 404, without a key, and harms nobody", async () => {
+    await using on = await stage();
+    const { hostname, port } = new URL(on.url);
+    for (const path of ["/..", "/v1/responses/%2e", "/v1/responses?#", "/v1/responses"]) {
+      const socket = connect(Number(port), hostname);
+      const upgrade = "connection: upgrade\r\nupgrade: websocket\r\nauthorization: Bearer sk-one";
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: h:99999\r\n${upgrade}\r\n\r\n`);
+      expect(await text(socket)).toMatch(/^HTTP\/1\.1 404 /);
+    }
+    await using client = await on.open();
+    expect(textOf(await client.turn({ input: "Still there?", store: false }))).toBe("1");
   });
 
   it("beyond the room gets a 503, in all and for one key, until another one ends", async () => {
