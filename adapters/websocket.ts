@@ -54,7 +54,7 @@ export function toUpgradeHandler<Context = unknown>(
         return () => socket.off("close", listener);
       },
     };
-    const request = requestOf(req);
+    const request = isFree(req, socket) ? requestOf(req) : undefined;
     // Each message becomes a request of the same address.
     const connecting = request && URL.canParse(request.url) ? routes.connect(request, mounted) : undefined;
     if (!connecting) {
@@ -74,9 +74,25 @@ export function toUpgradeHandler<Context = unknown>(
   };
 }
 
-/** Answers an upgrade with a plain answer, and closes the connection. */
+/**
+ * Tells whether all earlier requests of a connection are answered. A client that sends an upgrade behind an open request can get no answer to
+ * it: bytes of both answers would mix, and Node throws where a second response takes the socket.
+ */
+function isFree(req: IncomingMessage, socket: Socket): boolean {
+  const res = new ServerResponse(req);
+  try {
+    res.assignSocket(socket);
+    res.detachSocket(socket);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Answers an upgrade with a plain answer, and closes the connection. Closes it without an answer while an earlier request has none. */
 function refuse(req: IncomingMessage, socket: Socket, answer: Answer): void {
-  socket.on("error", () => {});
+  socket.on("error", ignore);
+  if (!isFree(req, socket)) return void socket.destroy();
   const res = new ServerResponse(req);
   res.assignSocket(socket);
   res.once("finish", () => socket.end());

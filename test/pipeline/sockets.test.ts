@@ -320,6 +320,23 @@ describe("an upgrade", () => {
     expect(textOf(await client.turn({ input: "Still there?", store: false }))).toBe("1");
   });
 
+  it.each(["/none", "/v1/responses"])(
+    "to %s behind a request that has no answer yet ends the connection, and harms nobody",
+    async (path) => {
+      await using on = await stage();
+      const { hostname, port } = new URL(on.url);
+      const upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13";
+      const key = "authorization: Bearer sk-one\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
+      const socket = connect(Number(port), hostname);
+      socket.write(
+        `GET /none HTTP/1.1\r\nhost: h\r\n\r\nGET ${path} HTTP/1.1\r\nhost: h\r\n${upgrade}\r\n${key}\r\n\r\n`,
+      );
+      expect(await text(socket)).not.toContain("101 Switching");
+      await using client = await on.open();
+      expect(textOf(await client.turn({ input: "Still there?", store: false }))).toBe("1");
+    },
+  );
+
   it("beyond the room gets a 503, in all and for one key, until another one ends", async () => {
     await using on = await stage({ limits: { maxSockets: 4, maxSocketsPerKey: 2 } });
     const clients = [await on.open(), await on.open()];
