@@ -314,6 +314,21 @@ describe("adminHandler", () => {
     server.closeAllConnections();
   });
 
+  it("refuses a host header with which the path makes no URL, as Bun and Deno pass it on", async () => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const admin = adminHandler(stores.ports.quotas, { authorize, onFailure }).at("/admin");
+    for (const [url, user, status] of [
+      ["http://h:99999/admin/keys", "ann", 400],
+      ["http://[/admin/keys", "ann", 400],
+      ["http://[/admin/keys", "", 401],
+    ] as const) {
+      const request = new Request("http://host/admin/keys", { headers: { "x-user": user } });
+      Object.defineProperty(request, "url", { value: url });
+      expect((await admin.handle(request))?.status).toBe(status);
+    }
+    expect(onFailure).not.toHaveBeenCalled();
+  });
+
   it("answers other routes, methods and bodies with their errors", async () => {
     const ask = asking();
     expect((await ask("GET", "/nothing")).body.error).toEqual({

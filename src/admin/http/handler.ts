@@ -212,7 +212,9 @@ class Admin {
       const base = `${mounted.path ?? ""}${root}/`;
       return await app.fetch(Object.assign(request, { context: { user: login, base } satisfies Context }));
     } catch (error) {
-      return this.#failed(error);
+      // A client chooses the host header, which may make no URL with the path. Then h3 throws, and so may a function of the host.
+      const isOwn = HTTPError.isError(error) || URL.canParse(request.url);
+      return this.#failed(isOwn ? error : new HTTPError({ status: 400, message: "The host header is not a host." }));
     }
   }
 
