@@ -17,7 +17,7 @@ import { openApiDocument } from "../../src/openapi/index.ts";
 import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
 import { CLEAR } from "../formats/images/pictures.ts";
 import { editing, file, formOf } from "../formats/images/requests.ts";
-import { answerSchema, closed, judges } from "./reader.ts";
+import { answerSchema, closed, judges, operationsOf } from "./reader.ts";
 import { schemasOf, wrongBy } from "./vendors.ts";
 
 const failures: string[] = [];
@@ -25,6 +25,7 @@ const gateway = createGateway({
   backend: demoModel(),
   quotas: memoryQuotaStore(demoKeys),
   responseStore: memoryResponseStore(),
+  responses: { compaction: { keys: [{ name: "one", secret: new Uint8Array(32) }] } },
   onFailure: ({ text }) => void failures.push(text),
 });
 
@@ -82,7 +83,7 @@ import type { ImageEditStreamEvent, ImageGenStreamEvent, ImagesResponse } from "
 import type { Model } from "openai/resources/models.js";
 import type { ResponseItemList } from "openai/resources/responses/input-items.js";
 import type { InputTokenCountResponse } from "openai/resources/responses/input-tokens.js";
-import type { FunctionTool, Response, ResponseStreamEvent, Tool } from "openai/resources/responses/responses.js";
+import type { CompactedResponse, FunctionTool, Response, ResponseStreamEvent, Tool } from "openai/resources/responses/responses.js";
 import type { ErrorObject } from "openai/resources/shared.js";
 
 /** What Open Responses demands beyond the SDK's types: https://www.openresponses.org, version of 2026-04-24. */
@@ -94,6 +95,8 @@ interface OpenResponse extends Omit<Response, "tools"> {
   truncation: "auto" | "disabled";
 }
 interface Described extends FunctionTool { description: string | null }
+/** The SDK's type has no user messages, which its description names. */
+interface Compacted extends Omit<CompactedResponse, "output"> { output: ConversationItem[] }
 interface OpenAIError { error: ErrorObject }
 interface GeminiError { error: { code: number; message: string; status: string } }
 interface Page<Item> { data: Item[]; has_more: boolean; first_id: string | null; last_id: string | null }
@@ -118,6 +121,7 @@ export type createChatCompletionEvent = ChatCompletionChunk | OpenAIError;
 export type createResponse = OpenResponse;
 export type createResponseEvent = ResponseStreamEvent;
 export type countResponseTokens = InputTokenCountResponse;
+export type compactResponse = Compacted;
 export type getResponse = OpenResponse;
 export type getResponseEvent = ResponseStreamEvent;
 export type cancelResponse = OpenResponse;
@@ -173,12 +177,16 @@ const EXCEPTIONS: readonly RegExp[] = [
   /^usage is missing$/,
 ];
 
+/** The operations whose answers were judged. */
+const judged = new Set<string>();
+
 /** Lists the errors of an answer: a wrong status, or a body that its schema refuses. */
 async function wrongWith(operationId: string, sent: Sent, status = 200): Promise<readonly unknown[]> {
   const response = await ask(sent);
   const type = response.headers.get("content-type")?.split(";")[0] ?? "";
   const text = await response.text();
   if (response.status !== status) return [response.status, text];
+  if (response.ok) judged.add(operationId);
   const judge = judgeOf(answerSchema(document, operationId, status, type));
   const bodies = type === "text/event-stream" ? dataOf(text) : [JSON.parse(text)];
   if (bodies.length === 0) return ["no events"];
@@ -382,6 +390,16 @@ describe("responses", () => {
     expect(await wrongWith("listInputItems", { path: `${one}/input_items`, headers }, 404)).toEqual([]);
   });
 
+  it("are compacted as described", async () => {
+    const items = ["Hello", "there"].map((content) => ({ role: "user", content }));
+    expect(await wrongWith("compactResponse", { path: `${path}/compact`, headers, body: asked(items) })).toEqual([]);
+    expect(await wrongWith("compactResponse", { path: `${path}/compact`, headers, body: asked(1) }, 400)).toEqual([]);
+    for (const stream of [false, true]) {
+      const trigger = asked([...items, { type: "compaction_trigger" }], { stream });
+      expect(await wrongWith("createResponse", { path, headers, body: trigger })).toEqual([]);
+    }
+  });
+
   it("are made in the background, streamed later and cancelled as described", async () => {
     const body = asked("Hello", { background: true });
     expect(await wrongWith("createResponse", { path, headers, body })).toEqual([]);
@@ -552,6 +570,12 @@ it("a field that no schema has would be seen", () => {
 
 it("the types that the encoders write are those of the schemas", () => {
   expectTypeOf<OpenAIErrorBody>().toExtend<v.InferInput<typeof OpenAIError>>();
+});
+
+it("an answer of every operation is judged", () => {
+  const ids = operationsOf(document).map(({ operation }) => operation.operationId);
+  // A file is no JSON.
+  expect(ids.filter((id) => !judged.has(id) && id !== "getImageFile")).toEqual([]);
 });
 
 it("tells the host of no failure but those that the demo was asked for", () => {

@@ -44,8 +44,8 @@ const SummaryText = v.object({ type: v.literal("summary_text"), text });
 const item = { id: text, status: ItemStatus };
 const call = { ...item, call_id: text, name: text, namespace: v.optional(text) };
 
-/** An item of the output. */
-export const ResponsesOutputItem = v.variant("type", [
+/** An item of the output with a status. */
+const BuiltItem = v.variant("type", [
   v.object({
     type: v.literal("message"),
     ...item,
@@ -69,8 +69,14 @@ export const ResponsesOutputItem = v.variant("type", [
   }),
   v.object({ type: v.literal("image_generation_call"), ...item, result: v.nullable(text), output_format: text }),
 ]);
-export type OutputItem = v.InferOutput<typeof ResponsesOutputItem>;
+export type OutputItem = v.InferOutput<typeof BuiltItem>;
 export type ItemOf<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
+
+/** An item of the output: also the sealed summary of a conversation. */
+export const ResponsesOutputItem = v.variant("type", [
+  ...BuiltItem.options,
+  v.object({ type: v.literal("compaction"), id: text, encrypted_content: text }),
+]);
 
 const ResponseUsage = v.object({
   input_tokens: count,
@@ -211,7 +217,7 @@ export const ResponsesCompaction = v.object({
   id: text,
   object: v.literal("response.compaction"),
   created_at: seconds,
-  output: v.array(v.looseObject({ id: text, type: text })),
+  output: v.array(v.objectWithRest({ id: text, type: text }, any)),
   usage: ResponseUsage,
 });
 
