@@ -57,6 +57,12 @@ describe("an attack", () => {
     expect(numbers[5]).toBe(numbers[3]);
   });
 
+  it("that makes no attempt, and one whose plan its process cannot receive, are found", async () => {
+    const idle = once(async () => {});
+    expect((await attack(idle, { ...PLAN, count: 0 })).findings).toMatchObject([{ what: "Nothing was attempted" }]);
+    for (const { counts } of attacks) expect(JSON.parse(JSON.stringify(counts))).toEqual(counts);
+  });
+
   it("becomes a row of the table", () => {
     const [first] = attacks;
     if (!first) throw new Error("There is no attack.");

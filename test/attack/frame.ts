@@ -13,6 +13,9 @@ export interface Attack {
   open(run: Run): Promise<Siege> | Siege;
 }
 
+/** The number of all attempts that make sense. It reaches the process of an attack as JSON, which has no infinity. */
+export const ALL: number = Number.MAX_SAFE_INTEGER;
+
 /** An attack that has been opened. */
 export interface Siege {
   /** The most attempts that make sense. Default: no limit. */
@@ -172,6 +175,7 @@ export async function attack(attack: Attack, plan: Plan): Promise<Result> {
     const count = Math.min(plan.count, siege.count ?? plan.count);
     const [first, end] = plan.at === undefined ? [0, count] : [plan.at, plan.at + 1];
     for (let index = first; index < end; index++, attempts++) await run.attempt(siege, index);
+    run.check(attempts > 0, "Nothing was attempted");
     await run.close(siege);
     // Node reports the unhandled rejections of the last turn in the next turn.
     await new Promise((resolve) => void setImmediate(resolve));

@@ -13,13 +13,13 @@ import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES, RESPONSES } from "../properties/wire-fields.requests.ts";
 import { Random } from "../trial/random.ts";
 import { CONTENTS_TO_EMBED, CONVERSATIONS, EMBEDDINGS } from "./fixtures.ts";
-import { type Attack, type Run, aloneMs } from "./frame.ts";
+import { ALL, type Attack, type Run, aloneMs } from "./frame.ts";
 import { judgeMistake, keyed, RICH, Stage, answering } from "./stage.ts";
 
 export const grow: Attack = {
   name: "grow",
   does: "Grows every list, map and string of every request schema until the gateway refuses the request",
-  counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
+  counts: { full: ALL, short: ALL },
   open(run) {
     const stage = new Stage({ backend: answering, withoutReplays: true });
     for (const route of unknownRoutes(stage.gateway.endpoints)) run.find("A route has no schema to grow", route);

@@ -3,13 +3,13 @@
 import { memoryImageStore, memoryReplayStore, type ModelBackend, systemClock } from "../../src/index.ts";
 import type { ManualClock } from "../../src/testing/laws/manual-clock.ts";
 import { aborted } from "../aborted.ts";
-import { type Attack, type Run, cpuMs, longestTurn, slowness } from "./frame.ts";
+import { ALL, type Attack, type Run, cpuMs, longestTurn, slowness } from "./frame.ts";
 import { type Answered, EMPTY, keyed, METERED, RICH, type Sent, Stage, type StageOptions, answering } from "./stage.ts";
 
 export const tenants: Attack = {
   name: "tenants",
   does: "Loads the gateway with other tenants' calls; a second tenant must be served within one second of CPU time",
-  counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
+  counts: { full: ALL, short: ALL },
   open: (run) => ({
     count: LOADS.length,
     async attempt(_random, index) {

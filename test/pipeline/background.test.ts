@@ -1,10 +1,11 @@
 /** Responses in the background: they go on without their client, are polled, streamed and cancelled, and end however their call ends. */
 
 import { describe, expect, it } from "vitest";
-import { memoryReplayStore } from "../../src/index.ts";
+import { type KeptDocument, memoryReplayStore } from "../../src/index.ts";
 import { AT_REST, counted, INPUT, never, obedient, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
 import { type Frame, framesOf, type Keeping, keeping, OTHER } from "./keeping.ts";
 
+const MIB = 1024 ** 2;
 const BACKGROUND = { input: PROMPT, background: true };
 
 const away = (): Promise<never> => Promise.reject(new Error("Away."));
@@ -96,6 +97,34 @@ describe("a response in the background", () => {
     }
     for (const after of ["-2", "x", "1.5"])
       expect((await streamOf(bench, id, `&starting_after=${after}`)).status).toBe(400);
+  });
+
+  it("is not read again while its reader waits for its next event, however large it is", async () => {
+    const { script, goOn } = waiting();
+    const seen = { chars: 0, looks: 0 };
+    const count = (documents: readonly KeptDocument[]): readonly KeptDocument[] => {
+      for (const { content } of documents) seen.chars += content.length;
+      return documents;
+    };
+    const bench = keeping([script], { key: { granted: 10 ** 8 } }, (store) => ({
+      read: async (keyId, ids) => count(await store.read(keyId, ids)),
+      list: async (keyId, parentId, page) => (seen.looks++, count(await store.list(keyId, parentId, page))),
+    }));
+    const { id } = (await bench.create({ ...BACKGROUND, instructions: "x".repeat(4 * MIB) })).body;
+    await bench.clock.advance(2_000);
+    const text = (await streamOf(bench, id)).text();
+    const looked = async (times: number): Promise<void> => {
+      seen.looks = 0;
+      for (let steps = 0; seen.looks < times && steps < 1_000; steps++) await bench.clock.advance(100);
+      expect(seen.looks).toBeGreaterThanOrEqual(times);
+    };
+    // The first two events hold the response.
+    await looked(4);
+    seen.chars = 0;
+    await looked(5);
+    expect(seen.chars / MIB).toBeLessThan(4);
+    goOn();
+    expect(textOf(framesOf(await textIn(bench, { text: () => text } as Response)))).toBe("word more");
   });
 
   it("is streamed to its first client with the same events", async () => {
