@@ -357,9 +357,11 @@ const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
 
 /** Throws a TypeError for a backend without any verb. */
 function assertBackend(backend: unknown, verbs: readonly string[]): void {
+  if (verbs.some((verb) => hasMethod(backend, verb))) return;
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
-  if (!verbs.some((verb) => hasMethod(backend, verb)))
-    throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
+  const isOfRelay = "baseUrl" in Object(backend);
+  const given = isOfRelay ? "not the options of one: relay() makes it of them" : lacking(backend, verbs) + hint;
+  throw new TypeError(`createGateway: backend must be a ModelBackend, ${given}.`);
 }
 
 const VERBS: readonly string[] = Object.values(VERB_OF);

@@ -1,11 +1,20 @@
 /** Responses in the background: they go on without their client, are polled, streamed and cancelled, and end however their call ends. */
 
 import { describe, expect, it } from "vitest";
-import { type KeptDocument, memoryReplayStore } from "../../src/index.ts";
-import { AT_REST, counted, INPUT, never, obedient, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
+import {
+  createGateway,
+  type Gateway,
+  type KeptDocument,
+  memoryQuotaStore,
+  memoryReplayStore,
+  memoryResponseStore,
+} from "../../src/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
+import { AT_REST, counted, INPUT, never, obedient, PROMPT, readUntil, speaking, type Step, WORD } from "./bench.ts";
 import { type Frame, framesOf, type Keeping, keeping, OTHER } from "./keeping.ts";
 
 const MIB = 1024 ** 2;
+const YEAR_MS = 365 * 86_400_000;
 const BACKGROUND = { input: PROMPT, background: true };
 
 const away = (): Promise<never> => Promise.reject(new Error("Away."));
@@ -304,6 +313,12 @@ describe("a cancelled response", () => {
   });
 });
 
+async function asked(gateway: Gateway, path: string, body?: object): Promise<{ id: string; status: string }> {
+  const headers = { authorization: "Bearer sk-one", "content-type": "application/json" };
+  const init = { headers, method: body ? "POST" : "GET", ...(body && { body: JSON.stringify(body) }) };
+  return (await (await gateway.fetch(new Request(`http://host/v1/${path}`, init))).json()) as never;
+}
+
 describe("a response in the background that does not end well", () => {
   it("has failed when its backend fails, before or after its first word", async () => {
     for (const script of [[new Error("No.")], [WORD, new Error("No.")]]) {
@@ -380,6 +395,21 @@ describe("a response in the background that does not end well", () => {
     const { body } = await dead.ask(`responses/${id}`);
     expect(body).toMatchObject({ status: "failed", error: { code: "server_error" } });
     expect((await dead.ask(`responses/${id}/cancel`, { method: "POST" })).body).toEqual(body);
+  });
+
+  it("is judged by the clock of its store, whatever the clock of the process that is asked", async () => {
+    const store = memoryResponseStore({ clock: manualClock() });
+    const gatewayAt = (now: number): Gateway =>
+      createGateway({
+        backend: speaking(WORD, never),
+        quotas: memoryQuotaStore([{ apiKey: "sk-one", id: "one" }]),
+        responseStore: store,
+        clock: manualClock(now),
+      });
+    const now = Date.UTC(2026, 0, 1);
+    const { id } = await asked(gatewayAt(now), "responses", { model: "any", ...BACKGROUND });
+    for (const skewMs of [-YEAR_MS, -40_000, 40_000, YEAR_MS])
+      expect(await asked(gatewayAt(now + skewMs), `responses/${id}`)).toMatchObject({ status: "in_progress" });
   });
 
   it("is corrected by its result, and its process goes on, though its lease was lost", async () => {

@@ -180,6 +180,11 @@ describe("a port that is none", () => {
       "createGateway: backend must be a ModelBackend, not a function: its result is probably meant.",
     ],
     [
+      "the options of a relay",
+      { backend: { format: "messages", baseUrl: "https://example.com", sign: () => ({}) }, quotas },
+      "createGateway: backend must be a ModelBackend, not the options of one: relay() makes it of them.",
+    ],
+    [
       "a backend without a verb",
       { backend: { models: () => [] }, quotas },
       "createGateway: backend must be a ModelBackend, and has no chat() or image() or embed(). An instance of a class that is spread loses its methods.",

@@ -5,7 +5,9 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { describe, expect, it } from "vitest";
 import { createGateway, type GatewayOptions, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
+import { fakeModel } from "../../upstreams/ai-sdk/fake-models.ts";
 
 const FOLDER = join(import.meta.dirname, "../../recordings/upstream");
 const recorded = (name: string): string => readFileSync(join(FOLDER, name), "utf8");
@@ -121,6 +123,21 @@ describe.each(OTHERS)("an upstream of %s", (format, answer) => {
       expect(sent).toEqual([]);
     },
   );
+});
+
+it("a model of the AI SDK is not asked for them, and the call is refused where one is demanded", async () => {
+  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+  const answer = { content: [{ type: "text", text: "Hi" }], finishReason: { unified: "stop" }, usage, warnings: [] };
+  const model = fakeModel({ answer: () => answer });
+  const client = connect(aiSdk({ chat: { m: model } }));
+  const look = { type: "function", name: "look", parameters: null, strict: null } as const;
+  const asked = { model: "m", input: "Hi", tools: [look, ...HOSTED] };
+  const { response } = await client.responses.create(asked).withResponse();
+  expect(response.headers.get("polygate-dropped")).toMatch(/tools\.web-search.*tools\.hosted/);
+  expect(model.asked).toMatchObject([{ tools: [{ type: "function", name: "look" }] }]);
+  const demand = { ...asked, tool_choice: { type: "image_generation" } as const };
+  await expect(client.responses.create(demand)).rejects.toMatchObject({ status: 400 });
+  expect(model.asked).toHaveLength(1);
 });
 
 it("a search of the web is the provider's own, with its limits", async () => {
