@@ -110,6 +110,7 @@ describe("a conversation", () => {
     expect([body.data.length, textOf(body.data[0])]).toEqual([20, "44"]);
     const last = (await bench.ask(`conversations/${id}/items?order=asc&limit=100`)).body.data.at(-1)?.id;
     expect((await bench.ask(`conversations/${id}/items?order=asc&after=${last}`)).body.data).toEqual([]);
+    expect((await bench.ask(`conversations/${id}/items?limit=101`)).status).toBe(400);
     expect(await bench.ask(`conversations/${id}/items?after=msg_none`)).toMatchObject({
       status: 404,
       body: { error: { param: "after" } },

@@ -65,6 +65,8 @@ describe("a charge", () => {
       const outcome = await asked(yields([1], [2], [3], count(told)));
       expect(outcome).toMatchObject({ status: 200, used: TOKENS, estimated: TOKENS });
       expect(outcome.failures).toHaveLength(1);
+      const { used = TOKENS, failures } = await asked(failsAfter([1], [2], count(told) as EmbeddingEvent));
+      expect([used < TOKENS, failures.length]).toEqual([true, 2]);
     },
   );
 
