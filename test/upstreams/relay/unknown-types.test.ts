@@ -8,8 +8,10 @@ import {
   type CallRecord,
   type ModelBackend,
 } from "../../../src/index.ts";
+import { aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
 import { route } from "../../../src/upstreams/route/index.ts";
+import { fakeModel } from "../ai-sdk/fake-models.ts";
 
 const NEW = { type: "holo_deck", level: { of: [1.5, "x".repeat(3_000)] } };
 const FUNCTION = { type: "function", name: "f", description: null, parameters: null, strict: null };
@@ -224,6 +226,13 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
     ],
   },
 };
+/** The answer of a model of the AI SDK. */
+const SPOKEN = {
+  content: [{ type: "text", text: "Hi" }],
+  finishReason: { unified: "stop" },
+  usage: { inputTokens: { total: 11 }, outputTokens: { total: 7 } },
+  warnings: [],
+};
 const FORMATS = Object.keys(CASES) as (keyof typeof CASES)[];
 
 function open(of: keyof typeof CASES | ModelBackend, strict = false) {
@@ -286,6 +295,9 @@ describe.each(FORMATS)("a caller of %s", (format) => {
         demand === path ? [other, 400, false, 400] : [other, 200, true, 400],
       );
     }
+    const provider = await open(aiSdk({ chat: { m: fakeModel({ answer: () => SPOKEN }) } })).ask(format, change);
+    const isTold = provider.headers.get("polygate-dropped") !== null;
+    expect([provider.status, isTold]).toEqual(demand === path ? [400, false] : [200, true]);
     // A backend that does not know the type is not asked, and a wrapper of a relay may be.
     const backend: ModelBackend = {
       async *chat() {
