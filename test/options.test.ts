@@ -169,17 +169,21 @@ async function refused({ factory, method, argument, steps, sample }: OptionsObje
       resolve(act?.(...([...args.slice(0, argument), withObject(args[argument], steps, object, sample)] as never[]))),
     );
   const [last = "", ...path] = (method ?? "").split(".").toReversed();
-  const receiver = (): Readonly<Record<string, Factory>> =>
-    path.reduce(
-      (from, part) => (from as Record<string, unknown>)[part],
-      make(module[name] as Factory, ...base),
-    ) as never;
+  const made = method === undefined ? undefined : make(module[name] as Factory, ...base);
+  const opened = await made;
   try {
-    await (method === undefined
-      ? called(module[name], base)
-      : called(receiver()[last]?.bind(receiver()), BEFORE[last] ?? []));
+    if (method === undefined) await called(module[name], base);
+    else {
+      const on = path.reduce((from, part) => (from as Record<string, unknown>)[part], opened) as Record<
+        string,
+        Factory
+      >;
+      await called(on[last]?.bind(on), BEFORE[last] ?? []);
+    }
   } catch (error) {
     return error as Error;
+  } finally {
+    if (made instanceof Promise) await (opened as { close(): Promise<void> }).close();
   }
   return new Error("Nothing was thrown.");
 }

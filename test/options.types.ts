@@ -68,7 +68,8 @@ export function* optionsObjects(): Generator<OptionsObject> {
       if (!signature) continue;
       const factory = `${entry} ${name.name}`;
       yield* argumentsOf(signature, factory, undefined);
-      yield* methodsOf(signature.getReturnType(), factory, "");
+      const returned = signature.getReturnType();
+      yield* methodsOf(checker.getAwaitedType(returned) ?? returned, factory, "");
     }
   }
 }
