@@ -209,8 +209,11 @@ function isPlain(value: object): boolean {
 }
 
 /** Says that there is no option of a name, which names there are, and which one was probably meant. */
-export function unknownName(name: string, known: readonly string[]): string {
-  const meant = nearest(name, known);
+export function unknownName(
+  name: string,
+  known: readonly string[],
+  meant: string | undefined = nearest(name, known),
+): string {
   const suggestion = meant === undefined ? "" : `did you mean ${meant}? `;
   return `${name} does not exist; ${suggestion}${suggestion ? "There" : "there"} are ${known.join(", ")}`;
 }
@@ -292,15 +295,19 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best?.name;
 }
 
-/** Counts the letters to add, remove or replace to make one text from the other. */
+/** Counts the letters to add, remove, replace or swap with the next one to make one text from the other. */
 function distanceOf(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at);
+  let before = row;
   for (let i = 1; i <= one.length; i++) {
     const next = [i];
     for (let j = 1; j <= other.length; j++) {
       const replaced = (row[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const isSwap = one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      const swapped = isSwap ? (before[j - 2] ?? 0) + 1 : replaced;
+      next.push(Math.min(replaced, swapped, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
     }
+    before = row;
     row = next;
   }
   return row[other.length] ?? 0;

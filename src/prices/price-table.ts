@@ -7,13 +7,14 @@ import { currencyCode } from "../model/money.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
 import {
   assertOptions,
+  type Check,
   checkOf,
-  fieldsOf,
   FROM_ZERO,
   listOf,
   mapOf,
   type NumberRule,
   type Shapes,
+  unknownName,
 } from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
@@ -106,14 +107,46 @@ const PER: NumberRule = {
   allows: (value) => Number.isInteger(Math.log10(value)) && value >= 1 && value <= 1e9,
 };
 const TOKENS: NumberRule = { ...FROM_ZERO, words: "a count of tokens" };
+
+/** The prices that other price lists name otherwise. The nearest word of `cachedInput` would be `input`, which is several times the price. */
+const OTHER_NAMES: readonly (readonly [RegExp, keyof TokenRates])[] = [
+  [/cach.*(?:1h|hour)/i, "cacheWrite1h"],
+  [/cach.*(?:writ|creat|stor)|(?:writ|creat|stor).*cach/i, "cacheWrite"],
+  [/cach/i, "cacheRead"],
+  [/reason|think|thought/i, "reasoning"],
+  [/audio.*out|out.*audio/i, "audioOutput"],
+  [/audio/i, "audioInput"],
+  [/image.*out|out.*image/i, "imageOutput"],
+  [/image/i, "imageInput"],
+  [/video/i, "videoInput"],
+  [/prompt/i, "input"],
+  [/complet/i, "output"],
+];
+
+/** Checks a row or a part of one. A price of an unknown name is refused with the name that was probably meant. */
+function assertRow<Row extends object>(path: string, value: unknown, shapes: Shapes<Row>): void {
+  const known = Object.keys(shapes);
+  for (const name of typeof value === "object" && value !== null ? Object.keys(value) : []) {
+    const [, meant] = OTHER_NAMES.find(([words]) => words.test(name)) ?? [];
+    if (meant !== undefined && !known.includes(name))
+      throw new TypeError(`${path}: ${unknownName(name, known, meant)}`);
+  }
+  assertOptions<Row>(path, value, shapes);
+}
+
+const rowOf =
+  <Row extends object>(shapes: Shapes<Row>): Check =>
+  (path, value) =>
+    assertRow(path, value, shapes);
+
 const RATE_SHAPES = Object.fromEntries(RATES.map((rate) => [rate, "amount?"])) as Shapes<TokenRates>;
-const LONGER = { optional: listOf(fieldsOf<LongerRates>({ ...RATE_SHAPES, above: TOKENS })) };
+const LONGER = { optional: listOf(rowOf<LongerRates>({ ...RATE_SHAPES, above: TOKENS })) };
 const ROW_SHAPES: Shapes<ModelPrice> = {
   ...RATE_SHAPES,
   per: { optional: PER },
   unit: "string?",
   longer: LONGER,
-  tiers: { optional: mapOf(fieldsOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
+  tiers: { optional: mapOf(rowOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
   toolUses: { optional: mapOf("amount") },
   pictures: {
     optional: (path, pictures) => (typeof pictures === "number" ? checkOf("amount") : mapOf("amount"))(path, pictures),
@@ -170,7 +203,7 @@ class Table {
       throw new RangeError(
         'priceTable: has no prices, so that every call would be refused. Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
       );
-    for (const [name, price] of entries) assertOptions<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
+    for (const [name, price] of entries) assertRow<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
     if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
     const [unit = ""] = units;

@@ -38,14 +38,24 @@ export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
 export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
   UPSTREAM_FAILURES.has(code) && port !== "code-runner";
 
+/** The most upstreams whose last failure is kept. */
+const MOST_FAILURES = 100;
+
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
 export class LastFailures {
   readonly #byName = new Map<string, UpstreamFailure>();
 
   /** Notes the end of a call: its error, or a complete answer. A refusal of the request tells nothing about the upstream. */
   note(name: string, error: GatewayError | undefined, at: number): void {
-    if (!error) this.#byName.delete(name);
-    else if (isUpstreamFailure(error)) this.#byName.set(name, { code: error.code, at });
+    if (error && !isUpstreamFailure(error)) return;
+    this.#byName.delete(name);
+    if (!error) return;
+    this.#byName.set(name, { code: error.code, at });
+    // A function of the host may name a provider for each model that callers ask for.
+    for (const oldest of this.#byName.keys()) {
+      if (this.#byName.size <= MOST_FAILURES) break;
+      this.#byName.delete(oldest);
+    }
   }
 
   /** @param names The upstreams that are known without a failure. */

@@ -220,6 +220,31 @@ describe("a table is refused", () => {
       "All prices must have one unit, not usd and eur",
     ],
     ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, "ouput does not exist; did you mean output?"],
+    ...(
+      [
+        ["cachedInput", "cacheRead"],
+        ["cache_read_input_token_cost", "cacheRead"],
+        ["cacheCreation", "cacheWrite"],
+        ["input_cache_write", "cacheWrite"],
+        ["reasoningOutput", "reasoning"],
+        ["thinking", "reasoning"],
+        ["prompt", "input"],
+        ["completion", "output"],
+        ["inputTokens", "input"],
+        ["outputAudio", "audioOutput"],
+        ["audio", "audioInput"],
+      ] as const
+    ).flatMap(([other, meant]) =>
+      [
+        { m: { input: 1, output: 2, [other]: 1 } },
+        { m: { input: 1, output: 2, tiers: { fast: { [other]: 1 } } } },
+        { m: { input: 1, output: 2, longer: [{ above: 5, [other]: 1 }] } },
+      ].map((rows): [string, PriceRows, string] => [
+        `with ${other}`,
+        rows as PriceRows,
+        `${other} does not exist; did you mean ${meant}? There are`,
+      ]),
+    ),
     [
       "with a wrong name in a tier",
       { m: { input: 1, output: 0, tiers: { priority: { inputs: 2 } as TierRates } } },

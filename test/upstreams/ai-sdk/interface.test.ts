@@ -62,6 +62,21 @@ describe("the options of the host", () => {
     ]);
   });
 
+  it("keep the last failures of the latest providers that a function names, and forget the oldest", async () => {
+    const backend = aiSdk({
+      chat: (name) => fakeModel({ provider: name, stream: () => Promise.reject(new Error("away")) }),
+    });
+    const ask = async (model: string): Promise<void> => {
+      const events = backend.chat?.(chatRequest({ model }), callContext());
+      await expect(events?.[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: "backend_failed" });
+    };
+    const names = Array.from({ length: 101 }, (_, at) => `p${at}`);
+    for (const name of names) await ask(name);
+    await ask("p1");
+    await ask("p101");
+    expect(backend.status?.()?.map(({ upstream }) => upstream)).toEqual([...names.slice(3), "p1", "p101"]);
+  });
+
   it("find a model by a function, or have none", async () => {
     expect((await ask(fakeModel({}), {}, { chat: byFunction })).error).toBeUndefined();
     expect((await ask(fakeModel({}), { model: "other" }, { chat: byFunction })).error).toMatchObject({
