@@ -59,10 +59,21 @@ const servers: Servers = {
 };
 
 const print = (line: string): void => console.log(line);
+const warn = (line: string): void => console.error(line);
 const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
+const { columns } = process.stdout;
 
 try {
-  await runCommand(args, { env: process.env, print, read, ask: isTerminal ? ask : undefined, home, servers });
+  await runCommand(args, {
+    env: process.env,
+    print,
+    warn,
+    columns,
+    read,
+    ask: isTerminal ? ask : undefined,
+    home,
+    servers,
+  });
 } catch (error) {
   const message = describeProblem(error);
   const details = error instanceof CommandError ? error.details : {};

@@ -20,20 +20,34 @@ export function unitsOf(name: string, text: string, currency: string | undefined
   if (currency !== undefined) {
     if (units === undefined)
       throw new UsageError(
-        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.`,
+        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.${hintOf(text, true)}`,
       );
     if (units > MOST_UNITS)
       throw new UsageError(`${name} must be at most ${moneyOf(MOST_UNITS, currency)}, not ${text}.`);
     return Number(units);
   }
-  if (text.includes(".") && units !== undefined)
+  const pointed = text.replace(",", ".");
+  const millionths = millionthsOf(pointed);
+  if (/[.,]/.test(text) && !GROUPED.test(text) && millionths !== undefined)
     throw new UsageError(
-      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${units}, or write ${text} and add --currency usd.`,
+      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${millionths}, or write ${pointed} and add --currency usd.`,
     );
   const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
   if (whole < 0 || whole > MOST_UNITS)
-    throw new UsageError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.`);
+    throw new UsageError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.${hintOf(text, false)}`);
   return Number(whole);
+}
+
+/** A comma before three digits, which may stand for thousands. */
+const GROUPED = /^\d+,\d{3}$/;
+
+/** Says how to write an amount that has commas. None is guessed: an amount that is read wrong is money. */
+function hintOf(text: string, isMoney: boolean): string {
+  if (GROUPED.test(text)) return ` Write ${text.replace(",", "")}${isMoney ? ` or ${text.replace(",", ".")}` : ""}.`;
+  if (/^\d+,\d+$/.test(text)) return ` Write ${text.replace(",", ".")}.`;
+  return /^\d[\d.,]*,\d+$/.test(text)
+    ? " Write a point before the decimals and nothing between thousands: 1234.56."
+    : "";
 }
 
 /** Returns the millionths of a decimal number; undefined for any other text. */

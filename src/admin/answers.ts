@@ -1,6 +1,6 @@
 /** Formats the answers of commands as text, adds the budgets of each key. */
 
-import { amountOf } from "../model/money.ts";
+import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
@@ -27,6 +27,8 @@ export interface KeyMade extends IssuedKey {
   /** Null for a key without a quota of its own. */
   readonly granted: number | null;
   readonly budget?: string;
+  /** Unix time in seconds; absent for a key that never expires. */
+  readonly expiresAt?: number;
   /** A star for every model. */
   readonly models: readonly string[] | "*";
 }
@@ -69,9 +71,13 @@ export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   if (Array.isArray(answer)) return tableOf((answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item)));
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
+  if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
+
+const olderLine = (endAt: number): string =>
+  endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
 
 /** The fields of keys and budgets that are amounts. */
 const AMOUNTS: ReadonlySet<string> = new Set([
@@ -100,16 +106,33 @@ function wordsOf(models: readonly string[] | undefined, most = Infinity): string
 
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
-/** Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns. */
-export function tableOf(rows: readonly Readonly<Record<string, string>>[]): string {
+/** The least width to which a column of names is cut, in characters. */
+const LEAST_WIDTH = 8;
+
+/**
+ * Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns.
+ *
+ * @param most The width that the table should have at most, in characters. Names are cut for it, and numbers never. Default: any.
+ */
+export function tableOf(rows: readonly Readonly<Record<string, string>>[], most: number = Infinity): string {
   const headings = Object.keys(rows[0] ?? {});
   const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
   const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
   const isNumber = headings.map((_, at) =>
     lines.slice(1).every((cells) => /^(?:-?[\d.]+(?: [A-Z]{3})?|unlimited)$/.test(cells[at] ?? "")),
   );
-  const padded = (cell: string, at: number): string =>
-    isNumber[at] ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0);
+  let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
+  while (excess > 0) {
+    const widest = widths.reduce((width, each, at) => (isNumber[at] ? width : Math.max(width, each)), 0);
+    if (widest <= LEAST_WIDTH) break;
+    widths[widths.findIndex((width, at) => !isNumber[at] && width === widest)] = widest - 1;
+    excess--;
+  }
+  const padded = (cell: string, at: number): string => {
+    const width = widths[at] ?? 0;
+    if (isNumber[at]) return cell.padStart(width);
+    return (cell.length > width ? `${cell.slice(0, width - 1).toWellFormed()}…` : cell).padEnd(width);
+  };
   return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
 }
 
@@ -150,27 +173,28 @@ class Text {
     ];
   }
 
-  made({ granted, unlimited, budget, models, ...key }: KeyMade): string[] {
+  made({ granted, unlimited, budget, models, expiresAt = 0, ...key }: KeyMade): string[] {
     const quota = granted === null ? { quota: unlimited ? UNLIMITED : OF_BUDGET } : { granted };
     return this.lines({
       ...key,
       ...quota,
       ...(budget !== undefined && { budget }),
       models: wordsOf(models === "*" ? undefined : models),
+      ...(expiresAt > 0 && { expires: endOf(expiresAt) }),
     });
   }
 
   /** The cells of a key or a budget in a list, by their headings. */
   cells(report: KeyShown | BudgetReport): Readonly<Record<string, string>> {
-    const [ID, NAME, USED] = [oneLine(report.id), oneLine(report.name), this.#amount(report.used)];
+    const [ID, NAME, USED] = [oneLine(report.id), oneLine(report.name), this.#cell(report.used)];
     if ("amount" in report) {
       const { available, overdraft, period, parent } = report;
       return {
         ID,
         NAME,
         USED,
-        AVAILABLE: this.#amount(available),
-        OVERDRAFT: this.#amount(overdraft),
+        AVAILABLE: this.#cell(available),
+        OVERDRAFT: this.#cell(overdraft),
         PERIOD: period ?? "no period",
         PARENT: oneLine(parent ?? "-"),
       };
@@ -193,11 +217,17 @@ class Text {
     const budgets = "budgets" in key ? key.budgets : [];
     const own = key.unlimited || key.available === null ? [] : [key.available];
     const limits = [...own, ...budgets.map(({ available }) => available)];
-    return limits.length === 0 ? UNLIMITED : this.#amount(Math.min(...limits));
+    return limits.length === 0 ? UNLIMITED : this.#cell(Math.min(...limits));
   }
 
   #amount(units: number): string {
     return amountOf(units, this.#currency);
+  }
+
+  /** Formats an amount of a table as reports do, so that the points of a column stand below each other. */
+  #cell(units: number): string {
+    if (this.#currency === undefined || !Number.isSafeInteger(units)) return this.#amount(units);
+    return `${decimalsOf(units)} ${this.#currency}`;
   }
 
   #word(name: string, value: unknown): string {

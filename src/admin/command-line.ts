@@ -195,7 +195,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
   try {
     const amount = amountIn(found, values);
-    const recorded = amount === undefined ? undefined : await recordedCurrency(opened);
+    const recorded = (amount ?? currency) === undefined ? undefined : await recordedCurrency(opened);
     if (recorded !== undefined && currency !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     const answer = await work(keyAdmin(opened.store), opened);

@@ -2,17 +2,21 @@
 
 import type { parseArgs } from "node:util";
 import { given } from "../model/json.ts";
-import { oneLine } from "../options.ts";
+import { decimalsOf } from "../model/money.ts";
+import { nearest, oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import {
   type CallReader,
   daysOfMonth,
   isDay,
   MOST_ROWS,
+  type RecordedDays,
   USAGE_COLUMNS,
   type UsageColumn,
   type UsageQuery,
   type UsageReport,
+  type UsageRow,
+  type UsageSums,
 } from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
@@ -29,6 +33,10 @@ import type { OpenedStore } from "./open-store.ts";
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly print: (line: string) => void;
+  /** Prints a note that is no part of the answer. Default: no notes. */
+  readonly warn?: (line: string) => void;
+  /** The width of the terminal, in characters. Undefined for an output that is none. */
+  readonly columns?: number | undefined;
   /** Reads a file, or the standard input when no file is named. */
   readonly read: (file?: string) => Promise<string>;
   /** Asks a question at the terminal, and resolves with the answer. Undefined when the input is not a terminal. */
@@ -188,6 +196,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
     read(_operands, { id, granted, budget, currency, ...values }) {
       const { models, metadata, ...rights } = changesOf(values);
+      assertAhead(rights.expiresAt, values.expires);
       const key: NewKeyOptions = {
         ...rights,
         ...(models && { models }),
@@ -200,7 +209,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...(await keys.create(key)),
         unlimited: granted === undefined && budget === undefined,
         granted: key.granted ?? null,
-        ...(budget !== undefined && { budget }),
+        ...given({ budget, expiresAt: key.expiresAt || undefined }),
         models: key.models ?? "*",
       });
     },
@@ -237,6 +246,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["expires"],
     read([id = ""], { expires }) {
       const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
+      assertAhead(secret.expiresAt, expires);
       return (keys) => keys.addSecret(id, secret);
     },
   },
@@ -497,7 +507,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       ...(["by", "month", "since", "until", "key", "budget", "group", "model", "upstream"] as const),
       ...(["charged", "csv", "spreadsheet"] as const),
     ],
-    read(_operands, values, { print }) {
+    read(_operands, values, { print, warn = () => {}, columns }) {
       const { json = false, currency, key, budget, group, model, upstream, charged } = values;
       const spreadsheet = SPREADSHEETS.find((known) => known === values.spreadsheet);
       if (values.spreadsheet !== undefined && !spreadsheet)
@@ -516,11 +526,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
         if (json) return report;
-        print(
-          csv
-            ? usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n")
-            : usageText(report, currency),
-        );
+        const note = report.total.calls === 0 ? await noteOfNone(readerIn(calls), query, report.recorded) : undefined;
+        if (csv) {
+          print(usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n"));
+          if (note !== undefined) warn(note);
+        } else print(note ?? usageText(report, currency, columns ?? PLAIN_COLUMNS));
         return undefined;
       };
     },
@@ -545,19 +555,74 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Formats a report for people, with the sum of all rows at its end. */
-function usageText(report: UsageReport, currency: string | undefined): string {
-  const { headings, rows } = usageTable(report, currency);
-  const sums = usageTable({ ...report, by: [], rows: [report.total] }, currency);
-  const names = headings.length - sums.headings.length;
-  const ends =
-    names === 0
-      ? []
-      : [[...Array.from({ length: names }, (_, at) => (at === 0 ? "all" : "")), ...(sums.rows[0] ?? [])]];
-  const lines = [...rows, ...ends];
-  return tableOf(
-    lines.map((cells) => Object.fromEntries(headings.map((name, at) => [name, oneLine(cells[at] || "-")]))),
-  );
+/** The width of a table that goes to no terminal, in characters. */
+const PLAIN_COLUMNS = 120;
+
+/**
+ * Formats a report for people, with the sum of all rows at its end. Leaves out columns in which every row is zero or empty, and the units
+ * beside their amount.
+ *
+ * @param width The most characters of a line. Names are cut for it.
+ */
+function usageText(report: UsageReport, given: string | undefined, width: number): string {
+  const { by, rows, total, currency = given } = report;
+  const [first] = by;
+  const named = (name: string, sums: UsageSums): UsageRow[] =>
+    first === undefined ? [] : [{ ...sums, [first]: name }];
+  const rest = restOf(report);
+  const ends = [...(rest ? named("(no charge)", rest) : []), ...named("all", total)];
+  const table = usageTable({ ...report, rows: [...rows, ...ends] }, given);
+  const shown = table.headings.filter((name, at) => {
+    if (name === "currency" || (name === "units" && currency !== undefined)) return false;
+    const isNumber = table.numbers.has(name);
+    return name === "calls" || table.rows.some((cells) => (isNumber ? Number(cells[at]) !== 0 : cells[at] !== ""));
+  });
+  const cellsOf = (cells: readonly string[]): Record<string, string> =>
+    Object.fromEntries(
+      shown.map((name) => {
+        const cell = cells[table.headings.indexOf(name)] ?? "";
+        if (currency === undefined || (name !== "amount" && name !== "estimated"))
+          return [name.replace(/Tokens$/, ""), oneLine(cell || "-")];
+        return [`${name} ${currency}`, name === "amount" ? cell : decimalsOf(Number(cell))];
+      }),
+    );
+  return tableOf(table.rows.map(cellsOf), width);
+}
+
+/** Returns the sums of the calls that no row counts, because they cost nothing; undefined without any. */
+function restOf({ rows, total, by }: UsageReport): UsageSums | undefined {
+  const rest = Object.entries(total).map(([name, sum]) => {
+    const shown = rows.reduce((counted, row) => counted + row[name as keyof UsageSums], 0);
+    return [name, (sum as number) - shown] as const;
+  });
+  // The cast is safe: the names are those of the total.
+  return by.length > 0 && rest.some(([, sum]) => sum !== 0)
+    ? (Object.fromEntries(rest) as unknown as UsageSums)
+    : undefined;
+}
+
+/** The options of a report that choose calls by a name in their columns. */
+const NAMED = ["key", "group", "model", "upstream"] as const;
+
+/** Says why a report counts no calls. */
+async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
+  if (!recorded) return "No calls are recorded yet.";
+  const { since = recorded.since, until } = query;
+  const kept = `Calls are recorded from ${recorded.since} to ${recorded.until}.`;
+  const days = until === undefined ? `since ${since}` : since === until ? `on ${since}` : `from ${since} to ${until}`;
+  if (since > recorded.until || (until !== undefined && until < recorded.since))
+    return `No calls are recorded ${days}. ${kept}`;
+  for (const column of NAMED) {
+    const name = query[column];
+    if (name === undefined) continue;
+    const { rows } = await calls.usage({ by: [column], since, ...given({ until }) });
+    const names = rows.flatMap((row) => row[column] || []);
+    if (names.includes(name)) continue;
+    const meant = nearest(name, names);
+    const question = meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
+    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${question}`;
+  }
+  return `No such call is recorded ${days}. ${kept}`;
 }
 
 function readerIn(calls: OpenedStore["calls"]): CallReader {
@@ -565,12 +630,15 @@ function readerIn(calls: OpenedStore["calls"]): CallReader {
   return calls;
 }
 
+/** An empty text names no column, for a single row with the sum of all calls. */
 function columnsOf(text: string): readonly UsageColumn[] {
-  const names = text.split(",").filter((name) => name !== "");
+  const names = text === "" ? [] : text.split(",").map((name) => name.trim());
   return names.map((name) => {
     const column = USAGE_COLUMNS.find((known) => known === name);
-    if (!column) throw new UsageError(`--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name}.`);
-    return column;
+    if (column) return column;
+    const meant = nearest(name, USAGE_COLUMNS);
+    const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
+    throw new UsageError(`--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${question}`);
   });
 }
 
@@ -657,11 +725,21 @@ async function assertBudget(store: OpenedStore["store"], { budget }: KeyFilter):
   if (budget !== undefined && !(await store.budgetReport(budget))) throw noSuchBudget(budget);
 }
 
+/** A day, also with a time. Other texts are not parsed: JavaScript takes 01.02.2030 for the 2nd of January, and 1 for a year. */
+const DATE = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/i;
+
 function secondsOf(text: string): number {
   if (text === "never") return 0;
-  const time = Date.parse(text);
+  const [, day = ""] = DATE.exec(text) ?? [];
+  const time = isDay(day) ? Date.parse(text) : NaN;
   if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, or never, not ${text}.`);
   return Math.floor(time / 1_000);
+}
+
+/** Throws a UsageError for a new key or secret that would be expired from the beginning. */
+function assertAhead(expiresAt = 0, text = ""): void {
+  if (expiresAt !== 0 && expiresAt * 1_000 <= Date.now())
+    throw new UsageError(`--expires must be in the future, and ${text} is over.`);
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -19,6 +19,7 @@ export type {
   CallFilter,
   CallReader,
   RecordedCall,
+  RecordedDays,
   UsageColumn,
   UsageQuery,
   UsageReport,
@@ -44,5 +45,6 @@ export {
   newApiKey,
   type NewKeyOptions,
   type NewSecret,
+  type RotatedKey,
   type Rotation,
 } from "./key-admin.ts";

@@ -30,6 +30,12 @@ export interface Rotation {
   readonly overlapMs?: number;
 }
 
+/** The new secret of a rotated key. */
+export interface RotatedKey extends IssuedKey {
+  /** The time when the key's older secrets have all ended: Unix time in milliseconds. */
+  readonly olderEndAt: number;
+}
+
 /** Options of `addSecret`. */
 export interface NewSecret {
   /** The time when the secret expires: Unix time in whole seconds; 0 or -1 (default 0) never expires. */
@@ -50,7 +56,7 @@ export interface KeyFilter extends KeyPage {
 
 /** Options of `keyAdmin`. */
 export interface KeyAdminOptions {
-  /** Decides which keys have expired. Default: the machine's clock. */
+  /** Decides which keys have expired, and tells when older secrets end. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -66,7 +72,7 @@ export interface KeyAdmin {
    */
   update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<KeyReport>;
   /** Gives a key a new secret. Its other secrets stay valid until the overlap is over. */
-  rotate(keyId: string, rotation?: Rotation): Promise<IssuedKey>;
+  rotate(keyId: string, rotation?: Rotation): Promise<RotatedKey>;
   /** Gives a key one more secret. Its other secrets stay as they are. */
   addSecret(keyId: string, secret?: NewSecret): Promise<IssuedKey>;
   /** Deletes one secret, given with or without `sk-`. Its key stays. An unknown secret changes nothing. */
@@ -128,7 +134,7 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
       const { overlapMs = DAY_MS } = rotation;
       const apiKey = newApiKey();
       await keys.rotateSecret(keyId, apiKey, overlapMs);
-      return { id: keyId, apiKey };
+      return { id: keyId, apiKey, olderEndAt: clock.now() + overlapMs };
     },
     async addSecret(keyId, secret = {}) {
       assertOptions<NewSecret>("addSecret", secret, { expiresAt: "number?" });

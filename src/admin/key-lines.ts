@@ -57,11 +57,19 @@ export function readLines(text: string): readonly KeyLine[] {
       if (key.id !== undefined) lineOfId.set(key.id, line);
       keys.push({ line, key });
     } catch (error) {
-      problems.push(`line ${line}: ${oneLine((error as Error).message)}`);
+      const at = error instanceof BrokenJson ? error.at : undefined;
+      const column = at === undefined ? "" : `, character ${at}`;
+      problems.push(`line ${line}${column}: ${oneLine((error as Error).message)}`);
     }
   }
   if (problems.length > MOST_NAMED) problems.splice(MOST_NAMED, Infinity, `and ${problems.length - MOST_NAMED} more`);
-  if (problems.length > 0) throw new UsageError(`Nothing was imported.\n${problems.join("\n")}`);
+  if (problems.length > 0) {
+    const isList = /^\uFEFF?\s*\[/.test(text);
+    const hint = isList
+      ? " The file is a JSON list: write its objects on a line each, without brackets and commas."
+      : "";
+    throw new UsageError(`Nothing was imported.${hint}\n${problems.join("\n")}`);
+  }
   return keys;
 }
 
@@ -84,12 +92,51 @@ function keyOf(json: string): DurableKeyOptions {
   return key;
 }
 
+/** The error of a line that is no JSON. */
+class BrokenJson extends Error {
+  override readonly name = "BrokenJson";
+  /** The first character that is wrong, from 1; undefined if it is not known. */
+  readonly at: number | undefined;
+
+  constructor(at: number | undefined) {
+    // A parser may quote the text in its error, and the text may contain a secret.
+    super("This is no JSON.");
+    this.at = at;
+  }
+}
+
 function parsed(json: string): unknown {
   try {
     return parseJson(json);
   } catch {
-    // A parser may quote the text in its error, and the text may contain a secret.
-    throw new RangeError("This is no JSON.");
+    throw new BrokenJson(brokenAt(json));
+  }
+}
+
+/**
+ * Finds the first wrong character of a text that is no JSON, from 1. A beginning of the text is right while JSON can follow it, which only the
+ * parser of V8 tells.
+ */
+function brokenAt(json: string): number | undefined {
+  if ("Bun" in globalThis) return undefined;
+  let [right, wrong] = [0, json.length + 1];
+  while (wrong - right > 1) {
+    const middle = Math.floor((right + wrong) / 2);
+    if (isBeginning(json.slice(0, middle))) right = middle;
+    else wrong = middle;
+  }
+  return wrong;
+}
+
+/** True for a beginning of JSON: the parser then complains about the end of the text. */
+function isBeginning(text: string): boolean {
+  try {
+    parseJson(text);
+    return true;
+  } catch (error) {
+    const { message } = error as Error;
+    const [, at] = /at position (\d+)/.exec(message) ?? [];
+    return /end of JSON|Unterminated string/.test(message) || Number(at) === text.length;
   }
 }
 

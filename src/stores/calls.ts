@@ -1,7 +1,7 @@
 /** The record of calls in a database: what a recorded call and a report of usage contain, and how they are asked for. */
 
 import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
-import { assertOptions, integer, MAX_TIMER_MS, quoted, type Shapes } from "../options.ts";
+import { assertOptions, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
 /** The columns that a report of usage can group by. */
@@ -78,8 +78,16 @@ export interface UsageReport {
   readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
+  /** The first and the last day of which calls are recorded, outside of the query too. Absent without any. */
+  readonly recorded?: RecordedDays;
   /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */
   readonly currency?: string;
+}
+
+/** The first and the last day of which calls are recorded. */
+export interface RecordedDays {
+  readonly since: string;
+  readonly until: string;
 }
 
 /** The outcomes of recorded calls. The compiler checks that none is missing. */
@@ -229,8 +237,11 @@ export function assertUsageQuery(query: UsageQuery): void {
   assertOptions<UsageQuery>("usage", query, QUERY_SHAPES);
   assertPlain("usage", query);
   for (const column of query.by ?? [])
-    if (!USAGE_COLUMNS.includes(column))
-      throw new RangeError(`usage: by must name ${USAGE_COLUMNS.join(", ")}, not ${quoted(column)}`);
+    if (!USAGE_COLUMNS.includes(column)) {
+      const meant = typeof column === "string" ? nearest(column, USAGE_COLUMNS) : undefined;
+      const question = meant === undefined ? "" : `; did you mean ${meant}?`;
+      throw new RangeError(`usage: by must name ${USAGE_COLUMNS.join(", ")}, not ${quoted(column)}${question}`);
+    }
   for (const name of ["since", "until"] as const) {
     const day = query[name];
     if (day !== undefined && !isDay(day))

@@ -147,7 +147,8 @@ describe("polygate keys", () => {
     const { run } = await fresh("update");
     const many = ["--metadata", "team=a", "--metadata", "plan=free"];
     await run("", "create", "--id", "team", "--granted", "9", "--models", "small", ...many);
-    await run("", "create", "--id", "other", "--expires", "2020-01-01");
+    await run("", "create", "--id", "other", "--expires", "2999-01-01");
+    await run("", "update", "other", "--expires", "2020-01-01");
     await run("", "update", "team", "--name", "Team", "--models", "*", "--metadata", "plan=", "--metadata", "x=a=b");
     const [report = ""] = await run("", "lower", "team", "4", "--json");
     const metadata = { team: "a", x: "a=b" };
@@ -280,7 +281,7 @@ describe("polygate keys", () => {
         "line 2: The id a is on line 1 already.",
         "line 3: idd is no field of a key.",
         "line 4: granted must be an integer from 0 up, not -1",
-        "line 5: This is no JSON.",
+        "line 5, character 22: This is no JSON.",
         "line 6: granted must be of the type number.",
         "line 7: This is no JSON object.",
         "line 8: metadata.team must be of the type string.",
@@ -288,8 +289,63 @@ describe("polygate keys", () => {
       ].join("\n"),
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
-    await expect(run(many, "import")).rejects.toThrow(/line 10: This is no JSON.\nand 990 more$/);
+    await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more$/);
     expect(await run("", "list")).toEqual([""]);
+  });
+
+  it.each([
+    ['{"id":"a" "name":"b"}', 11],
+    ['{"id":"a",}', 11],
+    ['{"id":"a', 9],
+    ["{'id':1}", 2],
+    ['{"id":"a"} x', 12],
+    ['{"granted":01}', 13],
+    ['{"granted":1.}', 14],
+    ['{"id":tru}', 10],
+    [String.raw`{"id":"\q"}`, 9],
+  ])("tells the first wrong character of the line %s", async (line, at) => {
+    const { run } = await fresh("broken");
+    await expect(run(`{"id":"a"}\n${line}`, "import")).rejects.toThrow(
+      `Nothing was imported.\nline 2, character ${at}: This is no JSON.`,
+    );
+  });
+
+  it("says how to write a file that is a JSON list", async () => {
+    const { run } = await fresh("list");
+    await expect(run('[\n{"id":"a"},\n{"id":"b"}\n]', "import")).rejects.toThrow(
+      "The file is a JSON list: write its objects on a line each, without brackets and commas.",
+    );
+  });
+
+  it("says when the older secrets of a rotated key end", async () => {
+    const { run } = await fresh("rotate");
+    await run("", "create", "--id", "team");
+    const before = Date.now();
+    const [shown = ""] = await run("", "rotate", "team", "--overlap", "2h");
+    const end = Date.parse(/^older secrets: valid until (20\S+Z)$/m.exec(shown)?.[1] ?? "");
+    expect(end - before - 7_200_000).toBeGreaterThanOrEqual(0);
+    expect(end).toBeLessThanOrEqual(Date.now() + 7_200_000);
+    const [told = ""] = await run("", "rotate", "team", "--json");
+    expect((JSON.parse(told) as { olderEndAt: number }).olderEndAt).toBeGreaterThanOrEqual(before + 86_400_000);
+    expect((await run("", "rotate", "team", "--overlap", "0s")).join()).toMatch(/^older secrets: have ended$/m);
+  });
+
+  it.each(["01.02.2030", "2030-02-30", "1", "2030", "Jan 5 2030", "2030-01-31 12:00", "tomorrow", "0"])(
+    "does not guess the date %s",
+    async (date) => {
+      await expect(keys("create", "--id", "dated", "--expires", date)).rejects.toThrow(
+        `--expires must be a date, such as 2030-01-31, or never, not ${date}.`,
+      );
+    },
+  );
+
+  it("makes no key and no secret that is expired from the beginning", async () => {
+    const { run } = await fresh("ahead");
+    const over = "--expires must be in the future, and 2020-01-01 is over.";
+    await expect(run("", "create", "--expires", "2020-01-01")).rejects.toThrow(over);
+    await run("", "create", "--id", "team", "--expires", "2999-01-01T10:00:00+02:00");
+    expect((await run("", "usage", "team")).join()).toMatch(/^expires: 2999-01-01T08:00:00\.000Z$/m);
+    await expect(run("", "add-secret", "team", "--expires", "2020-01-01")).rejects.toThrow(over);
   });
 
   it("reads a file, or its input, as a process of its own", async () => {
@@ -406,7 +462,7 @@ describe("polygate keys", () => {
     [["server"], /^There is no command "server". Did you mean "serve"\? "polygate --help" lists them.$/],
     [["serve"], /^serve needs FILE\. Usage: polygate serve FILE \[options\]$/],
     [["serve", "gateway.ts", "--port", "70000"], /^--port must be an integer from 0 to 65535, not 70000\.$/],
-    [["demo", "--prot", "1"], /^demo takes no --prot\. It takes --host, --port, --store, /],
+    [["demo", "--prot", "1"], /^demo takes no --prot\. Did you mean --port\? It takes --host, --port, --store, /],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
     const work = runCommand([...args], { ...terminal, env: { POLYGATE_STORE: store } });
@@ -598,12 +654,23 @@ describe("polygate usage and why, as processes", () => {
     const shown = await run("usage", "--by", "key,model", "--currency", "usd");
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
-    expect(headings).toMatch(/^key +keyName +model +amount +currency +calls +refused +failed .* units +estimated$/);
-    expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 6))).toEqual([
-      ["rich", "Rich", "large", "USD", "3", "1"],
-      ["team-key", "team-key", "large", "USD", "1", "1"],
-      ["all", "-", "-", "USD", "4", "2"],
+    expect(headings?.split(/ {2,}/)).toEqual([
+      "key",
+      "keyName",
+      "model",
+      "amount USD",
+      "calls",
+      "refused",
+      "input",
+      "output",
+      "estimated USD",
     ]);
+    expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 5))).toEqual([
+      ["rich", "Rich", "large", "3", "1"],
+      ["team-key", "team-key", "large", "1", "1"],
+      ["all", "-", "-", "4", "2"],
+    ]);
+    expect(rows[0]).toMatch(/ 0\.0{4}\d\d .* 0\.0{4}\d\d$/);
     expect((await run("usage", "--by", "key,model")).stdout).toBe(shown.stdout);
     const { stdout } = await run("usage", "--by", "group,budget", "--since", "90d", "--json");
     const report = JSON.parse(stdout) as { rows: object[]; total: { calls: number; units: number } };
@@ -619,7 +686,10 @@ describe("polygate usage and why, as processes", () => {
     expect(european.stdout).toMatch(
       /^\uFEFFgroup;month;amount;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
     );
-    expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(/^group .*\n=cmd.*\nall .*\n$/);
+    // The calls that no row counts have a row of their own, so that the rows add up.
+    expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
+      /^group .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\n$/,
+    );
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
       rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
@@ -659,8 +729,10 @@ describe("polygate usage and why, as processes", () => {
     [
       ["usage", "--by", "colour"],
       2,
-      "--by must name some of day, month, key, budget, group, model, upstream, not colour.",
+      "--by must name some of day, month, key, budget, group, model, upstream, not colour.\n",
     ],
+    [["usage", "--by", "key,modle"], 2, "upstream, not modle. Did you mean model?"],
+    [["usage", "--by", "key,,model"], 2, "upstream, not nothing."],
     [
       ["usage", "--since", "yesterday"],
       2,
@@ -679,7 +751,8 @@ describe("polygate usage and why, as processes", () => {
       2,
       "The currency must be USD, in which calls are recorded, not EUR.",
     ],
-    [["usage", "--currency", "eur"], 1, "The currency must be USD, in which calls are recorded, not EUR."],
+    [["keys", "list", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
+    [["usage", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "--spreadsheet", "lotus"], 2, "--spreadsheet must be excel or excel-europe, not lotus."],
@@ -689,6 +762,37 @@ describe("polygate usage and why, as processes", () => {
     const ended = await run(...args);
     expect(ended).toMatchObject({ code, stdout: "" });
     expect(ended.stderr).toContain(message);
+  });
+
+  it.each([
+    [
+      ["--month", "2999-02"],
+      /^No calls are recorded from 2999-02-01 to 2999-02-28\. Calls are recorded from (20\S+) to 20\S+\.\n$/,
+    ],
+    [["--since", "2999-02-01"], /^No calls are recorded since 2999-02-01\. Calls are recorded from /],
+    [["--month", "2020-02"], /^No calls are recorded from 2020-02-01 to 2020-02-29\. /],
+    [["--model", "larg"], /^No call of the model larg is recorded since 20\S+\. Did you mean large\?\n$/],
+    [["--key", "nobody"], /^No call of the key nobody is recorded since 20\S+\.\n$/],
+    [["--key", "rich", "--budget", "team"], /^No such call is recorded since 20\S+\. Calls are recorded from /],
+  ])("says why a report of %j is empty", async (args, said) => {
+    const shown = await run("usage", ...args);
+    expect(shown).toMatchObject({ code: 0, stderr: "" });
+    expect(shown.stdout).toMatch(said);
+    const csv = await run("usage", ...args, "--csv");
+    expect(csv.stdout).toMatch(/^key,keyName,amount,.*,estimated\n$/);
+    expect(csv.stderr).toBe(shown.stdout);
+    const { stdout } = await run("usage", ...args, "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ rows: [], recorded: { since: expect.stringMatching(/^20/) } });
+  });
+
+  it("keep a report within the width of a terminal, and cut names alone", async () => {
+    const lines: string[] = [];
+    const narrow = { ...terminal, columns: 60, print: (line: string) => void lines.push(line) };
+    await runCommand(["usage", "--by", "group,upstream,key,model", "--store", where], narrow);
+    const shown = lines.join("\n").split("\n");
+    expect(shown[0]).toMatch(/^group .*amount USD +calls +refused +input +output +estimated USD$/);
+    expect(shown.map((line) => line.indexOf("…") >= 0)).toContain(true);
+    expect(shown.at(-1)).toMatch(/^all .* 0\.\d{6} +4 +2 +\d+ +\d+ +0\.\d{6}$/);
   });
 
   it("in a currency tell what an amount without one was read as", async () => {
@@ -805,7 +909,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t0.00 USD\t50.000001 USD\t0.00 USD");
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t0.000000 USD\t50.000001 USD\t0.000000 USD");
     // A binary fraction of 1.005 times a million is 1004999.9999999999.
     await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
     expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
@@ -816,7 +920,7 @@ describe("polygate budgets", () => {
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
     expect(rowsOf(await keys("list", ...usd))).toContain(
-      "rich\trich\t0.00 USD\t0.000001 USD\tactive\tevery model\tnever\tmoney",
+      "rich\trich\t0.000000 USD\t0.000001 USD\tactive\tevery model\tnever\tmoney",
     );
   });
 
@@ -844,7 +948,24 @@ describe("polygate budgets", () => {
       "--amount must be a whole number of units, not 5.5. With prices in a currency, a unit is a millionth of it: write 5500000, or write 5.5 and add --currency usd.",
     ],
     [["--amount", "$5"], "--amount must be an integer from 0 to 9007199254740991, not $5."],
-    ...["5,5", "5.1234567", "-1", "1e3", ".5", "5.", ""].map(
+    [
+      ["--amount=0,5", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,5. Write 0.5.",
+    ],
+    [
+      ["--amount=1,234", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1,234. Write 1234 or 1.234.",
+    ],
+    [
+      ["--amount=1.234,56", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1.234,56. Write a point before the decimals and nothing between thousands: 1234.56.",
+    ],
+    [
+      ["--amount", "0,5"],
+      "--amount must be a whole number of units, not 0,5. With prices in a currency, a unit is a millionth of it: write 500000, or write 0.5 and add --currency usd.",
+    ],
+    [["--amount", "1,234"], "--amount must be an integer from 0 to 9007199254740991, not 1,234. Write 1234."],
+    ...["5.1234567", "-1", "1e3", ".5", "5.", ""].map(
       (amount) =>
         [
           [`--amount=${amount}`, "--currency", "usd"],

@@ -111,6 +111,7 @@ describe("adminHandler", () => {
       body: { error: { code: "invalid_request", message: expect.stringContaining("too few available units: 10") } },
     });
     const rotated = await ask("POST", `${at}/rotate`, { overlapMs: 0 });
+    expect(rotated.body).toMatchObject({ olderEndAt: expect.closeTo(Date.now(), -4) });
     expect(await stores.ports.quotas.find(secret)).toBeUndefined();
     const added = await ask("POST", `${at}/secrets`);
     expect(added.status).toBe(201);
@@ -488,7 +489,10 @@ describe("recorded calls", () => {
     const [today = ""] = new Date().toISOString().split("T");
     const ofMonth = await ask("GET", `/usage?by=month,day&month=${today.slice(0, 7)}`);
     expect(ofMonth.body).toMatchObject({ rows: [{ month: today.slice(0, 7), day: today, calls: 3 }] });
-    expect((await ask("GET", "/usage?month=2020-02")).body).toMatchObject({ total: { calls: 0 } });
+    expect((await ask("GET", "/usage?month=2020-02")).body).toMatchObject({
+      total: { calls: 0 },
+      recorded: { since: today, until: today },
+    });
     expect((await ask("GET", "/usage?until=2020-01-01")).body).toMatchObject({ total: { calls: 0 } });
     const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
     const csvOf = (path: string, headers: object = {}): Promise<Response> =>
@@ -542,7 +546,9 @@ describe("recorded calls", () => {
   });
 
   it.each([
-    ["/usage?by=year", "by.0: "],
+    ["/usage?by=year", 'by.0: must be day, month, key, budget, group, model or upstream, not "year".'],
+    ["/usage?by=key,modle", 'upstream, not "modle". Did you mean model?'],
+    ["/usage?by=key&by=modle", 'not "modle". Did you mean model?'],
     ["/usage?by=", "by.0: "],
     ["/usage?since=yesterday", "since must be a day"],
     ["/usage?until=2026-02-30", "until must be a day"],
@@ -560,6 +566,8 @@ describe("recorded calls", () => {
     ["/usage?key=a&key=b", "key: "],
     ["/usage?team=a", "team does not exist"],
     ["/calls?outcome=bad", "outcome: "],
+    ["/calls?outcome=refuse", 'not "refuse". Did you mean refused?'],
+    ["/keys?state=activ", 'not "activ". Did you mean active?'],
     ["/calls?since=x", "since: "],
     ["/calls?limit=1001", "limit: "],
   ])("refuses %s by name", async (path, message) => {

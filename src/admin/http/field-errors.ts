@@ -1,7 +1,7 @@
 /** Words the error of a field in a request to the admin: its path, what it must be, and what came. Needs no words at the schemas. */
 
 import * as v from "valibot";
-import { oneLine, quoted, shownWord } from "../../options.ts";
+import { nearest, oneLine, quoted, shownWord } from "../../options.ts";
 
 type Schema = v.GenericSchema;
 
@@ -35,7 +35,9 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
   const must = field ? mustBe(field) : "left out";
   const { input } = issue;
   if (input === undefined) return `${name}: is missing; it must be ${must}.`;
-  return `${name}: must be ${must}, not ${typeof input === "number" ? quoted(input) : shownWord(input)}.`;
+  const meant = field && typeof input === "string" ? nearest(input, wordsOf(field)) : undefined;
+  const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
+  return `${name}: must be ${must}, not ${typeof input === "number" ? quoted(input) : shownWord(input)}.${question}`;
 }
 
 /** Returns the schema of a part of a value. */
@@ -48,16 +50,23 @@ function partOf(schema: Schema, key: unknown): Schema | undefined {
   return pipe?.flatMap((one) => (one !== schema && one.kind === "schema" ? (partOf(one, key) ?? []) : [])).at(-1);
 }
 
+/** The words of which a schema takes one. */
+function wordsOf(schema: Schema): readonly string[] {
+  const { type, wrapped, options } = schema as unknown as Described;
+  if (wrapped) return wordsOf(wrapped);
+  return type === "picklist" ? (options?.map(String) ?? []) : [];
+}
+
 /** Says in words what a schema takes. */
 function mustBe(schema: Schema): string {
-  const { type, item, wrapped, options, pipe } = schema as unknown as Described;
+  const { type, item, wrapped, pipe } = schema as unknown as Described;
   if (wrapped) return type === "nullable" ? `${mustBe(wrapped)}, or null` : mustBe(wrapped);
   const rules = rulesOf(pipe);
   if (rules.has("min_length")) return "a text that is not empty";
   const isOfQuery = rules.has("regex") && rules.has("transform");
   if (isOfQuery || rules.has("safe_integer"))
     return `an integer${rangeOf(rules.get("min_value") ?? (isOfQuery ? 0 : undefined), rules.get("max_value"))}`;
-  if (type === "picklist") return either(options?.map(String) ?? []);
+  if (type === "picklist") return either(wordsOf(schema));
   if (item) return `a list, each of it ${mustBe(item)}`;
   return WORDS[type] ?? "a text";
 }

@@ -379,7 +379,7 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Gives a key a new secret. The older ones end after `overlapMs` milliseconds: a day by default.",
     action: "keys.rotate",
     body: v.strictObject({ overlapMs: v.exactOptional(UNITS) }),
-    answer: ISSUED,
+    answer: v.object({ ...ISSUED.entries, olderEndAt: UNITS }),
     run: async ({ keys }, { id, body }) => ({ body: await keys.rotate(id, body) }),
   }),
   operation({
@@ -531,6 +531,7 @@ export const OPERATIONS: readonly Operation[] = [
       by: v.array(v.picklist(USAGE_COLUMNS)),
       rows: v.array(v.looseObject(SUMS)),
       total: v.object(SUMS),
+      recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
       currency: v.exactOptional(TEXT),
       next: v.nullable(UNITS),
     }),

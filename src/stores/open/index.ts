@@ -32,6 +32,7 @@ export type {
   CallReader,
   CallRecorder,
   RecordedCall,
+  RecordedDays,
   RecorderOptions,
   UsageColumn,
   UsageQuery,

@@ -9,6 +9,7 @@ import {
   type CallFilter,
   type CallReader,
   type RecordedCall,
+  type RecordedDays,
   type UsageColumn,
   type UsageQuery,
   type UsageReport,
@@ -96,7 +97,12 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const currency = await currencyIn(access);
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
-  const ofAll = { total: sumsOf(total ?? {}), ...(currency !== null && { currency }) };
+  const recorded = await daysIn(access);
+  const ofAll = {
+    total: sumsOf(total ?? {}),
+    ...(recorded && { recorded }),
+    ...(currency !== null && { currency }),
+  };
   if (columns.length === 0) return { by: [], rows: [ofAll.total], ...ofAll };
   const refs = columns.map((column) => sql.ref<string>(column));
   const grouped = asked
@@ -116,6 +122,15 @@ const MONTH = sql<string>`SUBSTR(${sql.ref("day")}, 1, 7)`;
 async function currencyIn(access: SqlAccess): Promise<string | null> {
   const latest = access.db.selectFrom("calls").select("currency").orderBy("at", "desc").limit(1);
   return (await access.attempt(() => latest.executeTakeFirst()))?.currency ?? null;
+}
+
+/** Reads the first and the last day of recorded calls. */
+async function daysIn(access: SqlAccess): Promise<RecordedDays | undefined> {
+  const days = access.db
+    .selectFrom("usage_days")
+    .select(({ fn }) => [fn.min("day").as("since"), fn.max("day").as("until")]);
+  const { since, until } = (await access.attempt(() => days.executeTakeFirst())) ?? {};
+  return since != null && until != null ? { since, until } : undefined;
 }
 
 /** The most ids of one query for names. */
