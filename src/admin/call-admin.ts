@@ -205,14 +205,26 @@ function reasonOf(errorCode: NonNullable<RecordedCall["errorCode"]>, attempts: R
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  */
 export function reasonsOf(call: RecordedCall, currency?: string): readonly string[] {
-  const { errorCode, errorField, affordedOutputTokens, status, outcome, refusedBy, replayOf, attempts, units } = call;
+  const {
+    errorCode,
+    errorField,
+    errorMessage,
+    affordedOutputTokens,
+    status,
+    outcome,
+    refusedBy,
+    replayOf,
+    attempts,
+    units,
+  } = call;
   const answer = status === 0 ? "" : `, with the status ${status}${errorCode === undefined ? "" : ` (${errorCode})`}`;
   const code = call.currency ?? currency;
   const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [reasonOf(errorCode, attempts)]),
-    ...(errorField === undefined ? [] : [`The field is ${errorField}.`]),
+    ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
+    ...(errorMessage === undefined ? [] : [`The caller was told: ${errorMessage}`]),
     ...(affordedOutputTokens === undefined
       ? []
       : [
@@ -223,6 +235,64 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
     ...(units > 0 ? [`The ledger has charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
   ];
+}
+
+/** Returns a word for a command line, in quotes if it needs some. */
+const argument = (word: string): string =>
+  /^[\w.:@/-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", "'\\''")}'`;
+
+/**
+ * Says what helps a caller who was refused, as commands where there are some. Empty for a call that needs no help, or none of an operator.
+ *
+ * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ */
+export function nextSteps(call: RecordedCall, currency?: string): readonly string[] {
+  const { errorCode, refusedBy, keyId, modelAsked, status } = call;
+  const key = argument(keyId ?? "KEY");
+  switch (errorCode) {
+    case "quota_exhausted":
+    case "quota_insufficient":
+    case "quota_held": {
+      const { kind, budget, needed = 0, available = 0, held = 0 } = refusedBy ?? {};
+      const code = call.currency ?? currency;
+      const missing = Math.max(1, needed - available);
+      const amount =
+        code === undefined
+          ? String(missing)
+          : `${decimalsOf(missing).replace(/\.?0+$/, "")} --currency ${code.toLowerCase()}`;
+      const verb = kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${key}`;
+      return [
+        `polygate ${verb} ${amount} adds what the call lacked.`,
+        ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
+        ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
+      ];
+    }
+    case "model_not_allowed":
+      return [`polygate keys update ${key} --models MODELS replaces the models that the key may use.`];
+    case "model_not_found":
+      return [
+        `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
+      ];
+    case "expired_api_key":
+      return [`polygate keys update ${key} --expires DATE makes the key valid again.`];
+    case "invalid_api_key":
+      return ["The caller must use another secret: polygate keys add-secret KEY makes one."];
+    case "rate_limited":
+      return refusedBy?.endsAt === undefined
+        ? ["The caller may try again soon."]
+        : [`The caller may try again from ${timeOf(refusedBy.endsAt)}.`];
+    case "busy":
+    case "backend_unavailable":
+    case "backend_overloaded":
+    case "store_unavailable":
+      return ["The caller may try again. The log of the gateway, and its health, say what was away."];
+    case "backend_refused":
+      return ["Look at the credential and the account of the upstream: the log of the gateway has its answer."];
+    default:
+      return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
+        ? ["The caller must change the request."]
+        : [];
+  }
 }
 
 /** Limits that count quota units. The others count requests, tokens or calls. */

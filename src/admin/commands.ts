@@ -23,7 +23,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { type KeyMade, tableOf } from "./answers.ts";
-import { linesOf, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
+import { linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -547,8 +547,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
             `No call of the request id ${id} is recorded. Calls are written a second after their end, and deleted after some days (keepDays).`,
           );
         const reason = { reasons: reasonsOf(call, currency), call };
-        if (json) return reason;
-        for (const line of linesOf(reason, currency)) print(line);
+        const next = nextSteps(call, currency);
+        if (json) return { ...reason, next };
+        const [...lines] = linesOf(reason, currency);
+        lines.splice(reason.reasons.length, 0, ...next.map((step) => `Next: ${oneLine(step)}`));
+        for (const line of lines) print(line);
         return undefined;
       };
     },

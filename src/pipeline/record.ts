@@ -104,6 +104,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
   const { usage, images, model } = found.meter?.report ?? {};
   const { refusedBy } = error ?? {};
   const facts = factsOf(call);
+  const told = attempts.map((one, at) => one.record(at === attempts.length - 1, endedAt, error?.code));
   return {
     ...facts,
     context: call.context,
@@ -119,11 +120,12 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     status: statusOf(call),
     errorCode: error?.code,
     errorPath: error?.path && namesIn(error.path, call.secret),
+    errorMessage: error && isOwn(error, found, told) ? withoutTexts(error, call.secret) : undefined,
     refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: facts.modelAsked ?? "" },
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
     endMs: msBetween(call.beganAt, endedAt),
-    attempts: attempts.map((one, at) => one.record(at === attempts.length - 1, endedAt, error?.code)),
+    attempts: told,
     dropped: found.conversions,
     droppedFromAnswer: found.answerConversions,
   };
@@ -133,6 +135,35 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
 const isKnown = ({ found, services: { listed, namedModels } }: Recorded): boolean =>
   found.model !== undefined &&
   (namedModels.has(found.model) || (listed.models ?? []).some(({ id }) => id === found.model));
+
+/**
+ * True for an error in the gateway's own words. Those of an upstream may quote the prompt, and so may those of a backend, except where it
+ * refuses a field.
+ */
+const isOwn = ({ path }: GatewayError, { meter }: Findings, attempts: readonly UpstreamAttempt[]): boolean =>
+  attempts.every(({ movedOn }) => movedOn === "resting") && (meter === undefined || path !== undefined);
+
+/** The most characters of a message in a record. */
+const MAX_MESSAGE = 500;
+
+/** The name of a field, a model or a tool, and no content. */
+const NAME = /^[\w$.:/-]{1,64}$/;
+
+/** Returns the message of an error without the texts of the request that it quotes. */
+function withoutTexts({ message, path = [] }: GatewayError, secret: string | undefined): string {
+  let text = redact(message, secret);
+  for (const step of path)
+    if (typeof step === "string" && step.trim() !== "" && !NAME.test(step)) text = text.replaceAll(step, "?");
+  return (
+    text
+      // The caller's value stands at the end of a message, such as: must be an integer, not "ten".
+      .replace(/, not ["'{[].*$/s, ", not …")
+      .replaceAll(/"((?:[^"\\]|\\.)*)"|(?<!\w)'([^']*)'(?!\w)/g, (quoted, double?: string, single?: string) =>
+        NAME.test(double ?? single ?? "") ? quoted : `${quoted[0]}…${quoted[0]}`,
+      )
+      .slice(0, MAX_MESSAGE)
+  );
+}
 
 /** The most steps of a path in a record. */
 const MAX_STEPS = 16;

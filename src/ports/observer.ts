@@ -134,6 +134,11 @@ export interface CallRecord<Context = unknown> {
    * Names that could be content, such as those with spaces, are `"?"`.
    */
   readonly errorPath: FieldPath | undefined;
+  /**
+   * The message of that error as the caller read it, in at most 500 characters. Quoted texts that could be content are an ellipsis. Undefined
+   * without an error, and for the error of an upstream or a backend, whose words may quote the prompt.
+   */
+  readonly errorMessage: string | undefined;
   /** The rate limit, quota or budget that refused the call; undefined for every other call. */
   readonly refusedBy: RefusedBy | undefined;
   /** The start of the call, in milliseconds since the Unix epoch, by the gateway's clock. */

@@ -720,7 +720,21 @@ describe("polygate usage and why, as processes", () => {
         budgets: ["team"],
         refusedBy: { kind: "budget", budget: "team" },
       },
+      next: [
+        expect.stringMatching(/^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked\.$/),
+        "A shorter prompt or a lower output limit needs less.",
+      ],
     });
+  });
+
+  it("say what the caller was told, and what helps", async () => {
+    const limited = await run("why", ids["limited"] ?? "");
+    expect(limited.stdout).toMatch(/^Next: The caller may try again from 20\S+Z\.$/m);
+    const { stdout } = await run("why", ids["budget"] ?? "");
+    expect(stdout).toMatch(/^The caller was told: .* Units needed: \d+, available: 1000\. The budget begins anew at .*$/m);
+    // The step is a command that works, with the amount that was missing.
+    const [, command = ""] = /^Next: polygate (.+) adds what the call lacked\.$/m.exec(stdout) ?? [];
+    expect((await run(...command.split(" "))).stdout).toMatch(/^available: 0\.\d+ USD$/m);
   });
 
   it.each([

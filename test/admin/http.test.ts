@@ -539,7 +539,13 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/calls?key=rich&since=1")).body).toMatchObject({ data: [{ requestId: completed }] });
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
-      reasons: [expect.stringContaining("refused before a model was asked"), expect.anything(), expect.anything()],
+      errorMessage: expect.stringContaining("Units needed: 3, available: 1."),
+      reasons: [
+        expect.stringContaining("refused before a model was asked"),
+        expect.anything(),
+        expect.stringMatching(/^The caller was told: The remaining quota .* Units needed: 3, available: 1\.$/),
+        expect.stringContaining("the key's own quota"),
+      ],
     });
     expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });

@@ -320,6 +320,58 @@ describe("a call that is refused", () => {
     expect(record).toMatchObject({ outcome: "refused", units: 0, certainty: "exact", usage: undefined, ...expected });
   });
 
+  it.each<[why: string, message: string | undefined, setup: Setup, send: Send]>([
+    ["a number", "max_tokens: must be an integer of at least 2", {}, { body: { max_tokens: 0 } }],
+    ["a text", "max_tokens: must be a number, not …", {}, { body: { max_tokens: "a secret prompt" } }],
+    [
+      "a text in place of a word",
+      'messages.0.role: must be "user", "assistant" or "system", not …',
+      {},
+      { body: { messages: [{ role: "a secret prompt", content: "Hello" }] } },
+    ],
+    [
+      "a name that could be content",
+      "metadata.?: must be a string, not 5",
+      {},
+      { path: "/v1/responses", body: { input: "Hello", metadata: { "a secret prompt": 5 } } },
+    ],
+    ["a model", 'There is no model "any".', { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } }, {}],
+    [
+      "a model whose name could be content",
+      'There is no model "…".',
+      { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
+      { body: { model: "a secret prompt" } },
+    ],
+    ["a quota", "The quota of this API key is used up.", { key: { granted: 0 } }, {}],
+    [
+      "a hook",
+      'Do not send "…".',
+      {
+        hooks: [
+          { before: () => Promise.reject(new GatewayError("invalid_request", 'Do not send "a secret prompt".')) },
+        ],
+      },
+      {},
+    ],
+    [
+      "a backend, whose words are its own",
+      undefined,
+      {
+        backend: {
+          async *chat() {
+            yield* [];
+            throw new GatewayError("invalid_request", "a secret prompt");
+          },
+        },
+      },
+      {},
+    ],
+  ])("for %s has the message without texts of the request", async (_why, message, setup, send) => {
+    const record = await recordOf(setup, send);
+    expect(record.errorMessage).toBe(message);
+    expect(JSON.stringify(record.errorPath ?? [])).not.toContain("secret");
+  });
+
   it("by a gateway that is closing is one too", async () => {
     const bench = recording();
     await bench.gateway.close();

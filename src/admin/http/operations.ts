@@ -278,6 +278,7 @@ const CALL = v.looseObject({
   status: UNITS,
   errorCode: v.exactOptional(TEXT),
   errorField: v.exactOptional(TEXT),
+  errorMessage: v.exactOptional(TEXT),
   affordedOutputTokens: v.exactOptional(UNITS),
   refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
   currency: v.exactOptional(TEXT),

@@ -80,6 +80,8 @@ const MOST_AT_ONCE = 200;
 const MOST_PAGES = 500;
 /** The longest text of a model, a group or an upstream, in characters. */
 const MOST_CHARS = 256;
+/** The longest message of an error, in characters. */
+const MOST_MESSAGE_CHARS = 500;
 /** The memory of a waiting call beside its texts, in bytes. */
 const DRAFT_BYTES = 1_000;
 
@@ -140,6 +142,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       status: record.status,
       error_code: record.errorCode ?? null,
       error_field: record.errorPath ? clip(record.errorPath.join(".")) : null,
+      error_message: record.errorMessage === undefined ? null : clip(record.errorMessage, MOST_MESSAGE_CHARS),
       afforded_output_tokens: record.affordedOutputTokens ?? null,
       refused_by: refusedBy ? JSON.stringify(clipped(refusedBy)) : null,
       input_tokens: countOf(
@@ -157,7 +160,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       first_event_ms: record.firstEventMs === undefined ? null : Math.round(record.firstEventMs),
       end_ms: Math.round(record.endMs),
     };
-    const chars = (row.metadata?.length ?? 0) + (row.attempts?.length ?? 0) + (row.refused_by?.length ?? 0);
+    const { metadata, attempts: asked, refused_by: by, error_message: message } = row;
+    const chars = [metadata, asked, by, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
     this.#queue.add({ row, beganAt: Math.round(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
   }
 
@@ -342,6 +346,7 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets" | "cu
   status: 0,
   error_code: null,
   error_field: null,
+  error_message: null,
   afforded_output_tokens: null,
   refused_by: null,
   input_tokens: 0,
@@ -384,7 +389,7 @@ function charged(row: CallRow, { units, isExpired }: Partial<Charge> = {}): Call
 const conflict = (): Error => Object.assign(new Error("Another process has changed the call."), { code: "40001" });
 
 /** Returns a text that every database stores, of bounded length; empty for none. */
-const clip = (text = ""): string => text.slice(0, MOST_CHARS).toWellFormed().replaceAll("\0", "\uFFFD");
+const clip = (text = "", most = MOST_CHARS): string => text.slice(0, most).toWellFormed().replaceAll("\0", "\uFFFD");
 
 const clipped = (fields: object): object =>
   Object.fromEntries(

@@ -43,6 +43,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0007-calls": { up: (db) => createCalls(withTables(db, tables), tables, dialect) },
     "polygate-0008-audit": { up: (db) => createAudit(withTables(db, tables), tables, dialect) },
     "polygate-0009-reasons": { up: (db) => addReasons(withTables(db, tables), dialect) },
+    "polygate-0010-messages": { up: (db) => addMessages(withTables(db, tables), dialect) },
   };
 }
 
@@ -380,4 +381,9 @@ async function addReasons(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<v
   await addColumn(db, dialect, "calls", "error_field", COLUMN_TYPES[dialect].exact);
   await addColumn(db, dialect, "calls", "afforded_output_tokens", bigint);
   await db.updateTable("schema_version").set({ version: 9 }).execute();
+}
+
+async function addMessages(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  await addColumn(db, dialect, "calls", "error_message", COLUMN_TYPES[dialect].text);
+  await db.updateTable("schema_version").set({ version: 10 }).execute();
 }

@@ -17,7 +17,7 @@ import type { HoldState } from "../ledger.ts";
 export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 9;
+export const SCHEMA_VERSION = 10;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -221,6 +221,8 @@ export interface CallTable {
   error_code: string | null;
   /** The path of the field that the error names, with dots; null for none. */
   error_field: string | null;
+  /** The message of the error, without texts of the request; null for none, and for that of an upstream or a backend. */
+  error_message: string | null;
   /** The output limit that the quota paid for; null where it covered the limit of the request. */
   afforded_output_tokens: StoredInteger | null;
   /** The limit that refused the call, as JSON; null for every other call. */

@@ -242,6 +242,7 @@ function callOf(row: Selectable<CallTable>): RecordedCall {
     status: numberOf(row.status),
     ...(row.error_code !== null && { errorCode: row.error_code as NonNullable<RecordedCall["errorCode"]> }),
     ...(row.error_field !== null && { errorField: row.error_field }),
+    ...(row.error_message !== null && { errorMessage: row.error_message }),
     ...(refusedBy && { refusedBy }),
     ...(row.afforded_output_tokens !== null && { affordedOutputTokens: numberOf(row.afforded_output_tokens) }),
     inputTokens: numberOf(row.input_tokens),

@@ -57,7 +57,7 @@ describe("the schema", () => {
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
     await migrate(db, SQLITE);
     // SQLITE_BUSY.
-    expect(refused).toEqual([5, 5, 5, 5, 5]);
+    expect(refused).toEqual([5, 5, 5, 5, 5, 5]);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     other.close();
     await db.destroy();
@@ -110,6 +110,7 @@ describe("the schema", () => {
       expect.stringContaining('"metadata"'),
       expect.stringContaining('"error_field"'),
       expect.stringContaining('"afforded_output_tokens"'),
+      expect.stringContaining('"error_message"'),
     ]);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     await db.destroy();
