@@ -3,8 +3,10 @@
 import { parseArgs } from "node:util";
 import { moneyOf } from "../model/money.ts";
 import { manyLines, nearest } from "../options.ts";
+import { UNMIGRATED } from "../ports/quota-store.ts";
+import { isAway } from "../stores/away.ts";
 import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
-import { UsageError } from "../stores/open/connection.ts";
+import { describeProblem, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
 import { textOf, withBudgets } from "./answers.ts";
 import {
@@ -192,7 +194,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     { ...given, ...(currency !== undefined && { currency }) },
     { ...terminal, print },
   );
-  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
+  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" }).catch(
+    (error: unknown) => {
+      throw named(error, address);
+    },
+  );
   try {
     const amount = amountIn(found, values);
     const recorded = (amount ?? currency) === undefined ? undefined : await recordedCurrency(opened);
@@ -209,10 +215,18 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
-    throw error;
+    throw named(error, address);
   } finally {
     await opened.close();
   }
+}
+
+/** Names the store of an error that its server or its client has made: such an error often has nothing but a port. */
+function named(error: unknown, address: string): unknown {
+  const isOfStore = isAway(error) || typeof (error as { readonly code?: unknown }).code === "string";
+  if (!isOfStore || error instanceof UsageError || (error as { readonly code?: unknown }).code === UNMIGRATED)
+    return error;
+  return new CommandError(`${placeOf(address)} cannot be used: ${describeProblem(error)}`, {}, { cause: error });
 }
 
 /** Returns the amount that a command line has; undefined for none. */

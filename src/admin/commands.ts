@@ -65,8 +65,8 @@ export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly details: object;
 
-  constructor(message: string, details: object = {}) {
-    super(message);
+  constructor(message: string, details: object = {}, options?: ErrorOptions) {
+    super(message, options);
     this.details = details;
   }
 }

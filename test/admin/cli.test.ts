@@ -542,12 +542,20 @@ describe("polygate keys", () => {
     });
   });
 
-  it("never prints the password of an address", async () => {
-    const address = "postgres://admin:hunter2@127.0.0.1:1/x";
-    const { code, stdout, stderr } = await polygate(["keys", "list", "--store", address]);
-    expect(code).toBe(1);
-    expect(stderr).toContain("ECONNREFUSED");
-    expect(stdout + stderr).not.toContain("hunter2");
+  it.each([
+    ["keys", "list"],
+    ["budgets", "create", "team", "--amount", "5"],
+    ["usage", "--by", "key"],
+    ["why", "req_1"],
+  ])("names in one line a store that is away, and never prints its password: %j", async (...args) => {
+    for (const scheme of ["postgres", "mysql", "redis"]) {
+      if (scheme === "redis" && !["keys", "budgets"].includes(args[0] ?? "")) continue;
+      const line = `${scheme}://***@127.0.0.1:1/4 cannot be used: connect ECONNREFUSED 127.0.0.1:1`;
+      const where = [...args, "--store", `${scheme}://admin:hunter2@127.0.0.1:1/4`];
+      expect(await polygate(where)).toEqual({ code: 1, stdout: "", stderr: `${line}\n` });
+      const json = await polygate([...where, "--json"]);
+      expect(json).toEqual({ code: 1, stdout: "", stderr: `${JSON.stringify({ error: line })}\n` });
+    }
   });
 
   it.skipIf(process.platform !== "linux")("hides an address from the list of processes", async () => {
@@ -731,7 +739,9 @@ describe("polygate usage and why, as processes", () => {
     const limited = await run("why", ids["limited"] ?? "");
     expect(limited.stdout).toMatch(/^Next: The caller may try again from 20\S+Z\.$/m);
     const { stdout } = await run("why", ids["budget"] ?? "");
-    expect(stdout).toMatch(/^The caller was told: .* Units needed: \d+, available: 1000\. The budget begins anew at .*$/m);
+    expect(stdout).toMatch(
+      /^The caller was told: .* Units needed: \d+, available: 1000\. The budget begins anew at .*$/m,
+    );
     // The step is a command that works, with the amount that was missing.
     const [, command = ""] = /^Next: polygate (.+) adds what the call lacked\.$/m.exec(stdout) ?? [];
     expect((await run(...command.split(" "))).stdout).toMatch(/^available: 0\.\d+ USD$/m);

@@ -832,6 +832,55 @@ describe("a repeated request", () => {
     expect(await stores.ports.quotas.report("team")).toBeUndefined();
   });
 
+  it.each(["postgres", "mysql"])(
+    "fails with 503 while %s is away, and tells the host once a minute",
+    async (scheme) => {
+      const away = await openStores(`${scheme}://me:secret@127.0.0.1:1/x`, { onError: () => {} });
+      const clock = manualClock(0);
+      const told: unknown[] = [];
+      const { auditLog: audit, calls, ports } = away;
+      const options = { authorize, audit, calls, clock, onFailure: (error: unknown) => void told.push(error) };
+      const admin = adminHandler(ports.quotas, options);
+      const ask = (method: string, path: string, body?: object): Promise<Response> =>
+        admin.fetch(
+          new Request(`http://host${path}`, {
+            method,
+            headers: { "x-user": "ann", "content-type": "application/json" },
+            ...(body && { body: JSON.stringify(body) }),
+          }),
+        );
+      for (const [method, path, body] of [
+        ["GET", "/keys"],
+        ["GET", "/keys/one"],
+        ["POST", "/keys", { id: "one" }],
+        ["PATCH", "/keys/one", { name: "One" }],
+        ["GET", "/budgets"],
+        ["GET", "/usage"],
+        ["GET", "/calls"],
+        ["GET", "/calls/one"],
+        ["GET", "/audit"],
+      ] as const) {
+        const answer = await ask(method, path, body);
+        expect([answer.status, answer.headers.get("retry-after"), await answer.json()]).toEqual([
+          503,
+          "5",
+          {
+            error: {
+              code: "unavailable",
+              message: "The store is away. Try again in some seconds, and look whether a change was made.",
+            },
+          },
+        ]);
+      }
+      expect((await ask("GET", "/me")).status).toBe(200);
+      expect(told.map(String)).toEqual([expect.stringContaining("ECONNREFUSED")]);
+      await clock.advance(60_000);
+      await ask("GET", "/keys");
+      expect(told.length).toBe(2);
+      await away.close();
+    },
+  );
+
   it("is made again after a refusal", async () => {
     const ask = asking();
     expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(404);

@@ -207,7 +207,7 @@ async function door(address: string) {
   undo.push(close);
   const url = new URL(address);
   url.port = String(port);
-  return { address: url.href, port, open: () => open(port) };
+  return { address: url.href, port, open: () => open(port), close };
 }
 
 describe.each(STORES.filter(({ name }) => name !== "SQLite"))(
@@ -248,6 +248,39 @@ describe.each(STORES.filter(({ name }) => name !== "SQLite"))(
         const { address } = await door(await place());
         const stores = await openStores(address, { prefix, onError: (): unknown => new Promise(() => {}) });
         await expect(stores.close()).resolves.toBeUndefined();
+      },
+    );
+  },
+);
+
+// A client of Redis waits for its server, and a sweep with it.
+describe.each(STORES.filter(({ name }) => name !== "SQLite" && name !== "Redis"))(
+  "openStores while $name is away",
+  ({ available, place, prefix }) => {
+    it.skipIf(!available)(
+      "tells an outage once, and the next outage again, however many sweeps and records fail",
+      async () => {
+        const { address, open, close } = await door(await place());
+        await open();
+        const errors: unknown[] = [];
+        const stores = await opened(address, { prefix, onError: (error) => void errors.push(error) });
+        const onCall = stores.recorder({ flushMs: 1 });
+        const gateway = createGateway({ backend, ...stores.ports, onCall, onFailure: () => {} });
+        await stores.sweep();
+        expect(errors).toEqual([]);
+        for (const outage of [1, 2]) {
+          await close();
+          expect(await ask(gateway)).toBe(503);
+          for (const _ of [1, 2, 3]) await stores.sweep();
+          expect(errors.length).toBe(outage);
+          expect(String(errors.at(-1))).toMatch(
+            /^Error: openStores: \w+:\/\/\S+ cannot be used: .+\. Sweeps and records go on when it is back\.$/,
+          );
+          await open();
+          await stores.sweep();
+        }
+        await gateway.close();
+        expect(errors.length).toBe(2);
       },
     );
   },
@@ -389,6 +422,34 @@ describe("openStores sweeps", () => {
     );
     await stores.sweep();
     expect(written.mock.calls).toEqual([["The stores have a problem: No postgres://***@host or redis:***@host here."]]);
+  });
+
+  it("and tells a failure that every sweep meets once, until it is over", async () => {
+    const errors: unknown[] = [];
+    const stores = await opened("sqlite::memory:", { onError: (error) => void errors.push(error) });
+    const sweep = vi.spyOn(stores.ports.quotas, "sweep");
+    for (const message of ["No.", "No.", "Never.", "Never."]) {
+      sweep.mockRejectedValueOnce(new Error(message));
+      await stores.sweep();
+    }
+    expect(errors.map(String)).toEqual(["Error: No.", "Error: Never."]);
+    await stores.sweep();
+    sweep.mockRejectedValueOnce(new Error("Never."));
+    await stores.sweep();
+    expect(errors.length).toBe(3);
+  });
+
+  it("and writes that the stores are back", async () => {
+    const written = vi.spyOn(console, "error").mockImplementation(() => {});
+    undo.push(async () => written.mockRestore());
+    const stores = await opened("sqlite::memory:");
+    const away = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+    vi.spyOn(stores.ports.quotas, "sweep").mockRejectedValueOnce(away).mockRejectedValueOnce(away);
+    for (const _ of [1, 2, 3, 4]) await stores.sweep();
+    expect(written.mock.calls).toEqual([
+      [expect.stringContaining("connect ECONNREFUSED. Sweeps and records go on when it is back.")],
+      ["The stores are back: sqlite::memory:"],
+    ]);
   });
 
   it("and tells an outage of a recorder once, and writes what waits when it is closed", async () => {

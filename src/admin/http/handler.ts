@@ -14,6 +14,7 @@ import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
 import { type CoreRoutes, plainPrefix } from "../../routes.ts";
+import { isAway } from "../../stores/away.ts";
 import type { CallReader } from "../../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
@@ -71,6 +72,10 @@ export interface AdminHandler<Context = unknown> extends Mountable<Context>, Cor
 /** The longest wait for `authorize`, and for the work of a request, in milliseconds. */
 const AUTHORIZE_MS = 10_000;
 const WORK_MS = 30_000;
+/** The wait that a client is told while the store is away, in seconds. */
+const RETRY_AFTER = { "retry-after": "5" };
+/** The time for which the host hears no more of a store that is away, in milliseconds. */
+const QUIET_MS = 60_000;
 const MAX_BODY_BYTES = 64 * 1024;
 const LONGEST_NAME = 200;
 /** A running change holds its `Idempotency-Key` for this time, in milliseconds. */
@@ -151,6 +156,8 @@ class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
   readonly #operations: readonly Operation[];
+  /** The last time when the host heard of a store that is away, in milliseconds. */
+  #toldAwayAt = -Infinity;
 
   constructor(desk: Desk, services: Services) {
     this.#desk = desk;
@@ -282,6 +289,7 @@ class Admin {
     throw new HTTPError({
       status: 503,
       message: "The store has not answered in time. Look whether the change was made.",
+      headers: RETRY_AFTER,
     });
   }
 
@@ -367,21 +375,34 @@ class Admin {
 
   /** Answers with an error. Tells the user the cause of a refusal only. */
   #failed(thrown: unknown): Response {
-    const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : undefined;
-    if (!error) {
-      try {
-        this.#services.onFailure(HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown);
-      } catch {}
-    }
-    const { status, message } = error ?? { status: 500, message: "The request has failed." };
-    const text = error?.status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
+    const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
+    const { status, message } = error;
+    const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
     return toResponse(
       jsonAnswer(
         status,
         { error: { code: CODES[status] ?? "refused", message: text } },
-        { ...HEADERS, ...Object.fromEntries(error?.headers ?? []) },
+        { ...HEADERS, ...Object.fromEntries(error.headers ?? []) },
       ),
     );
+  }
+
+  /** Tells the host of a failure, and returns the error for the user. Every request fails while a store is away: the host hears of one a minute. */
+  #reported(thrown: unknown): HTTPError {
+    const cause = HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown;
+    const now = this.#services.clock.now();
+    const isStoreAway = isAway(cause);
+    if (!isStoreAway || now - this.#toldAwayAt >= QUIET_MS)
+      try {
+        if (isStoreAway) this.#toldAwayAt = now;
+        this.#services.onFailure(cause);
+      } catch {}
+    if (!isStoreAway) return new HTTPError({ status: 500, message: "The request has failed." });
+    return new HTTPError({
+      status: 503,
+      message: "The store is away. Try again in some seconds, and look whether a change was made.",
+      headers: RETRY_AFTER,
+    });
   }
 }
 

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import type * as kyselyPackage from "kysely";
 import { manyLines, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
+import { isAway, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
 
@@ -231,30 +232,6 @@ async function openRedis(
       else if (client.isOpen) client.destroy();
     },
   };
-}
-
-/** The error of a Redis that accepts a connection, and then says nothing. */
-const SILENT = "the server does not answer";
-
-/** The errors of PostgreSQL and MySQL for a server that starts, ends, or has no connection left. */
-const AWAY_CODES: ReadonlySet<string> = new Set([
-  "57P01",
-  "57P02",
-  "57P03",
-  "53300",
-  "ER_CON_COUNT_ERROR",
-  "ER_SERVER_SHUTDOWN",
-  "PROTOCOL_CONNECTION_LOST",
-]);
-
-/** True when a server cannot be reached, or has not finished its start; false when it has answered with a refusal, such as of a password. */
-export function isAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, message } = error as NodeJS.ErrnoException;
-  // The clients of PostgreSQL and Redis give these errors no code.
-  if (code === undefined) return message === SILENT || /^(?:Connection t|Socket |timeout exceeded)/.test(message);
-  // Other codes are those of the system, such as ECONNREFUSED. Those of Node and of MySQL begin with ERR_ and ER_.
-  return AWAY_CODES.has(code) || /^E(?!RR?_)/.test(code);
 }
 
 /** Loads a package that only some stores need. Rejects with a UsageError when it is not installed. */

@@ -7,6 +7,7 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
+import { isAway } from "../away.ts";
 import { type CallReader, type CallRecorder, RECORDER_SHAPES, type RecorderOptions } from "../calls.ts";
 import type { DurableQuotaStore } from "../durable.ts";
 import type { RateCounter } from "../rate-limits.ts";
@@ -14,7 +15,6 @@ import {
   connect,
   type ConnectOptions,
   describeProblem,
-  isAway,
   placeOf,
   type RedisConnection,
   type SqlConnection,
@@ -159,6 +159,17 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     reasonTold = reason.message;
     void tell(reason);
   };
+  let isOutage = false;
+  /** Tells of a failure behind the calls. An outage is told once, however many steps meet it: a sweep notices its end. */
+  const tellFailure = (error: unknown): void => {
+    if (!isAway(error)) return void tell(error);
+    if (!isOutage || sweepMs === 0) void tell(unusable(address, error, " Sweeps and records go on when it is back."));
+    isOutage = true;
+  };
+  const endOutage = (): void => {
+    if (isOutage && onError === logError) console.error(`The stores are back: ${placeOf(address)}`);
+    isOutage = false;
+  };
   let made: MadePorts;
   try {
     made =
@@ -167,6 +178,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
         : sqlPorts(connection, { ...options, keepDays });
     await begin().catch((error: unknown) => {
       if (!isAway(error)) throw error;
+      isOutage = true;
       tellAway(error);
     });
   } catch (error) {
@@ -178,11 +190,25 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   let calls: CallReader | undefined;
   let auditLog: AuditLog | undefined;
   let running: Promise<void> | undefined;
+  /** The last failure of each step, which is told once while it lasts. */
+  const failures = new Map<Sweep, string>();
   const sweep = (): Promise<void> =>
     (running ??= (async () => {
-      // A step that fails does not stop the others.
       for (const step of [...recorded.flatMap(({ sweeps }) => sweeps), ...made.sweeps])
-        await step().catch((error: unknown) => void tell(error));
+        try {
+          await step();
+          endOutage();
+          failures.delete(step);
+        } catch (error) {
+          // A step that fails does not stop the others, unless all of them would wait for the same database.
+          if (isAway(error)) {
+            tellFailure(error);
+            break;
+          }
+          const problem = describeProblem(error);
+          if (failures.get(step) !== problem) void tell(error);
+          failures.set(step, problem);
+        }
       running = undefined;
     })());
   /** Waits for the end of work, unless the database is silent: a host that closes its stores must be able to end. */
@@ -196,7 +222,10 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       ? undefined
       : setInterval(() => {
           beginning ??= begin().then(
-            () => clearInterval(retry),
+            () => {
+              clearInterval(retry);
+              endOutage();
+            },
             (error: unknown) => {
               beginning = undefined;
               tellAway(error);
@@ -218,7 +247,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       assertOptions<RecorderOptions>("stores.recorder", recorderOptions, RECORDER_SHAPES);
       if (connection.dialect === "redis") throw new Error("stores.recorder: Redis keeps no record of calls.");
       const { db, dialect, stores } = connection;
-      const log = stores.sqlCallLog({ db, dialect, prefix, onError, keepDays, ...recorderOptions });
+      const log = stores.sqlCallLog({ db, dialect, prefix, onError: tellFailure, keepDays, ...recorderOptions });
       // The calls must be complete before the ledger forgets its holds.
       recorded.push({ sweeps: [() => log.sweep(), () => log.prune()], close: () => log.close() });
       return log.onCall;

@@ -21,8 +21,8 @@ export interface OpenStoresOptions {
   /** Is told when a budget reaches 50, 80 and 100 percent. */
   readonly onBudget?: OnBudget;
   /**
-   * Is told why the database is away at the start, and why a sweep or a write of recorded calls has failed. Default: writes the message
-   * without passwords to `console.error`.
+   * Is told why the database is away at the start, and why a sweep or a write of recorded calls has failed. An outage, and a failure that
+   * every sweep meets, are told once. Default: writes the message without passwords to `console.error`, and when the database is back.
    */
   readonly onError?: (error: unknown) => void;
 }
