@@ -82,6 +82,23 @@ export interface UsageTable {
   readonly rows: readonly (readonly string[])[];
 }
 
+/** Returns the currency of a report. Throws a RangeError for another one than that of its calls. */
+function currencyIn(recorded: string | undefined, given: string | undefined): string | undefined {
+  if (given !== undefined && recorded !== undefined && given !== recorded)
+    throw new RangeError(`The currency must be ${recorded}, in which calls are recorded, not ${given}.`);
+  return given ?? recorded;
+}
+
+/**
+ * Returns a report with the currency that a user names, for calls that were recorded without one.
+ *
+ * @throws RangeError for a text that is no code of a currency, and for another currency than that of the report.
+ */
+export function inCurrency(report: UsageReport, given: string | undefined): UsageReport {
+  const currency = currencyIn(report.currency, codeOf(given));
+  return currency === undefined ? report : { ...report, currency };
+}
+
 /** The column of names that follows a column of ids. */
 const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
 
@@ -92,9 +109,7 @@ const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "ke
  * @throws RangeError for another currency than that of the report.
  */
 export function usageTable({ by, rows, currency: recorded }: UsageReport, given: string | undefined): UsageTable {
-  if (given !== undefined && recorded !== undefined && given !== recorded)
-    throw new RangeError(`The currency must be ${recorded}, in which calls are recorded, not ${given}.`);
-  const currency = given ?? recorded;
+  const currency = currencyIn(recorded, given);
   const names = by.flatMap((column) => [column, NAMES[column]]).filter((name) => name !== undefined);
   const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
   const cellsOf = (row: UsageRow): string[] => {

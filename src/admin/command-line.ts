@@ -21,6 +21,7 @@ import {
   type Syntax,
   type Terminal,
   type Values,
+  wordOf,
 } from "./commands.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
 import { keyAdmin } from "./key-admin.ts";
@@ -268,6 +269,8 @@ function parse(args: readonly string[]) {
 function assertArguments({ name, syntax, operands: given }: Found): void {
   const { operands: names = [], options = [] } = syntax;
   const required = names.filter((operand) => !operand.startsWith("["));
+  const empty = required.find((_, at) => given[at] === "");
+  if (empty !== undefined) throw new UsageError(`${name} needs ${empty}, not an empty text.`);
   if (given.length >= required.length && given.length <= names.length) return;
   const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
   throw wrongArguments(name, usage, names, given, options.includes("id"));
@@ -278,10 +281,8 @@ async function projectOf([folder = "."]: readonly string[], values: Values, { as
   const { yes = false, force = false } = values;
   if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
   const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
-    const given = values[name] ?? (yes ? first : undefined);
-    const kind = kinds.find((known) => known === given);
+    const kind = wordOf(`--${name}`, values[name] ?? (yes ? first : undefined), kinds);
     if (kind !== undefined) return kind;
-    if (given !== undefined) throw new UsageError(`--${name} must be ${kinds.join(", ")}, not ${given}.`);
     if (!ask)
       throw new UsageError(`init asks for the ${name} on a terminal only. Add --yes, or --${name} ${kinds.join("|")}.`);
     for (;;) {

@@ -4,7 +4,7 @@ import type { parseArgs } from "node:util";
 import { given } from "../model/json.ts";
 import { decimalsOf } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
-import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
+import { type BudgetOptions, type BudgetPeriod, calendarOf } from "../stores/budgets.ts";
 import {
   type CallReader,
   daysOfMonth,
@@ -309,11 +309,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       "list --state expired --metadata team=a --json",
     ],
     options: ["state", "budget", "metadata", "after", "limit"],
-    read(_operands, values) {
+    read(_operands, values, terminal) {
       const page = { ...filterOf(values), ...pageOf(values) };
       return async (keys, { store }) => {
         await assertBudget(store, page);
-        return keys.list(page);
+        return noted(await keys.list(page), page, values, terminal);
       };
     },
   },
@@ -486,9 +486,9 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     about: "lists budgets in the order of their ids",
     examples: ["list --limit 1000"],
     options: ["after", "limit"],
-    read(_operands, values) {
+    read(_operands, values, terminal) {
       const page = pageOf(values);
-      return (_keys, { store }) => store.listBudgets(page);
+      return async (_keys, { store }) => noted(await store.listBudgets(page), page, values, terminal);
     },
   },
 };
@@ -509,9 +509,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     read(_operands, values, { print, warn = () => {}, columns }) {
       const { json = false, currency, key, budget, group, model, upstream, charged } = values;
-      const spreadsheet = SPREADSHEETS.find((known) => known === values.spreadsheet);
-      if (values.spreadsheet !== undefined && !spreadsheet)
-        throw new UsageError(`--spreadsheet must be ${SPREADSHEETS.join(" or ")}, not ${values.spreadsheet}.`);
+      const spreadsheet = wordOf("--spreadsheet", values.spreadsheet, SPREADSHEETS);
       const csv = values.csv === true || spreadsheet !== undefined;
       if (csv && json) throw new UsageError("Choose --csv or --json.");
       const query = {
@@ -607,6 +605,24 @@ function restOf({ rows, total, by }: UsageReport): UsageSums | undefined {
 /** The options of a report that choose calls by a name in their columns. */
 const NAMED = ["key", "group", "model", "upstream"] as const;
 
+/** Asks for the word that was probably meant. */
+function question(text: string, words: readonly string[]): string {
+  const meant = nearest(text, words);
+  return meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
+}
+
+/** Returns the text of an option if it is one of some words, and undefined without a text. Throws a UsageError for any other text. */
+export function wordOf<Word extends string>(
+  name: string,
+  text: string | undefined,
+  words: readonly Word[],
+): Word | undefined {
+  const word = words.find((known) => known === text);
+  if (text === undefined || word !== undefined) return word;
+  const all = [words.slice(0, -1).join(", "), ...words.slice(-1)].join(" or ");
+  throw new UsageError(`${name} must be ${all}, not ${text}.${question(text, words)}`);
+}
+
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
   if (!recorded) return "No calls are recorded yet.";
@@ -621,9 +637,7 @@ async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: Record
     const { rows } = await calls.usage({ by: [column], since, ...given({ until }) });
     const names = rows.flatMap((row) => row[column] || []);
     if (names.includes(name)) continue;
-    const meant = nearest(name, names);
-    const question = meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
-    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${question}`;
+    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${question(name, names)}`;
   }
   return `No such call is recorded ${days}. ${kept}`;
 }
@@ -639,9 +653,9 @@ function columnsOf(text: string): readonly UsageColumn[] {
   return names.map((name) => {
     const column = USAGE_COLUMNS.find((known) => known === name);
     if (column) return column;
-    const meant = nearest(name, USAGE_COLUMNS);
-    const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
-    throw new UsageError(`--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${question}`);
+    throw new UsageError(
+      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${question(name, USAGE_COLUMNS)}`,
+    );
   });
 }
 
@@ -674,6 +688,21 @@ function dayOf(name: string, text: string): string {
 const pageOf = ({ after, limit }: Values): BudgetPage =>
   given({ after, limit: limit === undefined ? undefined : countOf(limit) });
 
+/** Returns a page. Notes that more may follow, because a list that is cut looks like a whole one. */
+function noted<Row extends { readonly id: string }>(
+  rows: readonly Row[],
+  { limit = 100 }: BudgetPage,
+  { json = false }: Values,
+  { warn }: Terminal,
+): readonly Row[] {
+  const last = rows.at(-1);
+  if (last && rows.length === limit && !json)
+    warn?.(
+      `The first ${limit} are shown. More may follow: add --after ${oneLine(last.id)}, or --limit ${MOST_LISTED}.`,
+    );
+  return rows;
+}
+
 function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1 || count > MOST_LISTED)
@@ -686,14 +715,25 @@ const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
 function newBudgetOf(id: string, values: Values): BudgetOptions {
   const { name, amount, rollover, parent, currency, "time-zone": timeZone } = values;
   if (amount === undefined) throw new UsageError("budgets create needs --amount.");
-  const period = PERIODS.find((each) => each === values.period);
-  if (values.period !== undefined && !period)
-    throw new UsageError(`--period must be day, week or month, not ${values.period}.`);
+  const period = wordOf("--period", values.period, PERIODS);
+  if (!period && (timeZone !== undefined || rollover !== undefined))
+    throw new UsageError(`${rollover === undefined ? "--time-zone" : "--rollover"} needs --period.`);
+  if (timeZone !== undefined) assertTimeZone(timeZone);
   return {
     id,
     amount: unitsOf("--amount", amount, currency),
     ...given({ name, period, timeZone, rollover, parent }),
   };
+}
+
+/** Throws a UsageError for an unknown time zone. */
+function assertTimeZone(zone: string): void {
+  try {
+    calendarOf(zone);
+  } catch {
+    const hint = question(zone, Intl.supportedValuesOf("timeZone")) || " Write a name such as Europe/Berlin.";
+    throw new UsageError(`--time-zone: ${zone} is no time zone.${hint}`);
+  }
 }
 
 function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
@@ -718,8 +758,7 @@ const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<stri
 const STATES: readonly KeyState[] = ["active", "expired", "revoked"];
 
 function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
-  const state = STATES.find((known) => known === text);
-  if (text !== undefined && !state) throw new UsageError(`--state must be active, expired or revoked, not ${text}.`);
+  const state = wordOf("--state", text, STATES);
   return given({ state, budget, metadata: metadata && textsOf(Object.fromEntries(metadata.map(entryOf))) });
 }
 

@@ -271,6 +271,9 @@ export function daysOfMonth(month: string): { readonly since: string; readonly u
 export function assertCallFilter(filter: CallFilter): void {
   assertOptions<CallFilter>("list", filter, FILTER_SHAPES);
   assertPlain("list", filter);
+  const { since, until } = filter;
+  if (since !== undefined && until !== undefined && since > until)
+    throw new RangeError(`list: since must not be after until, but ${since} is after ${until}`);
 }
 
 /** Throws a RangeError for a text that no database stores. */

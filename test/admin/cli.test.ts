@@ -317,6 +317,21 @@ describe("polygate keys", () => {
     );
   });
 
+  it("notes that a list may go on, for people", async () => {
+    const { run } = await fresh("long");
+    await run('{"id":"a"}\n{"id":"b"}\n{"id":"c"}', "import");
+    const notes: string[] = [];
+    const where = ["--store", `sqlite:${join(folder, "long.db")}`];
+    const list = (...args: string[]): Promise<void> =>
+      runCommand(["keys", "list", ...args, ...where], { ...terminal, warn: (note) => void notes.push(note) });
+    await list("--limit", "2");
+    expect(notes).toEqual(["The first 2 are shown. More may follow: add --after b, or --limit 1000."]);
+    await list("--limit", "2", "--json");
+    await list("--limit", "2", "--after", "b");
+    await list();
+    expect(notes.length).toBe(1);
+  });
+
   it("says when the older secrets of a rotated key end", async () => {
     const { run } = await fresh("rotate");
     await run("", "create", "--id", "team");
@@ -775,6 +790,13 @@ describe("polygate usage and why, as processes", () => {
       2,
       "The currency must be USD, in which calls are recorded, not EUR.",
     ],
+    [["why", ""], 2, "why needs REQUEST_ID, not an empty text."],
+    [
+      ["keys", "list", "--state", "actve"],
+      2,
+      "--state must be active, expired or revoked, not actve. Did you mean active?",
+    ],
+    [["usage", "--spreadsheet", "exel-europe"], 2, "not exel-europe. Did you mean excel-europe?"],
     [["keys", "list", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
@@ -1008,8 +1030,18 @@ describe("polygate budgets", () => {
     [["create", "new"], "budgets create needs --amount."],
     [["create", "new", "--amount", "many"], "--amount must be an integer"],
     [["create", "new", "--amount", "5", "--period", "hour"], "--period must be day, week or month, not hour."],
-    [["create", "new", "--amount", "5", "--period", "day", "--time-zone", "Mars"], '"Mars" is no time zone.'],
-    [["create", "new", "--amount", "5", "--rollover"], "Only a budget with a period"],
+    [["create", "new", "--amount", "5", "--period", "mont"], "not mont. Did you mean month?"],
+    [["create", "new", "--amount", "5", "--rollover"], "--rollover needs --period."],
+    [["create", "new", "--amount", "5", "--time-zone", "Europe/Berlin"], "--time-zone needs --period."],
+    [
+      ["create", "new", "--amount", "5", "--period", "day", "--time-zone", "Europe/Berlim"],
+      "--time-zone: Europe/Berlim is no time zone. Did you mean Europe/Berlin?",
+    ],
+    [["usage", ""], "budgets usage needs ID, not an empty text."],
+    [
+      ["create", "new", "--amount", "5", "--period", "day", "--time-zone", "Mars"],
+      "--time-zone: Mars is no time zone. Write a name such as Europe/Berlin.",
+    ],
     [["create", "new", "--amount", "5", "--parent", "nobody"], "There is no budget of the id nobody."],
     [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
     [["usage", "nobody"], 'There is no budget of the id nobody. "polygate budgets list" lists the budgets.'],

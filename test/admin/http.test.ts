@@ -486,6 +486,11 @@ describe("recorded calls", () => {
       total: { calls: 3, units: used },
     });
     expect((await ask("GET", "/usage?by=key&charged=false")).body).toMatchObject({ rows: [{ key: "poor" }, {}] });
+    for (const format of ["json", "csv"])
+      expect(await ask("GET", `/usage?currency=eur&format=${format}`)).toMatchObject({
+        status: 400,
+        body: { error: { message: "The currency must be USD, in which calls are recorded, not EUR." } },
+      });
     const [today = ""] = new Date().toISOString().split("T");
     const ofMonth = await ask("GET", `/usage?by=month,day&month=${today.slice(0, 7)}`);
     expect(ofMonth.body).toMatchObject({ rows: [{ month: today.slice(0, 7), day: today, calls: 3 }] });
@@ -568,6 +573,9 @@ describe("recorded calls", () => {
     ["/usage?spreadsheet=lotus", "spreadsheet: "],
     ["/usage?format=xml", "format: "],
     ["/usage?format=csv&currency=dollars", "currency must be"],
+    ["/usage?currency=dollars", "currency must be a code of three letters"],
+    ["/usage?format=json&spreadsheet=excel", "Choose format=json, or a spreadsheet."],
+    ["/calls?since=5&until=4", "list: since must not be after until, but 5 is after 4"],
     ["/usage?key=%00", "key must be plain text"],
     ["/usage?key=a&key=b", "key: "],
     ["/usage?team=a", "team does not exist"],

@@ -136,8 +136,8 @@ describe("polygate init", () => {
       [],
       /asks for the server on a terminal only\. Add --yes, or --server express/,
     ],
-    ["an unknown server", ["--server", "koa"], /^--server must be express, fastify, bun, not koa\.$/],
-    ["an unknown database", ["--yes", "--database", "mysql"], /^--database must be sqlite, postgres, not mysql\.$/],
+    ["an unknown server", ["--server", "koa"], /^--server must be express, fastify or bun, not koa\.$/],
+    ["an unknown database", ["--yes", "--database", "mysql"], /^--database must be sqlite or postgres, not mysql\.$/],
     [
       "an unknown option",
       ["--databse", "sqlite"],

@@ -21,7 +21,7 @@ import {
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type CallAdmin, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
+import { type CallAdmin, inCurrency, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -541,7 +541,8 @@ export const OPERATIONS: readonly Operation[] = [
       const format = named ?? (spreadsheet || /\btext\/csv\b/i.test(accept) ? "csv" : "json");
       const asked = { ...rest, ...daysIn(query) };
       const { limit = format === "csv" ? MOST_ROWS : 1_000, offset = 0 } = asked;
-      const report = await recordedIn(desk).usage({ ...asked, limit });
+      if (format === "json" && spreadsheet) throw refused(400, "Choose format=json, or a spreadsheet.");
+      const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
       const isLast = report.rows.length < limit || asked.by === undefined;
       if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
@@ -549,7 +550,7 @@ export const OPERATIONS: readonly Operation[] = [
       const { since, until } = asked;
       const last = until ?? new Date(desk.clock.now()).toISOString().slice(0, 10);
       const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${last}`;
-      const text = usageCsv(report, given({ currency, spreadsheet }));
+      const text = usageCsv(report, given({ spreadsheet }));
       return { csv: { text, fileName: `usage${days}.csv` } };
     },
   }),
