@@ -78,7 +78,8 @@ try {
   const message = describeProblem(error);
   const details = error instanceof CommandError ? error.details : {};
   console.error(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
-  process.exitCode = error instanceof UsageError ? 2 : 1;
+  const isUsage = error instanceof UsageError || (error instanceof Error && error.cause instanceof UsageError);
+  process.exitCode = isUsage ? 2 : 1;
   // A server that could not start may have left something open.
   setTimeout(() => process.exit(), 500).unref();
 }

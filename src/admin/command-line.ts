@@ -213,6 +213,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       print(
         `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,
       );
+    if (amount === undefined && currency === undefined && !values.json && hasAmounts(shown)) {
+      const code = await recordedCurrency(opened);
+      if (code !== undefined)
+        terminal.warn?.(`Amounts are units, millionths of ${code}. For money, add --currency ${code.toLowerCase()}.`);
+    }
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
@@ -233,6 +238,9 @@ function named(error: unknown, address: string): unknown {
 /** Returns the amount that a command line has; undefined for none. */
 const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): string | undefined =>
   granted ?? amount ?? operands[syntax.operands?.indexOf("UNITS") ?? -1];
+
+/** True for keys and budgets. */
+const hasAmounts = (shown: object): boolean => (Array.isArray(shown) ? shown.length > 0 : "available" in shown);
 
 /** Returns the currency of the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
 async function recordedCurrency({ calls }: OpenedStore): Promise<string | undefined> {

@@ -11,7 +11,7 @@ import { adminPage } from "../admin/page/index.ts";
 import { createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
-import { describeProblem } from "../stores/open/connection.ts";
+import { describeProblem, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
 import { listen, onEnd, type Place, placeOf, type ServerFlags } from "./process.ts";
@@ -39,7 +39,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   const place = placeOf(flags.host || config.host, flags.port ?? config.port);
   const address = flags.store ?? config.stores ?? process.env["POLYGATE_STORE"] ?? "";
   if (address === "")
-    throw new TypeError(
+    throw new UsageError(
       "No store is given. Name it as stores in the configuration, with --store, or in POLYGATE_STORE.",
     );
   const stores = await openStores(address, config.storeOptions);
@@ -48,7 +48,9 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
     server = await start(config, stores, place);
   } catch (error) {
     await stores.close();
-    throw error;
+    // A wrong option of the record, the gateway or the admin does not name the file that it stands in.
+    if (!(error instanceof TypeError) && !(error instanceof RangeError)) throw error;
+    throw new TypeError(`${oneLine(file)}: ${error.message}`, { cause: error });
   }
   const { prefix = "", admin } = config;
   onEnd(() => void close(config, stores, server));

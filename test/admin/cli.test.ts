@@ -853,7 +853,19 @@ describe("polygate usage and why, as processes", () => {
     ]) {
       expect((await run(...args)).stdout.trimEnd().split("\n").at(-1)).toBe(said);
     }
-    expect((await run("keys", "usage", "small")).stdout).not.toContain("units =");
+    // An amount that is only read gets a note beside the answer.
+    const note = "Amounts are units, millionths of USD. For money, add --currency usd.\n";
+    for (const args of [
+      ["keys", "usage", "small"],
+      ["keys", "list"],
+      ["budgets", "usage", "small"],
+      ["budgets", "list"],
+    ]) {
+      const { stdout, stderr } = await run(...args);
+      expect([stdout.includes("units ="), stderr]).toEqual([false, note]);
+      expect((await run(...args, "--currency", "usd")).stderr).toBe("");
+      expect((await run(...args, "--json")).stderr).toBe("");
+    }
     expect((await run("budgets", "top-up", "small", "5", "--currency", "usd")).stdout).not.toContain("units =");
     expect(JSON.parse((await run("budgets", "top-up", "small", "50", "--json")).stdout)).toMatchObject({ id: "small" });
   });

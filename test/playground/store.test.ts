@@ -131,7 +131,11 @@ describe("POLYGATE_STORE", () => {
     ["no address", "quota.db", /must be sqlite:FILE, postgres/],
     ["an address of no known kind", "oracle://host", /must be sqlite:FILE, postgres/],
     ["no file", "sqlite:", /must be followed by a file/],
-    ["a folder that is not there", "sqlite:/nowhere/at/all/quota.db", /unable to open database file/],
+    [
+      "a folder that is not there",
+      "sqlite:/nowhere/at/all/quota.db",
+      /There is no folder \/nowhere\/at\/all for the database/,
+    ],
     ["a PostgreSQL that is not there", "postgres://me:hunter2@127.0.0.1:1/x", /ECONNREFUSED/],
     ["a MySQL that is not there", "mysql://me:hunter2@127.0.0.1:1/x", /ECONNREFUSED/],
     ["a Redis that is not there", "redis://me:hunter2@127.0.0.1:1", /ECONNREFUSED/],

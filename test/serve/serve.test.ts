@@ -176,7 +176,7 @@ describe("polygate serve", () => {
     [
       "misspells an option of the gateway",
       `${DEFINE}({ gateway: () => ({ backend: demoModel(), onFailur: () => {} }) });`,
-      /^createGateway: onFailur does not exist; did you mean onFailure\?/,
+      /^wrong\.ts: createGateway: onFailur does not exist; did you mean onFailure\?/,
     ],
     [
       "has syntax that is not JavaScript without its types",
@@ -291,16 +291,22 @@ describe("polygate serve", () => {
     await once(taken, "listening");
     const { port } = taken.address() as AddressInfo;
     const store = `sqlite:${join(folder, "outside.db")}`;
-    const cases: readonly [args: readonly string[], line: RegExp][] = [
+    const mars = await written("mars.ts", `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`);
+    const cases: readonly [args: readonly string[], line: RegExp, code?: number][] = [
+      [[mars, "--store", store], /^\S*mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m],
       [["nowhere.ts"], /^nowhere\.ts cannot be loaded: Cannot find module/],
-      [[file], /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m],
-      [[file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"], /The address of the store is no valid URL/],
+      [
+        [file],
+        /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m,
+        2,
+      ],
+      [[file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"], /The address of the store is no valid URL/, 2],
       [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
     ];
     try {
-      for (const [args, line] of cases) {
+      for (const [args, line, code = 1] of cases) {
         const started = spawnPlayground({ POLYGATE_STORE: "" }, [process.execPath, CLI, "serve", ...args], folder);
-        expect(await started.ended).toEqual({ code: 1, signal: null });
+        expect([args, await started.ended]).toEqual([args, { code, signal: null }]);
         expect(started.errors()).toMatch(line);
         expect(started.errors()).not.toContain("hunter2");
       }

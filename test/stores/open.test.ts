@@ -502,7 +502,7 @@ describe("openStores refuses", () => {
       "a folder that is not there",
       "sqlite:/nowhere/x.db",
       {},
-      "openStores: sqlite:/nowhere/x.db cannot be used: unable to",
+      "openStores: There is no folder /nowhere for the database.",
     ],
     ["a password that breaks the address", "postgres://me:a/b#c@host/db", {}, "Write @, :, /, ? and #"],
     ...["postgres:me:a/b#c@host", "postgres://me:12/a/b#c@host/db", "mysql://me:12?a/b#c@host", "redis:a/b#c@host"].map(

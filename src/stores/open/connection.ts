@@ -1,6 +1,7 @@
 /** Opens the client of a database by the database's address, either for one command or for a long-running gateway. */
 
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import type * as kyselyPackage from "kysely";
 import { manyLines, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
@@ -134,6 +135,8 @@ function sqliteFile(address: string, { create = false }: ConnectOptions): string
   if (file === "") throw new UsageError("sqlite: must be followed by a file.");
   if (!create && !existsSync(file))
     throw new UsageError(`There is no file ${oneLine(file)}: "polygate keys migrate" makes it.`);
+  if (!existsSync(dirname(file)))
+    throw new UsageError(`There is no folder ${oneLine(dirname(file))} for the database.`);
   return file;
 }
 
