@@ -518,7 +518,7 @@ describe("the commands", () => {
   it("those in a currency read and show money", async () => {
     const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
-    expect(stdout).toMatch(/^anna +anna +0\.00 USD +5\.50 USD +active +every model +never +team-a$/m);
+    expect(stdout).toMatch(/^anna +anna +0\.000000 USD +5\.500000 USD +active +every model +never +team-a$/m);
   });
 
   it("are commands of polygate and scripts that are there", async () => {
