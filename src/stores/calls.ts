@@ -152,10 +152,26 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   readonly endMs: number;
 }
 
-/** A page of recorded calls, the latest first. */
+/**
+ * A page of recorded calls, the latest first. The columns of a report of usage, such as `group`, count the same calls; an empty text stands for
+ * nothing, such as no group.
+ */
 export interface CallFilter {
   readonly key?: string;
+  /** Only calls that draw on the budget with this id, also through its child budgets. */
+  readonly budget?: string;
+  /** Only calls of keys whose own budget this is, as the column `budget` of a report counts them. */
+  readonly ownBudget?: string;
+  readonly group?: string;
+  readonly model?: string;
+  readonly upstream?: string;
   readonly outcome?: RecordedCall["outcome"];
+  /** The code of the calls' error, such as `quota_exhausted`. */
+  readonly errorCode?: string;
+  /** The first day, such as `2026-11-01`, by the `day` of the calls. */
+  readonly sinceDay?: string;
+  /** The last day, which counts as a whole. */
+  readonly untilDay?: string;
   /** Only calls from this time on: Unix time in milliseconds. */
   readonly since?: number;
   /** Only calls before this time: Unix time in milliseconds. */
@@ -227,7 +243,15 @@ const QUERY_SHAPES: Shapes<UsageQuery> = {
 
 const FILTER_SHAPES: Shapes<CallFilter> = {
   key: "string?",
+  budget: "string?",
+  ownBudget: "string?",
+  group: "string?",
+  model: "string?",
+  upstream: "string?",
   outcome: { optional: CALL_OUTCOMES },
+  errorCode: "string?",
+  sinceDay: "string?",
+  untilDay: "string?",
   since: "fromZero?",
   until: "fromZero?",
   after: "string?",
@@ -244,14 +268,24 @@ export function assertUsageQuery(query: UsageQuery): void {
       const question = meant === undefined ? "" : `; did you mean ${meant}?`;
       throw new RangeError(`usage: by must name ${USAGE_COLUMNS.join(", ")}, not ${quoted(column)}${question}`);
     }
-  for (const name of ["since", "until"] as const) {
-    const day = query[name];
+  assertDays("usage", query, "since", "until");
+}
+
+/** Throws a RangeError unless two fields are days in their order, as far as they are there. */
+function assertDays<Field extends string>(
+  where: string,
+  fields: { readonly [name in Field]?: string },
+  first: Field,
+  last: Field,
+): void {
+  for (const name of [first, last]) {
+    const day = fields[name];
     if (day !== undefined && !isDay(day))
-      throw new RangeError(`usage: ${name} must be a day, such as 2026-11-28, not ${quoted(day)}`);
+      throw new RangeError(`${where}: ${name} must be a day, such as 2026-11-28, not ${quoted(day)}`);
   }
-  const { since, until } = query;
+  const [since, until] = [fields[first], fields[last]];
   if (since !== undefined && until !== undefined && since > until)
-    throw new RangeError(`usage: since must not be after until, but ${since} is after ${until}`);
+    throw new RangeError(`${where}: ${first} must not be after ${last}, but ${since} is after ${until}`);
 }
 
 /** True for a day of the calendar, such as `2026-11-28`. */
@@ -274,6 +308,7 @@ export function assertCallFilter(filter: CallFilter): void {
   const { since, until } = filter;
   if (since !== undefined && until !== undefined && since > until)
     throw new RangeError(`list: since must not be after until, but ${since} is after ${until}`);
+  assertDays("list", filter, "sinceDay", "untilDay");
 }
 
 /** Throws a RangeError for a text that no database stores. */

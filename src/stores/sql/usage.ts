@@ -74,7 +74,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   assertUsageQuery(query);
   const { by = [], since, until, key, budget, group, model, upstream, charged, limit = 1_000, offset = 0 } = query;
   const { db, dialect } = access;
-  const chains = budget === undefined ? undefined : await chainsWith(access, budget);
+  const chains = budget === undefined ? undefined : await chainsWhere(access, (chain) => chain.includes(budget));
   const counted = (eb: ExpressionBuilder<SqlSchema, "usage_days">) =>
     eb.and([
       ...(since === undefined ? [] : [eb("day", ">=", since)]),
@@ -170,10 +170,13 @@ async function namesIn(
   return names;
 }
 
-/** Finds the chains of budgets that contain a budget, as they are stored. */
-async function chainsWith(access: SqlAccess, budget: string): Promise<readonly string[]> {
+/** Finds the chains of budgets that are meant, as they are stored. */
+async function chainsWhere(
+  access: SqlAccess,
+  isMeant: (chain: readonly string[]) => boolean,
+): Promise<readonly string[]> {
   const rows = await access.attempt(() => access.db.selectFrom("usage_days").select("budgets").distinct().execute());
-  return rows.flatMap(({ budgets }) => (chainOf(budgets).includes(budget) ? budgets : []));
+  return rows.flatMap(({ budgets }) => (isMeant(chainOf(budgets)) ? budgets : []));
 }
 
 /** The cast is safe: the column is written from such a list. */
@@ -197,13 +200,34 @@ const sumsOf = (row: Partial<Record<SumColumn, StoredInteger | null>>): UsageRow
     Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]),
   ) as unknown as UsageRow;
 
+/** The columns of recorded calls that a filter names with their values. */
+const CALL_COLUMNS = [
+  ["key", "key_id"],
+  ["group", "group_name"],
+  ["model", "model"],
+  ["upstream", "upstream"],
+  ["outcome", "outcome"],
+  ["errorCode", "error_code"],
+] as const satisfies readonly (readonly [keyof CallFilter, keyof CallTable])[];
+
 async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly RecordedCall[]> {
   assertCallFilter(filter);
-  const { key, outcome, since, until, after, limit = 100 } = filter;
+  const { budget, ownBudget, sinceDay, untilDay, since, until, after, limit = 100 } = filter;
   const { db } = access;
   let query = db.selectFrom("calls").selectAll().orderBy("at", "desc").orderBy("id", "desc").limit(limit);
-  if (key !== undefined) query = query.where("key_id", "=", key);
-  if (outcome !== undefined) query = query.where("outcome", "=", outcome);
+  for (const [name, column] of CALL_COLUMNS) {
+    const wanted = filter[name];
+    if (wanted !== undefined) query = query.where(column, "=", wanted);
+  }
+  for (const isMeant of [
+    ...(budget === undefined ? [] : [(chain: readonly string[]) => chain.includes(budget)]),
+    ...(ownBudget === undefined ? [] : [(chain: readonly string[]) => (chain[0] ?? "") === ownBudget]),
+  ]) {
+    const chains = await chainsWhere(access, isMeant);
+    query = query.where((eb) => (chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)));
+  }
+  if (sinceDay !== undefined) query = query.where("day", ">=", sinceDay);
+  if (untilDay !== undefined) query = query.where("day", "<=", untilDay);
   if (since !== undefined) query = query.where("at", ">=", since);
   if (until !== undefined) query = query.where("at", "<", until);
   if (after !== undefined) {

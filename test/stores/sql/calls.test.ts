@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CallRecord } from "../../../src/index.ts";
+import type { CallFilter } from "../../../src/stores/calls.ts";
 import { sqlCallLog, type SqlCallLog, type SqlCallLogOptions, verifyLedger } from "../../../src/stores/sql/index.ts";
 import { databases, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
@@ -372,6 +373,51 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect((await log.list({ key: id, outcome: "refused" })).map(({ requestId }) => requestId)).toEqual(["page-3"]);
     expect(await log.list({ key: id, since: DECEMBER + 1, until: DECEMBER + 2 })).toHaveLength(2);
     expect(await log.list({ key: id, after: "unknown" })).toEqual([]);
+  });
+
+  it("lists the calls that a row of a report counts", async () => {
+    const [log, id] = [logAt(), await newKey()];
+    const { store } = storeAt(place);
+    await store.addBudget({ id: `${id}-all`, amount: 1_000 });
+    await store.addBudget({ id: `${id}-team`, amount: 1_000, parent: `${id}-all` });
+    const made = [
+      ["of-all", `${id}-all`, "blue", "large", DECEMBER],
+      ["of-team", `${id}-team`, "blue", "small", DECEMBER],
+      ["of-none", undefined, "green", "large", DECEMBER],
+      ["later", undefined, undefined, "large", DECEMBER + 2 * 86_400_000],
+    ] as const;
+    for (const [name, budget, group, model, beganAt] of made)
+      log.onCall(
+        recordOf(`${id}-${name}`, {
+          key: { id: `${id}-${name}`, name: "n", budget, metadata: group === undefined ? undefined : { group } },
+          modelAsked: model,
+          modelAnswered: undefined,
+          beganAt,
+          ...(name === "later" && { outcome: "refused", errorCode: "quota_exhausted", units: 0 }),
+        }),
+      );
+    await log.onCall.flush();
+    const named = async (filter: CallFilter): Promise<string[]> =>
+      (await log.list(filter)).flatMap(
+        ({ requestId }) => made.find(([name]) => requestId === `${id}-${name}`)?.[0] ?? [],
+      );
+    expect(await named({ budget: `${id}-all` })).toEqual(["of-team", "of-all"]);
+    expect(await named({ ownBudget: `${id}-all` })).toEqual(["of-all"]);
+    expect(await named({ budget: "none" })).toEqual([]);
+    expect(await named({ ownBudget: "", model: "large" })).toEqual(["later", "of-none"]);
+    expect(await named({ group: "green" })).toEqual(["of-none"]);
+    expect(await named({ group: "" })).toEqual(["later"]);
+    expect(await named({ model: "small" })).toEqual(["of-team"]);
+    expect(await named({ upstream: "other" })).toEqual([]);
+    expect(await named({ errorCode: "quota_exhausted" })).toEqual(["later"]);
+    expect(await named({ untilDay: "2026-12-01" })).toEqual(["of-team", "of-none", "of-all"]);
+    expect(await named({ sinceDay: "2026-12-02" })).toEqual(["later"]);
+    await expect(log.list({ sinceDay: "today" })).rejects.toThrow(
+      'list: sinceDay must be a day, such as 2026-11-28, not "today"',
+    );
+    await expect(log.list({ sinceDay: "2026-12-02", untilDay: "2026-12-01" })).rejects.toThrow(
+      "list: sinceDay must not be after untilDay",
+    );
   });
 
   it("takes no pause of nothing between two writes", () => {
