@@ -542,6 +542,19 @@ describe("recorded calls", () => {
     const second = (await ask("GET", `/calls?limit=1&after=${first.next}`)).body as typeof first;
     expect(new Set([first.next, second.data[0]?.requestId])).toEqual(new Set([completed, refused]));
     expect((await ask("GET", "/calls?key=rich&since=1")).body).toMatchObject({ data: [{ requestId: completed }] });
+    const today = new Date().toISOString().slice(0, 10);
+    for (const [filter, found] of [
+      ["errorCode=quota_insufficient", [refused]],
+      ["errorCode=internal", []],
+      [`key=poor&sinceDay=${today}&untilDay=${today}&ownBudget=&upstream=`, [refused]],
+      ["untilDay=2020-01-01", []],
+      ["budget=none", []],
+      ["group=none", []],
+      ["model=none", []],
+    ] as const)
+      expect((await ask("GET", `/calls?${filter}`)).body["data"]).toEqual(
+        found.map((requestId) => expect.objectContaining({ requestId })),
+      );
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
       errorMessage: expect.stringContaining("Units needed: 3, available: 1."),
@@ -584,6 +597,8 @@ describe("recorded calls", () => {
     ["/keys?state=activ", 'not "activ". Did you mean active?'],
     ["/calls?since=x", "since: "],
     ["/calls?limit=1001", "limit: "],
+    ["/calls?sinceDay=2026-02-30", "sinceDay must be a day"],
+    ["/calls?sinceDay=2026-10-02&untilDay=2026-10-01", "sinceDay must not be after untilDay"],
   ])("refuses %s by name", async (path, message) => {
     const answer = await asking({ calls: stores.calls })("GET", path);
     expect([answer.status, answer.body.error?.message]).toEqual([400, expect.stringContaining(message)]);
@@ -908,13 +923,20 @@ describe("a browser without a session", () => {
   };
   const refusal = [401, "application/json", "no-store"];
 
-  it.each(["", "/", "?part=spend", "/?part=spend"])("is sent to the login when it opens %j", async (path) => {
-    for (const method of ["GET", "HEAD"])
-      expect(await answerTo(path, { method, headers: { accept: html } }, "/login?from=admin")).toEqual([
-        303,
-        "/login?from=admin",
-        "no-store",
-      ]);
+  it.each(["", "/", "?part=spend", "/?part=spend&by=group"])("is sent to the login when it opens %j", async (path) => {
+    const next = `next=${encodeURIComponent(`/admin${path}`)}`;
+    for (const [loginUrl, location] of [
+      ["/login", `/login?${next}`],
+      ["/login?from=admin", `/login?from=admin&${next}`],
+      ["https://sso.example/", `https://sso.example/?${next}`],
+      ["/login?next=/home", "/login?next=/home"],
+    ])
+      for (const method of ["GET", "HEAD"])
+        expect(await answerTo(path, { method, headers: { accept: html } }, loginUrl)).toEqual([
+          303,
+          location,
+          "no-store",
+        ]);
   });
 
   it("gets a 401 from every other route, for other types, and without a login to go to", async () => {

@@ -121,7 +121,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       if (!message.text().startsWith("Failed to load resource")) problems.push(`console: ${message.text()}`);
     });
     page.on("request", (request) => {
-      if (!/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/(?:admin\b|login\?from=admin$))/.test(request.url()))
+      if (
+        !/^(?:data:|http:\/\/127\.0\.0\.1:\d+\/(?:admin\b|login\?from=admin&next=%2Fadmin%3Fpart%3Dkeys$))/.test(
+          request.url(),
+        )
+      )
         problems.push(`went to ${request.url()}`);
     });
     await page.goto(url + part);
@@ -130,8 +134,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   }
 
   /** Makes a call of a key, and returns its request id. */
-  async function call(keyId: string, model: string): Promise<string> {
-    const onCall = stores.recorder({ currency: "usd" });
+  async function call(keyId: string, model: string, currency = "usd"): Promise<string> {
+    const onCall = stores.recorder({ currency });
     const backend = {
       async *chat() {
         yield "Rain.";
@@ -166,7 +170,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
     await page.getByRole("textbox", { name: "To" }).fill("2020-01-02");
-    await page.getByText("since must not be after until").waitFor();
+    await page.getByText(/^From \(20\d\d-\d\d-01\) is after To \(2020-01-02\)\.$/).waitFor();
     await page.getByRole("textbox", { name: "From" }).fill("2020-01-01");
     await page.getByText("No call is recorded in these days.").waitFor();
     expect(await page.title()).not.toBe("taken");
@@ -187,7 +191,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("columnheader").first().textContent()).toBe("Budget");
     await page.getByRole("combobox", { name: "and by" }).selectOption("Model");
     await rowOf(page, "large").waitFor();
-    expect(await page.getByRole("row").count()).toBe(4);
+    expect(await page.getByRole("row").count()).toBe(5);
     expect(await rowOf(page, "large").textContent()).toMatch(/^team-aTEAM-Alarge/);
     expect(await csvOf(page)).toMatch(
       /^budget,budgetName,model,amount,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
@@ -197,7 +201,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // Also under an address of an earlier version.
     const linked = await open(address.search.replace("?part=", "#").replace("&", "?"));
     await rowOf(linked, "large").waitFor();
-    expect(await linked.getByRole("row").count()).toBe(4);
+    expect(await linked.getByRole("row").count()).toBe(5);
     await linked.getByRole("button", { name: "Last month" }).click();
     await linked.getByText("No call is recorded in these days.").waitFor();
     const [last, first] = [await fieldOf(linked, "To"), await fieldOf(page, "From")];
@@ -218,35 +222,82 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("leaves free rows out of the spend unless they are asked for, and adds the others up to the sum", async () => {
-    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
-    await stores.ports.quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich" });
+  it("adds every row of the spend up to its sum, also rows that it leaves out, and leads to the refusals of a row", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
+    await quotas.addBudget({ id: "team", amount: 1, period: "month", parent: "company" });
+    await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "b" } });
+    await quotas.add({ id: "spent", apiKey: "sk-spent", budget: "team", metadata: { group: "b" } });
+    await quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich", budget: "company", metadata: { group: "a" } });
     for (const [keyId, model] of [
       ["poor", "small"],
+      ["poor", "small"],
+      ["spent", "small"],
+      ["stranger", "small"],
       ["rich", "small"],
       ["rich", "large-model"],
     ] as const)
       await call(keyId, model);
     const page = await open("?part=spend&by=key,month&since=2020-01-01");
     await rowOf(page, "Rich").waitFor();
-    expect(await page.getByRole("row").count()).toBe(2);
-    expect(await csvOf(page)).not.toContain("poor");
-    await page.getByLabel("Rows without a charge").check();
-    await rowOf(page, "poor").waitFor();
-    const linked = await open(new URL(page.url()).search);
-    await rowOf(linked, "poor").waitFor();
-    await linked.close();
-    const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
-    expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d\\d2`));
-    const amounts = (await page.locator("tbody td:nth-child(3)").allTextContents()).map((text) =>
-      Number(text.slice(1)),
+    const sums = async (): Promise<number[][]> =>
+      Promise.all(
+        (await page.locator("tbody tr, tfoot tr:not(:last-child)").all()).map(async (row) =>
+          (await row.locator("td.number").allTextContents()).map((text) => Number(text.replaceAll(/[^\d.]/g, ""))),
+        ),
+      );
+    const added = async (): Promise<number[]> =>
+      (await sums()).reduce((total, row) => row.map((cell, at) => Number((cell + (total[at] ?? 0)).toFixed(6))), []);
+    const sum = page.locator("tfoot tr").last();
+    const ofSum = (await sum.locator("td.number").allTextContents()).map((text) =>
+      Number(text.replaceAll(/[^\d.]/g, "")),
     );
-    const [sum = ""] = /[\d.]+/.exec((await page.locator(".sum").textContent()) ?? "") ?? [];
-    expect(amounts.reduce((total, amount) => total + amount, 0).toFixed(6)).toBe(sum);
+    expect(ofSum.slice(1, 4)).toEqual([6, 4, 0]);
+    expect(await added()).toEqual(ofSum);
+    expect(await page.locator(".sum").textContent()).toMatch(/^\$0\.\d+ for 6 calls, 4 of them refused$/);
+    expect(await page.getByRole("row").count()).toBe(6);
+    await page.getByLabel("Only rows with a charge").check();
+    await page.getByRole("rowheader", { name: "Rows without a charge" }).waitFor();
+    expect(await page.getByRole("row").count()).toBe(4);
+    expect(await added()).toEqual(ofSum);
+    expect(await csvOf(page)).not.toContain("poor");
+    const linked = await open(new URL(page.url()).search);
+    await linked.getByRole("rowheader", { name: "Rows without a charge" }).waitFor();
+    await linked.close();
+    await page.getByLabel("Only rows with a charge").uncheck();
+    await rowOf(page, "poor").waitFor();
+    const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
+    expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
     await page.getByLabel("CSV for").selectOption("Excel (12,50)");
-    expect(await csvOf(page)).toMatch(/^\uFEFFkey;keyName;month;amount;.*\r\npoor;poor;/);
-    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Budget");
-    await rowOf(page, "no budget").waitFor();
+    expect(await csvOf(page)).toMatch(/^\uFEFFkey;keyName;month;amount;.*\r\npoor;poor;/s);
+    // The refusals of each row are as many as its number says.
+    for (const column of ["Key", "Budget", "Group", "Month", "Day"]) {
+      await page.getByRole("combobox", { name: "By", exact: true }).selectOption(column);
+      await page.getByRole("columnheader").first().getByText(column, { exact: true }).waitFor();
+      let refused = 0;
+      for (const link of await page.getByRole("link", { name: "refused calls" }).all()) {
+        const [, number = ""] = /^(\d+) refused calls$/.exec((await link.textContent()) ?? "") ?? [];
+        const list = await open((await link.getAttribute("href"))?.replace("/admin", ""));
+        await list.getByText(`${number} refused call`).waitFor();
+        expect(await list.locator("tbody th a").count()).toBe(Number(number));
+        refused += Number(number);
+        await list.close();
+      }
+      expect([column, refused]).toEqual([column, 4]);
+    }
+    await page.close();
+  });
+
+  it("says that calls are recorded in another currency than the page's", async () => {
+    await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
+    await call("rich", "small", "eur");
+    const page = await open("?part=spend&by=key&since=2020-01-01");
+    await page.getByText("These calls are recorded in EUR. The other parts show USD").waitFor();
+    expect(await page.getByRole("columnheader", { name: "Spent (EUR)" }).count()).toBe(1);
+    expect(await rowOf(page, "rich").textContent()).toMatch(/^rich€0\.0000/);
+    expect(await csvOf(page)).toMatch(/\r\nrich,rich,0\.\d{6},EUR,/);
+    await page.getByRole("link", { name: "Live" }).click();
+    await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
     await page.close();
   });
 
@@ -258,10 +309,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open("?part=refusals");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toMatch(
-      /<img src=x.*refused429 quota_insufficient.*The call was refused by the key's own quota/s,
+      /<img src=x.*refused429 quota_insufficientthe key's quotaneeded: \$0\.0000\d+available: \$0\.000001.*The rest of the quota is too small/s,
     );
     expect(await rowOf(page, "rich").count()).toBe(0);
-    await page.getByLabel("Request id").fill(` ${completed} `);
+    // The id may stand in the error that a customer has sent.
+    await page.getByLabel("Request id").fill(`{"request_id":"${completed}"}`);
     await page.keyboard.press("Enter");
     await rowOf(page, "rich").waitFor();
     expect(await rowOf(page, "poor").count()).toBe(0);
@@ -275,7 +327,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Find" }).click();
     await page.getByText("No call of the request id req/none? is recorded.").waitFor();
     expect(await page.getByRole("row").count()).toBe(0);
-    await page.getByLabel("End").selectOption("failed");
+    await page.getByRole("combobox", { name: "End", exact: true }).selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
     await page.close();
   });
@@ -290,13 +342,136 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("row").count()).toBe(3);
     const ofAnn = rowOf(page, "ann");
     await ofAnn.getByText("and 2 more since").click();
-    expect(await ofAnn.getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
+    expect(await ofAnn.locator("th").getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
     // The budget begins anew at midnight in London, which is nine in Tokyo.
-    expect(await ofAnn.locator("li").last().textContent()).toMatch(/begins anew at \w+ 1, 20\d\d, 9:00\sAM/);
-    expect(await ofAnn.locator("li time").last().getAttribute("title")).toMatch(/-01T00:00:00\.000Z$/);
+    const limit = ofAnn.locator('[data-column="Refused by"]');
+    expect(await limit.textContent()).toMatch(
+      /^budget teamneeded: \$0\.0000\d+available: \$0\.000001begins anew \w+ 1, 20\d\d, 9:00\sAM$/,
+    );
+    expect(await limit.locator("time").getAttribute("title")).toMatch(/-01T00:00:00\.000Z$/);
     await ofAnn.getByRole("link", { name: ids[0] ?? "" }).click();
     await rowOf(page, "bob").waitFor({ state: "detached" });
     expect(new URL(page.url()).search).toBe(`?part=refusals&call=${ids[0]}`);
+    // A single call has all sentences, with times and amounts as in the other columns.
+    expect(await page.locator("li").last().textContent()).toMatch(
+      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 9:00\sAM\)\.$/,
+    );
+    await page.close();
+  });
+
+  it("filters refusals by key, code and days, under an address of its own", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "poor", name: "Poor man's key", apiKey: "sk-poor", granted: 1 });
+    await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
+    for (const [keyId, model] of [
+      ["poor", "small"],
+      ["bound", "large"],
+      ["bound", "large"],
+    ] as const)
+      await call(keyId, model);
+    const page = await open("?part=refusals");
+    await page.getByText("3 refused calls.").waitFor();
+    await page.getByRole("searchbox", { name: "Key" }).fill("bound");
+    await page.keyboard.press("Enter");
+    await page.getByText("2 refused calls.").waitFor();
+    expect(await page.getByRole("row").count()).toBe(2);
+    await page.getByLabel("Code").selectOption("quota_insufficient");
+    await page.getByText("No such call is recorded.").waitFor();
+    await page.getByRole("searchbox", { name: "Key" }).fill("");
+    await page.keyboard.press("Enter");
+    await rowOf(page, "poor").waitFor();
+    expect(new URL(page.url()).search).toBe("?part=refusals&code=quota_insufficient");
+    const today = new Date().toISOString().slice(0, 10);
+    await page.getByRole("textbox", { name: "From" }).fill(today);
+    await page.getByRole("textbox", { name: "To" }).fill(today);
+    await page.waitForURL(`**?part=refusals&since=${today}&until=${today}&code=quota_insufficient`);
+    const linked = await open(new URL(page.url()).search);
+    await rowOf(linked, "poor").waitFor();
+    expect(await linked.getByLabel("Code").inputValue()).toBe("quota_insufficient");
+    await linked.getByRole("textbox", { name: "To" }).fill("2020-01-01");
+    await linked.getByText("is after To (2020-01-01).").waitFor();
+    await linked.getByRole("textbox", { name: "From" }).fill("2020-01-01");
+    await linked.getByText("No such call is recorded.").waitFor();
+    // The name of a key is no id, and leads to the key.
+    await linked.getByRole("searchbox", { name: "Key" }).fill("Poor man");
+    await linked.keyboard.press("Enter");
+    await linked.getByRole("link", { name: "look for Poor man among the keys" }).click();
+    await rowOf(linked, "Poor man's key").waitFor();
+    await linked.getByRole("link", { name: "Refusals of poor" }).click();
+    await linked.getByText("1 refused call.").waitFor();
+    // A filter of a link can be removed.
+    await linked.goto(`${url}?part=refusals&model=none&group=`);
+    await linked.getByText("No such call is recorded.").waitFor();
+    await linked.getByRole("button", { name: "Remove the filter Model: none" }).click();
+    await linked.getByText("3 refused calls.").waitFor();
+    expect(new URL(linked.url()).search).toBe("?part=refusals&group=");
+    await linked.getByRole("button", { name: "Remove the filter Group: none" }).click();
+    await linked.getByRole("listitem").filter({ hasText: "Group" }).waitFor({ state: "detached" });
+    await linked.close();
+    await page.close();
+  });
+
+  it("finds a key among many by a part of its id or name", async () => {
+    const ids = Array.from({ length: 1_100 }, (_, at) => `key-${String(at).padStart(4, "0")}`);
+    await Promise.all(ids.map((id) => stores.ports.quotas.add({ id, name: id === "key-1050" ? "Ann's laptop" : "x" })));
+    const page = await open();
+    await page.getByText("100 keys are shown.").waitFor();
+    await page.getByLabel("Find").fill("LAPTOP");
+    await page.keyboard.press("Enter");
+    await rowOf(page, "key-1050").waitFor();
+    expect(await page.getByRole("row").count()).toBe(2);
+    expect(new URL(page.url()).search).toBe("?part=keys&find=LAPTOP");
+    await page.getByLabel("Find").fill("key-0");
+    await page.keyboard.press("Enter");
+    await page.getByText("1,000 keys are shown, of 1,000 that were searched.").waitFor();
+    await page.getByRole("button", { name: "More keys" }).click();
+    await page.getByRole("button", { name: "More keys" }).waitFor({ state: "detached" });
+    expect(await page.getByRole("row").count()).toBe(1_001);
+    await page.close();
+  });
+
+  it("says what share of a budget is used, writes equal amounts alike, and leads to the calls behind them", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team", amount: 5_000_000, period: "month" });
+    await quotas.addBudget({ id: "once", amount: 1 });
+    await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "team" });
+    await call("rich", "small");
+    const page = await open("?part=budgets");
+    await rowOf(page, "team").waitFor();
+    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+of \$5\.00<1%/);
+    expect(await rowOf(page, "once").textContent()).toMatch(/\$0\.00of \$0\.0000010%/);
+    const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
+    await page.getByRole("link", { name: "Spend of team" }).click();
+    await rowOf(page, "rich").waitFor();
+    expect(await page.locator(".sum").textContent()).toBe(`${used} for 1 calls`);
+    expect(await rowOf(page, "Sum").locator(".amount").textContent()).toBe(used);
+    await page.getByRole("link", { name: "Keys" }).click();
+    await rowOf(page, "rich").waitFor();
+    expect(await rowOf(page, "rich").locator(".amount").textContent()).toBe(used);
+    await page.close();
+  });
+
+  it("keeps no old list below new choices, and tells a failure of the server from one of the network", async () => {
+    await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
+    await call("rich", "small");
+    const page = await open("?part=spend&by=key");
+    await rowOf(page, "rich").waitFor();
+    await page.route(/\/usage/, (route) => route.fulfill({ status: 503, body: "<h1>Bad gateway</h1>" }));
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
+    await page.getByText("The server has answered with 503.").waitFor();
+    expect(await page.getByRole("row").count()).toBe(0);
+    await page.getByRole("link", { name: "CSV" }).click();
+    await page.unrouteAll();
+    await page.route(/\/usage/, (route) => route.abort());
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("The server could not be reached.").waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await rowOf(page, "small").waitFor();
+    // A CSV after the session leaves the page where it is.
+    user = undefined;
+    await page.getByRole("link", { name: "CSV" }).click();
+    await page.getByText("You are not logged in.").waitFor();
     await page.close();
   });
 
@@ -356,7 +531,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("makes a key whose secret it shows once", async () => {
     const page = await open();
-    expect(await page.title()).toBe(`<Models> & "more"`);
+    expect(await page.title()).toBe(`Keys · <Models> & "more"`);
     await page.getByRole("button", { name: "New key" }).click();
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota in USD").fill("2.50");
@@ -580,7 +755,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
     await page.goto("about:blank");
     await page.goBack();
-    await page.waitForURL("**/login?from=admin");
+    await page.waitForURL("**/login?from=admin&next=%2Fadmin%3Fpart%3Dkeys");
     expect(await page.getByRole("heading").count()).toBe(0);
     await page.close();
   });
@@ -594,7 +769,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = undefined;
     await page.getByRole("link", { name: "Spend" }).click();
     await page.getByText("You are not logged in.").waitFor();
-    expect(await page.getByRole("link", { name: "Log in" }).getAttribute("href")).toBe("/login?from=admin");
+    // The login leads back to the report as it is chosen now, and stands first.
+    const here = new URL(page.url());
+    expect(here.search).toMatch(/^\?part=spend&by=group&since=/);
+    expect(await page.locator(".way-back > *").allTextContents()).toEqual(["Log in", "Load again"]);
+    expect(await page.getByRole("link", { name: "Log in" }).getAttribute("href")).toBe(
+      `/login?from=admin&next=${encodeURIComponent(here.pathname + here.search)}`,
+    );
+    expect(await page.getByRole("banner").textContent()).not.toContain("ann");
+    expect(await page.getByRole("banner").textContent()).toContain("not logged in");
+    expect(await page.getByRole("link", { name: "Log out" }).count()).toBe(0);
     expect(await page.getByText("Loading…").count()).toBe(0);
     expect(await page.getByText("This could not be loaded.").count()).toBe(1);
     expect(await barriers(page)).toEqual([]);
@@ -673,7 +857,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect(
         await page.locator("tbody tr", { has: page.getByText(`k${at}`, { exact: true }) }).textContent(),
       ).toContain(text);
-    expect(await page.title()).toBe(`<Models> & "more"`);
+    expect(await page.title()).toBe(`Keys · <Models> & "more"`);
     await page.close();
   });
 

@@ -234,7 +234,7 @@ class Admin {
     if (login instanceof Response) return login;
     if (login === undefined || login === null) {
       if (page?.loginUrl && isNavigation(request, root))
-        return new Response(null, { status: 303, headers: { location: page.loginUrl, ...HEADERS } });
+        return new Response(null, { status: 303, headers: { location: loginTo(page.loginUrl, seen.url), ...HEADERS } });
       throw new HTTPError({ status: 401, message: "You are not logged in." });
     }
     const { name } = login;
@@ -426,6 +426,13 @@ const isNavigation = ({ method, url, headers }: Request, root: string): boolean 
   pathOf(url).replace(/\/$/, "") === root &&
   /\btext\/html\b/i.test(headers.get("accept") ?? "");
 
+/** Returns the address of the login, which leads back to the path of an address. A host may name its own way back. */
+function loginTo(loginUrl: string, url: string): string {
+  if (/[?&]next=/.test(loginUrl)) return loginUrl;
+  const path = url.slice(originOf(url).length);
+  return `${loginUrl}${loginUrl.includes("?") ? "&" : "?"}next=${encodeURIComponent(path)}`;
+}
+
 const baseOf = (context: unknown): string => (context as Context).base ?? "/";
 
 async function fileOf(page: AdminPage, name: string, base: string): Promise<Response> {
@@ -552,7 +559,10 @@ export interface AdminPageFile {
 
 /** The files of a page, such as `adminPage()` of `polygate/admin/page`. */
 export interface AdminPage {
-  /** The address of the host's login, to which a browser that opens the page without a session is sent. Default: it gets a 401. */
+  /**
+   * The address of the host's login, to which a browser that opens the page without a session is sent. The parameter `next` is added: the path
+   * to lead back to. Default: the browser gets a 401.
+   */
   readonly loginUrl?: string | undefined;
   /**
    * Returns the file of a name; the page itself for an empty one. Undefined for a name without a file.

@@ -19,59 +19,89 @@ it.each([
   ["", "0", 0],
   ["EUR", "12.50", 12_500_000],
   ["EUR", "0.0000014", 1],
+  ["EUR", "0,5", 500_000],
+  ["EUR", "12,50", 12_500_000],
+  ["EUR", ".5", 500_000],
+  ["EUR", "0.125", 125_000],
+  ["EUR", "0,125", 125_000],
+  ["EUR", "1,234.56", 1_234_560_000],
+  ["EUR", "1.234,56", 1_234_560_000],
+  ["EUR", "1’234.5", 1_234_500_000],
+  ["EUR", "1,234,567", 1_234_567_000_000],
+  ["EUR", "1,2345", 1_234_500],
+  ["", "1,000", 1_000],
+  ["", "1.000.000", 1_000_000],
 ])("in %j reads %j as %i units", async (currency, written, units) => {
   expect((await amountsIn(currency)).readAmount(written)).toBe(units);
 });
 
-it.each(["", "  ", "-1", "1e300", "Infinity", "ten", "1,5"])("takes %j for no amount", async (written) => {
-  for (const currency of ["", "EUR"]) {
-    const { readAmount } = await amountsIn(currency);
-    expect(() => readAmount(written)).toThrow("is no amount");
-  }
+it.each(["", "  ", ".", ",", "-1", "1e300", "Infinity", "ten", "1,5,5", "1,23,456", "1,234,56", "9007199254740993"])(
+  "takes %j for no amount",
+  async (written) => {
+    for (const currency of ["", "EUR"]) {
+      const { readAmount } = await amountsIn(currency);
+      expect(() => readAmount(written)).toThrow("is no amount");
+    }
+  },
+);
+
+it.each(["1.5", "1,5", "0.5"])("takes %j for no number of units", async (written) => {
+  const { readAmount } = await amountsIn("");
+  expect(() => readAmount(written)).toThrow(`"${written}" is no amount. Write a whole number, such as 1000000.`);
+});
+
+it.each(["1,500", "1.500"])("asks which of two amounts %j is", async (written) => {
+  const { readAmount } = await amountsIn("EUR");
+  expect(() => readAmount(written)).toThrow(`"${written}" may be two amounts. Write 1500, or 1.5000.`);
+  expect([readAmount("1500"), readAmount("1.5000")]).toEqual([1_500_000_000, 1_500_000]);
 });
 
 it("writes an amount as it is read", async () => {
   for (const currency of ["", "EUR"]) {
     const { readAmount, writtenAmount } = await amountsIn(currency);
-    expect(readAmount(writtenAmount(1_250_000))).toBe(1_250_000);
+    fc.assert(
+      fc.property(fc.nat(10_000_000_000), (units) => {
+        expect(readAmount(writtenAmount(units))).toBe(units);
+      }),
+    );
+    expect(readAmount(writtenAmount(1_125_000))).toBe(1_125_000);
   }
 });
 
-it.each<[string, readonly number[], readonly string[]]>([
-  ["", [0, 1_665], ["0", "1,665"]],
-  ["USD", [2_500_000, 0], ["$2.50", "$0.00"]],
-  ["USD", [17_500, 1_665, 0], ["$0.01750", "$0.00167", "$0.00000"]],
-  ["USD", [1_234_567_890], ["$1,234.57"]],
-  ["USD", [17_500], ["$0.0175"]],
-  ["JPY", [12_000_000], ["¥12"]],
-])("in %j shows %j with the same decimals", async (currency, units, texts) => {
-  const { shown } = (await amountsIn(currency)).formatFor(units);
-  expect(units.map(shown)).toEqual(texts);
+it.each<[string, number, string, string]>([
+  ["", 1_665, "1,665", "1,665 units"],
+  ["USD", 2_500_000, "$2.50", "$2.50"],
+  ["USD", 0, "$0.00", "$0.00"],
+  ["USD", 17_500, "$0.0175", "$0.0175"],
+  ["USD", 1_665, "$0.001665", "$0.001665"],
+  ["USD", 1_234_567_890, "$1,234.56789", "$1,234.56789"],
+  ["JPY", 12_000_000, "¥12", "¥12"],
+  ["JPY", 500_000, "¥0.5", "¥0.5"],
+])("in %j writes %i units in one way", async (currency, units, written, inWords) => {
+  const { amountOf, amountInWords } = await amountsIn(currency);
+  expect([amountOf(units), amountInWords(units)]).toEqual([written, inWords]);
 });
 
-const sum = (amounts: readonly number[]): number => amounts.reduce((total, amount) => total + amount, 0);
+const microsOf = (written: string): number => Math.round(Number(written.replaceAll(/[$,]/g, "")) * 1_000_000);
 
-it("rounds amounts so that they add up to their sum, and tells each exactly", async () => {
-  const { formatFor } = await amountsIn("USD");
-  const units = [333_333_333, 333_333_333, 333_333_334];
-  const { shown, exact, addUp } = formatFor(units);
-  expect(addUp(units).map(shown)).toEqual(["$333.33", "$333.33", "$333.34"]);
-  expect(units.map(exact)).toEqual(["$333.333333", "$333.333333", "$333.333334"]);
+it("writes every amount so exactly that sums of written amounts are right", async () => {
+  const { amountOf, decimalsOf } = await amountsIn("USD");
   fc.assert(
-    fc.property(fc.array(fc.nat(10_000_000_000)), (all) => {
-      const one = formatFor([...all, 100_000_000]);
-      const rounded = one.addUp(all);
-      expect(one.shown(sum(rounded))).toBe(one.shown(sum(all)));
-      for (const [at, amount] of all.entries()) expect(Math.abs((rounded[at] ?? 0) - amount)).toBeLessThan(10_000);
+    fc.property(fc.nat(1_000_000_000_000), (units) => {
+      expect(microsOf(amountOf(units))).toBe(units);
+      expect(decimalsOf(units)).toBe(amountOf(units).split(".")[1]?.length);
     }),
   );
 });
 
-it("says how many calls of a sum stand in no shown row", async () => {
-  const { callsOf } = await amountsIn("USD");
-  const rows = [{ calls: 1_010 }, { calls: 20 }];
-  expect(callsOf({ calls: 1_040 }, rows)).toBe("1,040 calls, 10 of them free and not shown");
-  expect(callsOf({ calls: 1_030 }, rows)).toBe("1,030 calls");
-  // Those that are missing may stand on later pages.
-  expect(callsOf({ calls: 1_040 }, undefined)).toBe("1,040 calls");
+it.each([
+  [0, 100, "0%"],
+  [1, 1_000, "<1%"],
+  [999, 1_000, "99%"],
+  [1_000, 1_000, "100%"],
+  [1_719, 1_000, "171%"],
+  [0, 0, "0%"],
+])("writes %i of %i as a share", async (used, all, share) => {
+  const { shareOf } = await amountsIn("USD");
+  expect(shareOf(used, all)).toBe(share);
 });

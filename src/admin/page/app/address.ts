@@ -3,19 +3,60 @@
  * which lose a fragment.
  */
 
-/** Returns the address of a part with choices. An empty choice is left out. */
-export function addressOf(part: string, choices: Readonly<Record<string, string>> = {}): string {
+import { type Signal, signal } from "@preact/signals";
+
+/** The choices of a part by their names in its address, most of which the API has, too. An undefined choice is left out. */
+export type Choices = Readonly<Record<string, string | undefined>>;
+
+/** Returns the address of a part with choices. */
+export function addressOf(part: string, choices: Choices = {}): string {
   const query = new URLSearchParams({ part });
-  for (const [name, value] of Object.entries(choices)) if (value !== "") query.set(name, value);
+  for (const [name, value] of Object.entries(choices)) if (value !== undefined) query.set(name, value);
   // Keep the commas legible.
   return `${location.pathname}?${String(query).replaceAll("%2C", ",")}`;
 }
 
 /** Writes the choices of a part into the address, unless the user has gone to another part meanwhile. */
-export function noteChoices(part: string, choices: Readonly<Record<string, string>>): void {
+export function noteChoices(part: string, choices: Choices): void {
   const asked = new URLSearchParams(location.search);
   if ((asked.get("part") ?? "keys") === part) history.replaceState(null, "", addressOf(part, choices));
+  here.value = location.pathname + location.search;
 }
+
+/** Reads a day from an address. Empty for none. */
+export function dayIn(asked: URLSearchParams, name: string): string {
+  const day = asked.get(name) ?? "";
+  return /^\d{4}-\d\d-\d\d$/.test(day) ? day : "";
+}
+
+/** Throws for days in the wrong order, as the server does, in the words of the page. */
+export function assertDays(since: string, until: string): void {
+  if (since !== "" && until !== "" && since > until) throw new Error(`From (${since}) is after To (${until}).`);
+}
+
+/** The path of this page with its query: where a login leads back to. */
+export const here: Signal<string> = signal("");
+
+/** The filters of calls, which the address and the API name alike, and their words. */
+const SCOPE = {
+  key: "Key",
+  budget: "Budget, with the budgets below",
+  ownBudget: "Budget",
+  group: "Group",
+  model: "Model",
+  upstream: "Upstream",
+} as const;
+
+/** The chosen filters of calls. An empty text stands for calls without any, such as those of no group. */
+export type Scope = Readonly<Partial<Record<keyof typeof SCOPE, string>>>;
+
+/** Reads the filters of calls from an address. */
+export const scopeIn = (asked: URLSearchParams): Scope =>
+  Object.fromEntries(Object.keys(SCOPE).flatMap((name) => (asked.has(name) ? [[name, asked.get(name) ?? ""]] : [])));
+
+/** Returns the words of a filter. */
+export const wordsOf = (name: string, value: string): string =>
+  `${SCOPE[name as keyof Scope]}: ${value === "" ? "none" : value}`;
 
 /** Goes to an address of this page, which tells the listeners of `popstate`. */
 export function go(address: string): void {

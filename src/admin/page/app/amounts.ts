@@ -5,93 +5,81 @@ export const CURRENCY: string = document.documentElement.dataset["currency"] ?? 
 /** A unit is a millionth of the currency. */
 const UNITS_OF_ONE = 1_000_000;
 
+/** The name of an amount in labels. */
+export const AMOUNT: string = CURRENCY || "units";
+
 export const plain: Intl.NumberFormat = new Intl.NumberFormat();
 
 /** The decimals of a unit. */
 const MOST_DECIMALS = 6;
-const inMoney = (options: Intl.NumberFormatOptions = {}): Intl.NumberFormat =>
-  new Intl.NumberFormat(undefined, { style: "currency", currency: CURRENCY, ...options });
-/** The decimals that people write in this currency, such as 2. */
-const USUAL_DECIMALS = CURRENCY === "" ? 0 : (inMoney().resolvedOptions().maximumFractionDigits ?? 2);
 
-/** The name of an amount in labels. */
-export const AMOUNT: string = CURRENCY === "" ? "units" : CURRENCY;
+const formats = new Map([["", plain]]);
 
-/** Returns the decimals that show three digits of an amount, or all of them. */
-function decimalsOf(units: number): number {
-  const digits = String(Math.abs(units));
-  const exact = MOST_DECIMALS - (/0*$/.exec(digits)?.[0].length ?? 0);
-  return units === 0 ? USUAL_DECIMALS : Math.max(USUAL_DECIMALS, Math.min(exact, MOST_DECIMALS + 3 - digits.length));
-}
-
-/** Formats amounts with the same decimals. */
-export interface AmountFormat {
-  readonly shown: (units: number) => string;
-  /** Shows also the decimals that `shown` rounds away. */
-  readonly exact: (units: number) => string;
-  /** Rounds amounts so that the shown ones add up to their shown sum: those that lose most are rounded up. */
-  readonly addUp: (all: readonly number[]) => readonly number[];
-}
-
-const formats = new Map<number, AmountFormat>();
-
-/** Returns the format of some amounts: as many decimals as the amount needs that needs most. */
-export function formatFor(all: readonly number[]): AmountFormat {
-  const decimals = all.reduce(
-    (most, units) => Math.min(MOST_DECIMALS, Math.max(most, decimalsOf(units))),
-    USUAL_DECIMALS,
-  );
-  const format = formats.get(decimals) ?? formatWith(decimals);
-  formats.set(decimals, format);
+/** Returns the format of a currency. It has at least the decimals that people write in the currency. */
+function formatIn(currency: string): Intl.NumberFormat {
+  const options = { style: "currency", currency, maximumFractionDigits: MOST_DECIMALS } as const;
+  const format = formats.get(currency) ?? new Intl.NumberFormat(undefined, options);
+  formats.set(currency, format);
   return format;
 }
 
-const inUnits = (units: number): string => plain.format(units);
+const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
-function formatWith(decimals: number): AmountFormat {
-  if (CURRENCY === "") return { shown: inUnits, exact: inUnits, addUp: (all) => all };
-  const step = 10 ** (MOST_DECIMALS - decimals);
-  const rounded = inMoney({ minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  const precise = inMoney({ minimumFractionDigits: decimals, maximumFractionDigits: MOST_DECIMALS });
-  return {
-    shown: (units) => rounded.format((Math.round(units / step) * step) / UNITS_OF_ONE),
-    exact: (units) => precise.format(units / UNITS_OF_ONE),
-    addUp(all) {
-      const lost = all.map((units) => units % step);
-      const steps = Math.round(lost.reduce((sum, units) => sum + units, 0) / step);
-      const byLoss = lost.map((_, at) => at).toSorted((a, b) => (lost[b] ?? 0) - (lost[a] ?? 0));
-      const up = new Set(byLoss.slice(0, steps));
-      return all.map((units, at) => units - (units % step) + (up.has(at) ? step : 0));
-    },
-  };
+/** Writes an amount as it stands everywhere on the page: exactly. So equal amounts are written alike, and sums of written amounts are right. */
+export const amountOf = (units: number, currency: string = CURRENCY): string =>
+  formatIn(currency).format(countIn(units, currency));
+
+/** Writes an amount for a sentence, in which no heading names the units. */
+export const amountInWords = (units: number, currency: string = CURRENCY): string =>
+  `${amountOf(units, currency)}${currency === "" ? " units" : ""}`;
+
+/** Returns the number of decimals of a written amount. */
+export const decimalsOf = (units: number, currency: string = CURRENCY): number =>
+  formatIn(currency)
+    .formatToParts(countIn(units, currency))
+    .reduce((decimals, { type, value }) => (type === "fraction" ? value.length : decimals), 0);
+
+const percent = new Intl.NumberFormat(undefined, { style: "percent" });
+
+/** Writes the used share of an amount, rounded down, but never as nothing when something is used. */
+export function shareOf(used: number, all: number): string {
+  const hundredths = all > 0 ? Math.floor((used / all) * 100) : 0;
+  return used > 0 && hundredths === 0 && all > 0 ? `<${percent.format(0.01)}` : percent.format(hundredths / 100);
 }
 
-/**
- * Says for how many calls a sum is, and how many of them stand in no shown row.
- *
- * @param rows The shown rows; undefined if there are more on later pages.
- */
-export function callsOf(
-  total: { readonly calls: number },
-  rows: readonly { readonly calls: number }[] | undefined,
-): string {
-  const hidden = rows ? rows.reduce((left, { calls }) => left - calls, total.calls) : 0;
-  const free = hidden > 0 ? `, ${plain.format(hidden)} of them free and not shown` : "";
-  return `${plain.format(total.calls)} calls${free}`;
+/** The ways to write a number: a point and a comma stand before decimals and before groups of three digits, or the other way round. */
+const WRITINGS = [
+  [".", ","],
+  [",", "."],
+] as const;
+
+/** Returns the number that a text is in one way of writing. Undefined for no number, and for decimals of units. */
+function numberIn(text: string, point: string, separator: string): number | undefined {
+  const decimals = CURRENCY ? `(?:\\${point}\\d*)?` : "";
+  if (!new RegExp(`^(?=.*\\d)(?:\\d*|[1-9]\\d{0,2}(?:\\${separator}\\d{3})+)${decimals}$`).test(text)) return undefined;
+  return Number(text.replaceAll(separator, "").replace(point, "."));
 }
 
-/** Returns the units that a user has written. Throws for a text that is no amount. */
+/** Returns the units that a user has written, with a decimal point or comma. Throws for a text that is no amount, or that may be either of two. */
 export function readAmount(written: string): number {
-  const units = Math.round(Number(written.trim().replaceAll(/[_\s]/g, "")) * (CURRENCY ? UNITS_OF_ONE : 1));
-  if (written.trim() === "" || !Number.isSafeInteger(units) || units < 0)
+  const text = written.replaceAll(/[_'’\s]/g, "");
+  const readings = new Set(
+    WRITINGS.flatMap(([point, separator]) => numberIn(text, point, separator) ?? []).toSorted((a, b) => b - a),
+  );
+  const [number = -1, smaller] = readings;
+  if (smaller !== undefined)
+    throw new Error(`${JSON.stringify(written)} may be two amounts. Write ${number}, or ${smaller.toFixed(4)}.`);
+  const units = Math.round(number * (CURRENCY ? UNITS_OF_ONE : 1));
+  if (!Number.isSafeInteger(units) || units < 0)
     throw new Error(
-      `${JSON.stringify(written)} is no amount. Write a number, such as ${CURRENCY ? "12.50" : "1000000"}.`,
+      `${JSON.stringify(written)} is no amount. Write ${CURRENCY ? "a number, such as 12.50 or 12,50" : "a whole number, such as 1000000"}.`,
     );
   return units;
 }
 
-/** Returns an amount as a user writes it. */
-export const writtenAmount = (units: number): string => String(CURRENCY ? units / UNITS_OF_ONE : units);
+/** Returns an amount as a user writes it. Exactly three decimals could be taken for thousands. */
+export const writtenAmount = (units: number): string =>
+  CURRENCY ? String(units / UNITS_OF_ONE).replace(/\.\d{3}$/, "$&0") : String(units);
 
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);

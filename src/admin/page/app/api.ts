@@ -40,31 +40,54 @@ async function ask<Body>(
   body?: object,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Answered<Body>> {
-  const response = await fetch(path, {
+  const response = await send(path, {
     method,
-    // The login of the host may lead to a page of its own, whose success is no answer.
-    redirect: "manual",
     headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
     ...(body && { body: JSON.stringify(body) }),
   });
-  // Undefined for anything but JSON.
-  const told = (await response.json().catch(() => undefined)) as
-    | (Body & { readonly error?: { readonly message: string } })
-    | undefined;
-  const isLogin = response.type === "opaqueredirect" || (response.ok && told === undefined);
+  return { body: (await response.json()) as Body, tag: response.headers.get("etag") ?? undefined };
+}
+
+/** Saves the CSV of a report as a file, under the name that the server gives. Rejects with the reason of a refusal. */
+export async function saveCsv(path: string): Promise<void> {
+  const response = await send(path, { headers: { accept: "text/csv" } });
+  const [, name = "usage.csv"] = /filename="(.+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
+  const file = URL.createObjectURL(await response.blob());
+  Object.assign(document.createElement("a"), { href: file, download: name }).click();
+  URL.revokeObjectURL(file);
+}
+
+/** Sends a request. Rejects with the reason of a refusal, and for an answer that is not of the accepted type. */
+async function send(
+  path: string,
+  init: RequestInit & { headers: Readonly<Record<string, string>> },
+): Promise<Response> {
+  // The login of the host may lead to a page of its own, whose success is no answer.
+  const response = await fetch(path, { redirect: "manual", ...init }).catch(() => {
+    const doubt = init.method === undefined || init.method === "GET" ? "" : " Look whether the change was made.";
+    throw new Error(`The server could not be reached.${doubt}`);
+  });
+  const isOfType = (response.headers.get("content-type") ?? "").startsWith(init.headers["accept"] ?? "");
+  const isLogin = response.type === "opaqueredirect" || (response.ok && !isOfType);
   if (isLogin || response.ok || response.status === 401) isLoggedIn.value = response.ok && !isLogin;
   if (isLogin) throw new Error("You are not logged in any more. Load the page again.");
-  if (!response.ok || told === undefined)
-    throw new Error(told?.error?.message ?? `The server has answered with ${response.status}.`);
-  return { body: told, tag: response.headers.get("etag") ?? undefined };
+  if (response.ok) return response;
+  // A proxy answers with a page of its own.
+  const { error } = (await response.json().catch(() => ({}))) as { readonly error?: { readonly message: string } };
+  throw new Error(error?.message ?? `The server has answered with ${response.status}.`);
 }
 
 /** True when the last load of the shown part has failed. A list that was never loaded says so. */
 export const hasFailed: Signal<boolean> = signal(false);
 
-/** Loads the lists of a part. */
-export async function load(work: () => Promise<void>): Promise<void> {
+/**
+ * Loads the lists of a part.
+ *
+ * @param clear Empties the lists after a failure, so that no older answer stands below new choices.
+ */
+export async function load(work: () => Promise<void>, clear?: () => void): Promise<void> {
   hasFailed.value = !(await attempt(work));
+  if (hasFailed.value) clear?.();
 }
 
 /** Does what a user asks for, and shows how it ended. Resolves with true for a success. */

@@ -2,17 +2,20 @@
 
 import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
+import type { Choices } from "./address.ts";
 import { AMOUNT, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
   amountsIn,
+  amountsNamed,
   askUser,
-  Bar,
   BUDGETS,
   BudgetList,
+  CallLinks,
   type Column,
   html,
   RowButton,
+  Share,
   Table,
   Time,
   type View,
@@ -127,26 +130,44 @@ const remove = (id: string): void =>
 
 const PERIODS = { day: "each day", week: "each week", month: "each month" } as const;
 
-const columnsOf = (rows: readonly BudgetReport[]): readonly Column<BudgetReport>[] => {
+/** Returns the days of the current period of a budget, by the clocks of its time zone. */
+function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetReport): Choices {
+  if (startsAt === undefined || endsAt === undefined) return {};
+  const day = new Intl.DateTimeFormat("sv", { timeZone });
+  return { since: day.format(startsAt), until: day.format(endsAt - 1) };
+}
+
+const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly Column<BudgetReport>[] => {
   const ofUsed = amountsIn(rows.map(({ used }) => used));
-  const ofGranted = amountsIn(rows.map(({ granted }) => granted));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
   return [
     {
       name: "Budget",
-      cell: ({ id, name }) =>
-        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+      cell: (budget) =>
+        html`<span class="id">${budget.id}</span
+          >${budget.name !== budget.id && html`<span class="quiet">${budget.name}</span>`}
+          ${
+            hasCalls &&
+            html`<${CallLinks}
+              name=${budget.id}
+              spend=${{ by: "key,model", ...daysOf(budget), budget: budget.id }}
+              refusals=${{ ...daysOf(budget), budget: budget.id }}
+            />`
+          }`,
     },
     {
-      name: "Used",
+      name: amountsNamed("Used"),
       isNumber: true,
-      cell: ({ used, granted }) =>
-        html`${ofUsed(used)}<span class="quiet">of ${ofGranted(granted)}</span><${Bar} used=${used} of=${granted} />`,
+      cell: ({ used, overdraft, granted }) => html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted} />`,
     },
-    { name: "Overdrawn", isNumber: true, cell: ({ overdraft }) => (overdraft > 0 ? ofOverdraft(overdraft) : "–") },
     {
-      name: "Amount",
+      name: amountsNamed("Overdrawn"),
+      isNumber: true,
+      cell: ({ overdraft }) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
+    },
+    {
+      name: amountsNamed("Amount"),
       isNumber: true,
       cell: ({ amount, period }) =>
         html`${ofAmount(amount)}<span class="quiet">${period ? PERIODS[period] : "once"}</span>`,
@@ -172,7 +193,7 @@ const columnsOf = (rows: readonly BudgetReport[]): readonly Column<BudgetReport>
   ];
 };
 
-export function Budgets(): View {
+export function Budgets({ calls }: { calls: boolean }): View {
   return html`<section aria-labelledby="budgets-title">
     <header class="tools">
       <h2 id="budgets-title">Budgets</h2>
@@ -180,7 +201,7 @@ export function Budgets(): View {
     </header>
     <${Table}
       caption="Budgets"
-      columns=${columnsOf(budgets.value ?? [])}
+      columns=${columnsOf(budgets.value ?? [], calls)}
       rows=${budgets.value}
       keyOf=${({ id }: BudgetReport) => id}
       empty="There is no budget yet."

@@ -4,20 +4,22 @@ import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { noteChoices } from "./address.ts";
-import { AMOUNT, readAmount } from "./amounts.ts";
+import { AMOUNT, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
   amountsIn,
+  amountsNamed,
   askUser,
-  Bar,
   BUDGETS,
   BudgetList,
+  CallLinks,
   type Column,
   type Field,
   Filter,
   html,
   RowButton,
   Select,
+  Share,
   showSecret,
   Table,
   Time,
@@ -27,7 +29,11 @@ import {
 const keys = signal<readonly KeyReport[] | undefined>(undefined);
 const next = signal<string | null>(null);
 /** The filters, by their names in the API and in the address. An empty one filters nothing. */
-const filters = { state: signal(""), budget: signal(""), metadata: signal("") };
+const filters = { find: signal(""), state: signal(""), budget: signal(""), metadata: signal("") };
+/** The most keys that a search looks at before it waits for its user. */
+const MOST_SEARCHED = 20_000;
+/** The number of keys that a search has looked at. */
+const searched = signal(0);
 /** The budgets to choose from. */
 const budgets = signal<readonly BudgetReport[]>([]);
 
@@ -48,18 +54,41 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
     );
 }
 
-/** Lists the keys from the beginning, or goes on behind the last one. */
+/** Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name. */
 async function loadKeys(after?: string): Promise<void> {
   const choices = Object.fromEntries(Object.entries(filters).map(([name, of]) => [name, of.value]));
   const chosen = Object.entries(choices).filter(([, value]) => value !== "");
-  const query = new URLSearchParams([["limit", "100"], ...chosen, ...(after === undefined ? [] : [["after", after]])]);
-  noteChoices("keys", choices);
-  await load(async () => {
-    const { body } = await read<Listed<KeyReport>>(`keys?${query}`);
-    keys.value = after === undefined ? body.data : [...(keys.value ?? []), ...body.data];
-    next.value = body.next;
-  });
+  noteChoices("keys", Object.fromEntries(chosen));
+  const text = filters.find.value.toLowerCase();
+  const asked = chosen.filter(([name]) => name !== "find");
+  await load(
+    async () => {
+      const all = after === undefined ? [] : [...(keys.value ?? [])];
+      const enough = all.length + PAGE;
+      let [last, looked]: [string | null | undefined, number] = [after, 0];
+      do {
+        const query = new URLSearchParams([
+          ["limit", String(text === "" ? PAGE : 1_000)],
+          ...asked,
+          ...(last === undefined ? [] : [["after", last]]),
+        ]);
+        const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
+        all.push(...body.data.filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(text)));
+        looked += body.data.length;
+        last = body.next;
+        // The answers to an earlier search may come last.
+        if (text !== filters.find.value.toLowerCase()) return;
+      } while (last !== null && all.length < enough && looked < MOST_SEARCHED);
+      keys.value = all;
+      next.value = last;
+      searched.value = looked + (after === undefined ? 0 : searched.value);
+    },
+    after === undefined ? () => void (keys.value = undefined) : undefined,
+  );
 }
+
+/** The keys of a page of the list. */
+const PAGE = 100;
 
 const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
 
@@ -174,7 +203,7 @@ const edit = (id: string): Promise<boolean> =>
     });
   });
 
-const amount = (id: string, verb: "grant" | "lower"): void =>
+const changeQuota = (id: string, verb: "grant" | "lower"): void =>
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
@@ -216,25 +245,25 @@ const revoke = (id: string): void =>
 const stateOf = ({ revoked, expiresAt }: KeyReport): string =>
   revoked ? "revoked" : expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
 
-const columnsOf = (rows: readonly KeyReport[]): readonly Column<KeyReport>[] => {
-  const ofUsed = amountsIn(rows.map(({ used }) => used));
-  const ofGranted = amountsIn(rows.map(({ unlimited, granted }) => (unlimited ? 0 : granted)));
+const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
+  const amount = amountsIn(rows.map(({ used }) => used));
   return [
     {
       name: "Key",
       cell: ({ id, name }) =>
-        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}`,
+        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}
+          ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", key: id }} refusals=${{ key: id }} />`}`,
     },
     { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
     {
-      name: "Used",
+      name: amountsNamed("Used"),
       isNumber: true,
       cell: ({ used, granted, unlimited, budget }) =>
-        html`${ofUsed(used)}
+        html`${amount(used)}
         ${
           unlimited || (budget !== undefined && granted === used)
             ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-            : html`<span class="quiet">of ${ofGranted(granted)}</span><${Bar} used=${used} of=${granted} />`
+            : html`<${Share} used=${used} of=${granted} />`
         }`,
     },
     { name: "Budget", cell: ({ budget }) => budget ?? "–" },
@@ -258,8 +287,8 @@ const columnsOf = (rows: readonly KeyReport[]): readonly Column<KeyReport>[] => 
           ? null
           : html`<div class="row-buttons">
               <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
-              ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => amount(id, "grant")} />`}
-              ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => amount(id, "lower")} />`}
+              ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
+              ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
               <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
               <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
             </div>`,
@@ -274,11 +303,12 @@ const STATES = [
   ["revoked", "revoked"],
 ] as const;
 
-export function Keys({ budgets: hasBudgets }: { budgets: boolean }): View {
+export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: boolean }): View {
   const isFiltered = Object.values(filters).some((of) => of.value !== "");
   return html`<section aria-labelledby="keys-title">
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
+      <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
       ${hasBudgets && html`<${Filter} label="Budget" of=${filters.budget} list=${BUDGETS} onChange=${() => loadKeys()} />`}
       <${Filter} label="Metadata" of=${filters.metadata} example="group=team-a" onChange=${() => loadKeys()} />
       <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
@@ -286,12 +316,21 @@ export function Keys({ budgets: hasBudgets }: { budgets: boolean }): View {
     </header>
     <${Table}
       caption="Keys"
-      columns=${columnsOf(keys.value ?? [])}
+      columns=${columnsOf(keys.value ?? [], calls)}
       rows=${keys.value}
       keyOf=${({ id }: KeyReport) => id}
       empty=${isFiltered ? "There is no such key." : "There is no key yet."}
     />
     <${BudgetList} of=${budgets.value} />
-    ${next.value !== null && html`<button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>`}
+    ${
+      next.value !== null &&
+      html`<p class="more">
+        <button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>${" "}
+        <span class="quiet">
+          ${plain.format(keys.value?.length ?? 0)} keys are
+          shown${filters.find.value && `, of ${plain.format(searched.value)} that were searched`}.
+        </span>
+      </p>`
+    }
   </section>`;
 }

@@ -4,9 +4,21 @@ import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
+import { addressOf, follow } from "./address.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, tellFailure, write } from "./api.ts";
-import { amountsIn, askUser, type Column, html, ROUTE, RowButton, Table, Time, type View } from "./parts.ts";
+import {
+  amountsIn,
+  amountsNamed,
+  askUser,
+  type Column,
+  html,
+  ROUTE,
+  RowButton,
+  Table,
+  Time,
+  type View,
+} from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -63,6 +75,9 @@ function duration(ms: number): string {
 
 const idOf = (requestId: string): View => html`<span class="quiet"><code>${requestId}</code></span>`;
 
+const linkOf = (requestId: string): View =>
+  html`<a href=${addressOf("refusals", { call: requestId })} onClick=${follow}><code>${requestId}</code></a>`;
+
 const transportOf = ({ webSocket, stream }: LiveCall): string =>
   webSocket ? "WebSocket" : stream ? "stream" : "whole";
 
@@ -105,9 +120,13 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
 ];
 
 const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => {
-  const amount = amountsIn(rows.map(({ units }) => units));
+  const currency = rows[0]?.currency;
+  const amount = amountsIn(
+    rows.map(({ units }) => units),
+    currency,
+  );
   return [
-    { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${idOf(requestId)}` },
+    { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${linkOf(requestId)}` },
     { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
     { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
     { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
@@ -119,7 +138,7 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
     },
     { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
     { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
-    { name: "Spent", isNumber: true, cell: ({ units }) => amount(units) },
+    { name: amountsNamed("Spent", currency), isNumber: true, cell: ({ units }) => amount(units) },
   ];
 };
 

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
-import { addressOf, follow, renewAddress } from "./address.ts";
+import { addressOf, follow, here, renewAddress } from "./address.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
@@ -47,26 +47,34 @@ function showTab(): void {
   const asked = new URLSearchParams(location.search);
   const wanted = asked.get("part") ?? "";
   shown.value = isTab(wanted) ? wanted : "keys";
+  here.value = location.pathname + location.search;
   notice.value = undefined;
   hasFailed.value = false;
+  document.title = `${TABS[shown.value]?.name} · ${TITLE}`;
   void TABS[shown.value]?.load(asked);
 }
 
+const root = document.getElementById("app");
+const TITLE = root?.dataset["title"] ?? "";
 const { login: LOGIN = "", logout: LOGOUT = "", hint: HINT = "" } = document.documentElement.dataset;
+
+/** Returns the address of the login, which leads back to what is shown. A host may name its own way back. */
+const loginTo = (path: string): string =>
+  /[?&]next=/.test(LOGIN) ? LOGIN : `${LOGIN}${LOGIN.includes("?") ? "&" : "?"}next=${encodeURIComponent(path)}`;
 
 /** The way back for a user whose session has ended. */
 const WayBack = (): View =>
   html`<span class="way-back">
-    ${LOGIN && html`<a class="button" href=${LOGIN}>Log in</a>`}
+    ${LOGIN && html`<a class="button main" href=${loginTo(here.value)}>Log in</a>`}
     <button type="button" onClick=${() => location.reload()}>Load again</button>
   </span>`;
 
-function App({ title }: { title: string }): View {
+function App(): View {
   const { name, readOnly, ...has } = me.value ?? NOBODY;
   const part = TABS[shown.value];
   return html`
     <header class="top">
-      <h1>${title}</h1>
+      <h1>${TITLE}</h1>
       <nav aria-label="Parts">
         ${Object.entries(TABS)
           .filter(([, { needs }]) => !needs || has[needs])
@@ -77,8 +85,12 @@ function App({ title }: { title: string }): View {
               >`,
           )}
       </nav>
-      <span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
-      ${LOGOUT && html`<a class="button" href=${LOGOUT}>Log out</a>`}
+      ${
+        isLoggedIn.value
+          ? html`<span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
+              ${LOGOUT && html`<a class="button" href=${LOGOUT}>Log out</a>`}`
+          : html`<span class="quiet">not logged in</span>`
+      }
     </header>
     ${HINT && html`<p class="hint quiet">${HINT}</p>`}
     <div class=${`notice ${notice.value?.isError ? "bad" : ""}`}>
@@ -89,8 +101,7 @@ function App({ title }: { title: string }): View {
   `;
 }
 
-const root = document.getElementById("app");
-if (root) render(html`<${App} title=${root.dataset["title"]} />`, root);
+if (root) render(html`<${App} />`, root);
 // Also a change of the fragment.
 addEventListener("popstate", showTab);
 await attempt(async () => {

@@ -5,7 +5,8 @@ import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { RecordedCall } from "../../../stores/calls.ts";
-import { formatFor, shownTime, shownTimeIn } from "./amounts.ts";
+import { addressOf, type Choices, follow, type Scope, wordsOf } from "./address.ts";
+import { amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
 import { attempt, hasFailed, mayChange } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
@@ -17,6 +18,8 @@ export const html = htm as (strings: TemplateStringsArray, ...values: readonly u
 export interface Column<Row> {
   readonly name: string;
   readonly cell: (row: Row) => Children;
+  /** Shows the column in a row of sums. Default: nothing, or `cell` for numbers. */
+  readonly sum?: (sums: Row) => Children;
   /** True for numbers, which are aligned at their ends. */
   readonly isNumber?: boolean;
   /** True for the buttons of a row, which a user who may only look does not get. */
@@ -36,7 +39,9 @@ interface TableProps<Row> {
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[] | undefined;
   readonly keyOf: (row: Row) => string;
-  readonly empty: string;
+  readonly empty: Children;
+  /** Rows of sums below the others, with their names. */
+  readonly sums?: readonly (readonly [name: string, sums: Row])[];
 }
 
 const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
@@ -44,7 +49,11 @@ const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
 
 /** Stands in for a list until the list is loaded, and after a failure. */
 export const Waiting = (): View =>
-  html`<p class="quiet">${hasFailed.value ? "This could not be loaded." : "Loading…"}</p>`;
+  hasFailed.value
+    ? html`<p class="quiet">
+        This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>
+      </p>`
+    : html`<p class="quiet">Loading…</p>`;
 
 /** Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC. */
 export function Time({ at, zone }: { at: number; zone?: string }): View {
@@ -55,20 +64,20 @@ export function Time({ at, zone }: { at: number; zone?: string }): View {
   return html`<time datetime=${utc} title=${utc}>${zone === undefined ? shownTime(at) : shownTimeIn(zone, at)}</time>`;
 }
 
-/**
- * Returns a function that shows the amounts of a column with the same decimals. The title of a rounded amount is exact. The second argument is
- * shown in the place of the first one.
- */
-export function amountsIn(all: readonly number[]): (units: number, rounded?: number) => Children {
-  const { shown, exact } = formatFor(all);
-  return (units, rounded = units) => {
-    const [text, full] = [shown(rounded), exact(units)];
-    return text === full ? text : html`<span title=${full}>${text}</span>`;
-  };
+/** Returns a function that shows the amounts of a column with their decimals below each other. */
+export function amountsIn(all: readonly number[], currency: string = CURRENCY): (units: number) => Children {
+  const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency)), 0);
+  return (units) =>
+    html`<span class="amount" data-pad=${"0".repeat(most - decimalsOf(units, currency))}
+      >${amountOf(units, currency)}</span
+    >`;
 }
 
+/** The heading of a column of amounts. */
+export const amountsNamed = (name: string, currency: string = CURRENCY): string => `${name} (${currency || "units"})`;
+
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
-export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>): View {
+export function Table<Row>({ caption, columns, rows, keyOf, empty, sums = [] }: TableProps<Row>): View {
   if (!rows) return html`<${Waiting} />`;
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
   const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
@@ -95,6 +104,21 @@ export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<
             </tr>`,
         )}
       </tbody>
+      ${
+        sums.length > 0 &&
+        html`<tfoot role="rowgroup">
+          ${sums.map(
+            ([name, row]) =>
+              html`<tr role="row" key=${name}>
+                <th scope="row" role="rowheader">${name}</th>
+                ${others.map((column) => {
+                  const { isNumber, sum = isNumber ? column.cell : () => null } = column;
+                  return html`<td role="cell" class=${classOf(column)} data-column=${column.name}>${sum(row)}</td>`;
+                })}
+              </tr>`,
+          )}
+        </tfoot>`
+      }
     </table>
   </div>`;
 }
@@ -222,6 +246,19 @@ export const Bar = ({ used, of, isShare }: { used: number; of: number; isShare?:
     aria-hidden="true"
   ></meter>`;
 
+/** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. */
+export const Share = ({ used, of }: { used: number; of: number }): View =>
+  html`<span class="quiet">of ${amountOf(of)}</span><span class="quiet">${shareOf(used, of)}</span
+    ><${Bar} used=${used} of=${of} />`;
+
+/** Links to the spend and the refusals of something. Screen readers hear its name with them. */
+export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>
+  html`<span class="quiet">
+    <a href=${addressOf("spend", spend)} onClick=${follow}>Spend<span class="unseen"> of ${name}</span></a
+    >${" "}
+    <a href=${addressOf("refusals", refusals)} onClick=${follow}>Refusals<span class="unseen"> of ${name}</span></a>
+  </span>`;
+
 /** A labelled list of choices, which sets a signal. */
 export const Select = ({
   label,
@@ -271,6 +308,41 @@ export const Filter = ({
       autocomplete="off"
       onChange=${(event: Event) => {
         of.value = (event.target as HTMLInputElement).value.trim();
+        void onChange();
+      }}
+    />
+  </label>`;
+
+/** Shows the filters that a link has chosen, each with a button that removes it. */
+export const Chips = ({ of, onRemove }: { of: Scope; onRemove: (rest: Scope) => unknown }): View =>
+  html`<ul class="chips" aria-label="Filters">
+    ${Object.entries(of).map(([name, value]) => {
+      const rest = Object.fromEntries(Object.entries(of).filter(([other]) => other !== name));
+      return html`<li>
+        <button type="button" class="small" onClick=${() => onRemove(rest)}>
+          <span class="unseen">Remove the filter </span>${wordsOf(name, value)} <span aria-hidden="true">×</span>
+        </button>
+      </li>`;
+    })}
+  </ul>`;
+
+/** A labelled day, which sets a signal. */
+export const DayField = ({
+  label,
+  of,
+  onChange,
+}: {
+  label: string;
+  of: Signal<string>;
+  onChange: () => unknown;
+}): View =>
+  html`<label
+    >${label}
+    <input
+      type="date"
+      value=${of.value}
+      onChange=${(event: Event) => {
+        of.value = (event.target as HTMLInputElement).value;
         void onChange();
       }}
     />

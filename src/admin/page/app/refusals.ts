@@ -1,63 +1,167 @@
 /** The view of refusals: recent calls that were refused or have failed, with their reasons, and any call by its request id. */
 
-import { signal } from "@preact/signals";
-import type { RecordedCall } from "../../../stores/calls.ts";
-import { addressOf, follow, go, noteChoices } from "./address.ts";
-import { plain } from "./amounts.ts";
+import { type Signal, signal } from "@preact/signals";
+import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
+import { addressOf, assertDays, type Choices, dayIn, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
+import { amountInWords, amountOf, plain } from "./amounts.ts";
 import { type Listed, load, read } from "./api.ts";
-import { amountsIn, type Column, html, ROUTE, Select, Table, Time, type View } from "./parts.ts";
+import {
+  amountsIn,
+  amountsNamed,
+  Chips,
+  type Column,
+  DayField,
+  Filter,
+  html,
+  Select,
+  Table,
+  Time,
+  type View,
+} from "./parts.ts";
 
 type Call = RecordedCall & { readonly reasons: readonly string[] };
+type Code = NonNullable<RecordedCall["errorCode"]>;
 
 /** Calls of one key that have ended for the same reason, the latest first. */
 type Calls = readonly [latest: Call, ...earlier: Call[]];
 
 const calls = signal<readonly Call[] | undefined>(undefined);
 const next = signal<string | null>(null);
-const outcome = signal("refused");
+/** The number of refused calls that the filters let through, by the sums of usage. Undefined where these cannot count them. */
+const counted = signal<number | undefined>(undefined);
 /** The request id of the only call that is shown; empty for the list. */
 const found = signal("");
+/** The filters. Every empty one but `end` lets all calls through. */
+const [end, keyId, code, since, until] = [signal("refused"), signal(""), signal(""), signal(""), signal("")];
+/** The filters that links choose. */
+const scope: Signal<Scope> = signal({});
 
-const OUTCOMES = [
-  ["refused", "refused"],
-  ["failed", "failed"],
-  ["all", "every call"],
-] as const;
+/** The ends of calls, which the compiler completes. */
+const ENDS = {
+  refused: "refused",
+  failed: "failed",
+  deadline: "deadline",
+  shutdown: "shutdown",
+  "client-closed": "client closed",
+  stopped: "stopped",
+  unrecorded: "unrecorded",
+  completed: "completed",
+} as const satisfies Record<RecordedCall["outcome"], string>;
+const END_CHOICES = [...Object.entries(ENDS), ["all", "every end"]] as const;
+
+/** The codes of errors, which the compiler completes, from those of refusals to the others. */
+const CODES: readonly string[] = Object.keys({
+  quota_exhausted: 1,
+  quota_insufficient: 1,
+  quota_held: 1,
+  rate_limited: 1,
+  busy: 1,
+  model_not_allowed: 1,
+  model_not_found: 1,
+  missing_api_key: 1,
+  invalid_api_key: 1,
+  expired_api_key: 1,
+  malformed_credential: 1,
+  invalid_request: 1,
+  malformed_body: 1,
+  unsupported_media_type: 1,
+  body_too_large: 1,
+  context_length_exceeded: 1,
+  failed_precondition: 1,
+  not_found: 1,
+  method_not_allowed: 1,
+  upgrade_required: 1,
+  idempotency_key_reused: 1,
+  idempotency_key_in_use: 1,
+  client_closed: 1,
+  call_stopped: 1,
+  deadline_exceeded: 1,
+  backend_unavailable: 1,
+  backend_overloaded: 1,
+  backend_refused: 1,
+  backend_failed: 1,
+  store_unavailable: 1,
+  internal: 1,
+} satisfies Record<Code, 1>);
+const CODE_CHOICES = [["", "every code"], ...CODES.map((one) => [one, one] as const)] as const;
 
 /** Shows what the address asks for: a call, or a list. */
 export async function openRefusals(asked: URLSearchParams): Promise<void> {
   found.value = asked.get("call") ?? "";
-  const end = asked.get("end") ?? "";
-  outcome.value = OUTCOMES.some(([one]) => one === end) ? end : "refused";
+  const [asEnd, asCode] = [asked.get("end") ?? "", asked.get("code") ?? ""];
+  end.value = END_CHOICES.some(([one]) => one === asEnd) ? asEnd : "refused";
+  code.value = CODES.includes(asCode) ? asCode : "";
+  since.value = dayIn(asked, "since");
+  until.value = dayIn(asked, "until");
+  const { key = "", ...others } = scopeIn(asked);
+  keyId.value = key;
+  // Calls without a key have no id to write.
+  scope.value = key === "" && asked.has("key") ? { key, ...others } : others;
   if (found.value === "") return loadRefusals();
   calls.value = [];
   next.value = null;
+  counted.value = undefined;
   await load(async () => {
     calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
   });
 }
 
+/** Returns the filters that the sums of usage have, too. */
+const chosen = (): Choices => ({
+  ...scope.value,
+  ...(keyId.value && { key: keyId.value }),
+  since: since.value || undefined,
+  until: until.value || undefined,
+});
+
+/** Writes a query without what is not chosen. */
+const queryOf = (choices: Choices): string =>
+  String(
+    new URLSearchParams(
+      Object.entries(choices).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    ),
+  );
+
 /** Lists the calls from the latest on, or goes on behind the last one. */
 async function loadRefusals(after?: string): Promise<void> {
   found.value = "";
-  noteChoices("refusals", { end: outcome.value === "refused" ? "" : outcome.value });
-  await load(async () => {
-    const query = new URLSearchParams({
-      limit: "100",
-      ...(outcome.value !== "all" && { outcome: outcome.value }),
-      ...(after !== undefined && { after }),
-    });
-    const { body } = await read<Listed<Call>>(`calls?${query}`);
-    calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
-    next.value = body.next;
-  });
+  const choices = chosen();
+  const { since: sinceDay, until: untilDay, ...others } = choices;
+  const errorCode = code.value || undefined;
+  noteChoices("refusals", { ...choices, code: errorCode, end: end.value === "refused" ? undefined : end.value });
+  const outcome = end.value === "all" ? undefined : end.value;
+  await load(
+    async () => {
+      assertDays(since.value, until.value);
+      const [{ body }, count] = await Promise.all([
+        read<Listed<Call>>(
+          `calls?${queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after })}`,
+        ),
+        outcome === "refused" && errorCode === undefined ? countOf(choices) : undefined,
+      ]);
+      calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
+      next.value = body.next;
+      counted.value = count;
+    },
+    after === undefined ? () => void (calls.value = undefined) : undefined,
+  );
 }
 
+/** Counts the refused calls of the filters, also those that are not kept one by one any more. */
+async function countOf({ ownBudget, ...choices }: Choices): Promise<number> {
+  const by = ownBudget === undefined ? {} : { by: "budget" };
+  const { body } = await read<UsageReport>(`usage?${queryOf({ ...choices, ...by, limit: "100000" })}`);
+  const rows = body.rows.filter(({ budget }) => budget === ownBudget);
+  return rows.reduce((sum, { refused }) => sum + refused, 0);
+}
+
+/** Opens the call of a request id, also when it stands in the text of an error. */
 function search(event: SubmitEvent): void {
   event.preventDefault();
   // The cast is safe: no form has a field for files.
-  const call = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
-  go(addressOf("refusals", { call }));
+  const text = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
+  const call = /\breq_[0-9a-f]{32}\b/.exec(text)?.[0] ?? text;
+  if (call !== "") go(addressOf("refusals", { call }));
 }
 
 /** Groups calls by key, model, and the limit that refused them or the error with which they failed. */
@@ -65,14 +169,14 @@ const folded = (all: readonly Call[]): readonly Calls[] =>
   // The cast is safe: no group is empty.
   [...Map.groupBy(all, sortOf).values()] as unknown as readonly Calls[];
 
-function sortOf({ requestId, outcome: end, refusedBy, attempts, ...call }: Call): string {
-  if (end !== "refused" && end !== "failed") return requestId;
+function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): string {
+  if (outcome !== "refused" && outcome !== "failed") return requestId;
   const { kind, budget, group, model } = refusedBy ?? {};
   const tries = attempts.map(({ upstream, model: asked, status, errorCode }) => [upstream, asked, status, errorCode]);
-  const { keyId, modelAsked, route, status, errorCode, errorField } = call;
+  const { keyId: key, modelAsked, route, status, errorCode, errorField } = call;
   return JSON.stringify([
-    end,
-    keyId,
+    outcome,
+    key,
     modelAsked,
     route,
     status,
@@ -89,16 +193,51 @@ function sortOf({ requestId, outcome: end, refusedBy, attempts, ...call }: Call)
 const CallLink = ({ id }: { id: string }): View =>
   html`<a href=${addressOf("refusals", { call: id })} onClick=${follow}><code>${id}</code></a>`;
 
-/** Shows a sentence with its times by the clocks of the browser. */
+/** Shows a sentence with its times by the clocks of the browser, and its amounts of money as everywhere on this page. */
 const Reason = ({ text }: { text: string }): View =>
-  html`${text
-    .split(/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/)
-    .map((part, at) =>
-      at % 2 === 1 && !Number.isNaN(Date.parse(part)) ? html`<${Time} at=${Date.parse(part)} />` : part,
-    )}`;
+  html`${text.split(/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(?=[,). ]))/).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const [, amount, currency] = /^([\d.]+) ([A-Z]+)$/.exec(part) ?? [];
+    if (currency !== undefined) return amountOf(Math.round(Number(amount) * 1_000_000), currency);
+    return Number.isNaN(Date.parse(part)) ? part : html`<${Time} at=${Date.parse(part)} />`;
+  })}`;
+
+/** False for the sentences of a list that its columns say, too. A single call has all of its sentences. */
+const isNews = (reason: string): boolean => found.value !== "" || !/^The call was refused b(?:efore|y) /.test(reason);
+
+/** Names the limit that refused a call, with what was needed and available. */
+function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
+  if (!refusedBy) return html`–`;
+  const { kind, budget, group, model, limit, windowMs, needed, available, held, endsAt } = refusedBy;
+  const isAmount = kind === "quota" || kind === "budget";
+  const countOfAll = (count: number): string => (isAmount ? amountInWords(count, currency) : plain.format(count));
+  const facts = [
+    ["needed", needed],
+    ["available", available],
+    ["held by running calls", held || undefined],
+  ] as const;
+  const name = kind === "budget" ? `budget ${budget}` : LIMITS[kind];
+  const window =
+    limit === undefined
+      ? ""
+      : `, ${plain.format(limit)}${windowMs === undefined ? "" : ` in ${plain.format(windowMs / 1_000)} s`}`;
+  return html`<span class="long">${name}${window}</span>
+    ${group !== undefined && html`<span class="quiet">group ${group}</span>`}
+    ${model !== undefined && html`<span class="quiet">model ${model}</span>`}
+    ${facts.map(([words, count]) => count !== undefined && html`<span class="quiet">${words}: ${countOfAll(count)}</span>`)}
+    ${endsAt !== undefined && html`<span class="quiet">begins anew <${Time} at=${endsAt} /></span>`}`;
+}
+
+const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
 const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
-  const amount = amountsIn(rows.map(unitsOf));
+  const currency = rows[0]?.[0].currency;
+  const amount = amountsIn(rows.map(unitsOf), currency);
+  const spent: Column<Calls> = {
+    name: amountsNamed("Spent", currency),
+    isNumber: true,
+    cell: (row) => amount(unitsOf(row)),
+  };
   return [
     {
       name: "Call",
@@ -119,28 +258,49 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     },
     {
       name: "Key",
-      cell: ([{ keyId, group }]) => html`${keyId ?? "–"}${group && html`<span class="quiet">${group}</span>`}`,
+      cell: ([{ keyId: key, group }]) =>
+        html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("refusals", { key })} onClick=${follow}>${key}</a>`}
+        ${group && html`<span class="quiet">${group}</span>`}`,
     },
-    { name: "Model", cell: ([{ modelAsked }]) => html`<span class="long">${modelAsked ?? "–"}</span>` },
-    { name: ROUTE.name, cell: ([latest]) => ROUTE.cell(latest) },
+    {
+      name: "Model",
+      cell: ([latest]) =>
+        html`<span class="long">${latest.modelAsked ?? "–"}</span><span class="quiet">${latest.route}</span>`,
+    },
     {
       name: "End",
-      cell: ([{ outcome: end, status, errorCode }]) =>
-        html`<span class=${`state ${end}`}>${end}</span><span class="quiet">${status} ${errorCode}</span>`,
+      cell: ([{ outcome, status, errorCode }]) =>
+        html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${errorCode}</span>`,
     },
+    { name: "Refused by", cell: ([call]) => html`<${RefusedBy} call=${call} />` },
     {
       name: "Reasons",
       isWide: true,
       cell: ([{ reasons }]) =>
         html`<ul class="reasons">
-          ${reasons.map((text) => html`<li><${Reason} text=${text} /></li>`)}
+          ${reasons.filter(isNews).map((text) => html`<li><${Reason} text=${text} /></li>`)}
         </ul>`,
     },
-    { name: "Spent", isNumber: true, cell: (row) => amount(unitsOf(row)) },
+    // Refused calls are free.
+    ...(rows.some((row) => unitsOf(row) > 0) ? [spent] : []),
   ];
 };
 
 const unitsOf = (all: Calls): number => all.reduce((sum, { units }) => sum + units, 0);
+
+/** Says how many calls were refused, and how many of them are not listed. */
+function Count({ all, listed }: { all: number; listed: number }): View {
+  const hidden = all - listed;
+  const rest =
+    hidden <= 0
+      ? ""
+      : next.value === null
+        ? ` ${plain.format(hidden)} of them are not kept one by one any more.`
+        : ` These are the latest ${plain.format(listed)}.`;
+  return html`<p class="sum">${plain.format(all)} refused ${all === 1 ? "call" : "calls"}.${rest}</p>`;
+}
+
+const again = (): unknown => loadRefusals();
 
 export function Refusals(): View {
   const rows = calls.value && folded(calls.value);
@@ -151,14 +311,34 @@ export function Refusals(): View {
         <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
         <button>Find</button>
       </form>
-      <${Select} label="End" of=${outcome} choices=${OUTCOMES} onChange=${() => loadRefusals()} />
+      <${Filter} label="Key" of=${keyId} onChange=${again} />
+      <${Select} label="End" of=${end} choices=${END_CHOICES} onChange=${again} />
+      <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
+      <${DayField} label="From" of=${since} onChange=${again} />
+      <${DayField} label="To" of=${until} onChange=${again} />
     </header>
+    <${Chips}
+      of=${scope.value}
+      onRemove=${(rest: Scope) => {
+        scope.value = rest;
+        void again();
+      }}
+    />
+    ${rows && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
     <${Table}
       caption="Refusals"
       columns=${columnsOf(rows ?? [])}
       rows=${rows}
       keyOf=${([{ requestId }]: Calls) => requestId}
-      empty="No such call is recorded."
+      empty=${html`No such call is
+      recorded.${
+        found.value === "" &&
+        keyId.value !== "" &&
+        html` The filter takes the id of a key:${" "}
+          <a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}
+            >look for ${keyId.value} among the keys</a
+          >.`
+      }`}
     />
     ${next.value !== null && html`<button type="button" onClick=${() => loadRefusals(next.value ?? "")}>Older calls</button>`}
   </section>`;

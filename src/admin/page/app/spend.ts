@@ -2,11 +2,11 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { UsageColumn, UsageReport, UsageRow } from "../../../stores/calls.ts";
-import { noteChoices } from "./address.ts";
-import { callsOf, CURRENCY, formatFor, plain } from "./amounts.ts";
-import { attempt, type Listed, load, read } from "./api.ts";
-import { amountsIn, Bar, type Column, html, Select, Table, type View } from "./parts.ts";
+import type { UsageColumn, UsageReport, UsageRow, UsageSums } from "../../../stores/calls.ts";
+import { addressOf, assertDays, type Choices, dayIn, follow, noteChoices, type Scope, scopeIn } from "./address.ts";
+import { amountInWords, CURRENCY, plain } from "./amounts.ts";
+import { attempt, type Listed, load, read, saveCsv } from "./api.ts";
+import { amountsIn, amountsNamed, Bar, Chips, type Column, DayField, html, Select, Table, type View } from "./parts.ts";
 
 /** The headings of the columns, by their names in the API. */
 const COLUMNS: Readonly<Record<UsageColumn, string>> = {
@@ -19,6 +19,8 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   month: "Month",
 };
 
+/** The days that the chart has room for at least: fewer days are no wider. */
+const FEWEST_DAYS = 28;
 /** The most days in the chart. Earlier days are in the table. */
 const MOST_DAYS = 366;
 
@@ -47,8 +49,10 @@ const andBy: Signal<UsageColumn | ""> = signal("");
 const [thisMonth, untilThisMonth] = monthAgo(0);
 const since = signal(thisMonth);
 const until = signal(untilThisMonth);
-/** True to show also the rows without a charge. */
-const isWithFree = signal(false);
+/** True to leave out the rows without a charge. */
+const isCharged = signal(false);
+/** The filters of the counted calls. */
+const scope: Signal<Scope> = signal({});
 /** The spreadsheet of the CSV; empty for programs. */
 const spreadsheet = signal("");
 type Report = UsageReport & { readonly next: number | null };
@@ -65,21 +69,20 @@ const daysChosen = (): Readonly<Record<string, string>> => ({
 
 /** Writes the query of the report that is chosen. */
 const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
-  const rows: Readonly<Record<string, string>> = isWithFree.value ? {} : { charged: "true" };
-  return String(new URLSearchParams({ by: chosen().join(","), ...daysChosen(), ...rows, ...more }));
+  const rows = isCharged.value && { charged: "true" };
+  return String(new URLSearchParams({ by: chosen().join(","), ...daysChosen(), ...scope.value, ...rows, ...more }));
 };
 
 /** Takes the choice from the address, if it has one. */
 function readAddress(asked: URLSearchParams): void {
-  if (!["by", "month", "since", "until", "free"].some((name) => asked.has(name))) return;
-  isWithFree.value = asked.get("free") === "true";
+  scope.value = scopeIn(asked);
+  if (!["by", "month", "since", "until", "charged"].some((name) => asked.has(name))) return;
+  isCharged.value = asked.get("charged") === "true";
   const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
   by.value = first ?? by.value;
   andBy.value = first && second ? second : "";
-  for (const [name, of] of [["since", since] as const, ["until", until] as const]) {
-    const day = asked.get(name) ?? "";
-    of.value = /^\d{4}-\d\d-\d\d$/.test(day) ? day : "";
-  }
+  since.value = dayIn(asked, "since");
+  until.value = dayIn(asked, "until");
   // The API and the command line take a month, too.
   const month = asked.get("month") ?? "";
   if (/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month)) [since.value, until.value] = monthOf(new Date(`${month}-01T00:00`));
@@ -102,19 +105,21 @@ export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Pr
   await loadSpend();
 }
 
+const clear = (): void => void (report.value = undefined);
+
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
   const query = queryOf();
-  noteChoices("spend", { by: chosen().join(","), ...daysChosen(), free: isWithFree.value ? "true" : "" });
+  const charged = isCharged.value ? "true" : undefined;
+  noteChoices("spend", { by: chosen().join(","), ...daysChosen(), ...scope.value, charged });
   await load(async () => {
-    const [rows, perDay] = await Promise.all([
-      read<Report>(`usage?${query}`),
-      read<UsageReport>(`usage?${new URLSearchParams({ by: "day", ...daysChosen(), limit: "100000" })}`),
-    ]);
+    assertDays(since.value, until.value);
+    const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: "100000" });
+    const [rows, perDay] = await Promise.all([read<Report>(`usage?${query}`), read<UsageReport>(`usage?${ofDays}`)]);
     // The answers to an earlier choice may come last.
     if (query !== queryOf()) return;
     report.value = { ...rows.body, days: everyDay(perDay.body.rows) };
-  });
+  }, clear);
 }
 
 /** The words in the place of an empty column. */
@@ -129,8 +134,8 @@ const NOTHING: Readonly<Record<UsageColumn, string>> = {
 };
 
 /** The calls behind a row without a model. */
-const withoutModel = ({ units }: UsageRow): string =>
-  units > 0 ? "calls without a record" : "refused calls, or lists";
+const withoutModel = ({ units, calls, refused }: UsageRow): string =>
+  units > 0 ? "calls without a record" : refused === calls ? "refused calls" : "refused calls, or lists";
 
 function nameOf(row: UsageRow, column: UsageColumn): View {
   const id = row[column];
@@ -140,23 +145,73 @@ function nameOf(row: UsageRow, column: UsageColumn): View {
     >${more && html`<span class="quiet">${more}</span>`}`;
 }
 
+/** Returns the address of the refusals that a row, or a sum of rows, counts. */
+function refusalsOf(columns: readonly UsageColumn[], row: UsageRow): string {
+  const { day, month, budget, ...same } = Object.fromEntries(columns.map((column) => [column, row[column]]));
+  const [first, last] = day ? [day, day] : month ? monthOf(new Date(`${month}-01T00:00`)) : [];
+  const choices: Choices = {
+    since: first !== undefined && first > since.value ? first : since.value || undefined,
+    until: last !== undefined && (until.value === "" || last < until.value) ? last : until.value || undefined,
+    ...scope.value,
+    ...same,
+    ...(budget !== undefined && { ownBudget: budget }),
+  };
+  return addressOf("refusals", choices);
+}
+
+/** Shows the number of refusals, with a link to them. */
+const refusedIn =
+  (columns: readonly UsageColumn[]) =>
+  (row: UsageRow): View | string =>
+    row.refused > 0
+      ? html`<a href=${refusalsOf(columns, row)} onClick=${follow}
+          >${plain.format(row.refused)}<span class="unseen"> refused calls</span></a
+        >`
+      : plain.format(row.refused);
+
 const columnsOf = (
   columns: readonly UsageColumn[],
-  total: number,
-  shown: ShownAmounts,
-): readonly Column<UsageRow>[] => [
-  ...columns.map((column) => ({ name: COLUMNS[column], cell: (row: UsageRow) => nameOf(row, column) })),
-  {
-    name: "Spent",
-    isNumber: true,
-    cell: (row) => html`${shown(row)}<${Bar} used=${row.units} of=${total} isShare />`,
-  },
-  { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
-  { name: "Refused", isNumber: true, cell: ({ refused }) => plain.format(refused) },
-  { name: "Failed", isNumber: true, cell: ({ failed }) => plain.format(failed) },
-  { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
-  { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
-];
+  all: readonly UsageSums[],
+  { total, currency }: Pick<Report, "total" | "currency">,
+): readonly Column<UsageRow>[] => {
+  const amount = amountsIn(
+    all.map(({ units }) => units),
+    currency,
+  );
+  return [
+    ...columns.map((column) => ({ name: COLUMNS[column], cell: (row: UsageRow) => nameOf(row, column) })),
+    {
+      name: amountsNamed("Spent", currency),
+      isNumber: true,
+      cell: ({ units }) => html`${amount(units)}<${Bar} used=${units} of=${total.units} isShare />`,
+      sum: ({ units }) => amount(units),
+    },
+    { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
+    { name: "Refused", isNumber: true, cell: refusedIn(columns), sum: ({ refused }) => plain.format(refused) },
+    { name: "Failed", isNumber: true, cell: ({ failed }) => plain.format(failed) },
+    { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
+    { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
+  ];
+};
+
+/** Returns the sums of the rows that are not shown. Undefined if the shown rows have all calls. */
+function hiddenIn(total: UsageSums, rows: readonly UsageSums[]): UsageSums | undefined {
+  const names = Object.keys(total) as (keyof UsageSums)[];
+  // The cast is safe: each name gets a number.
+  const rest = Object.fromEntries(
+    names.map((name) => [name, rows.reduce((left, row) => left - row[name], total[name])]),
+  ) as unknown as UsageSums;
+  return names.some((name) => rest[name] > 0) ? rest : undefined;
+}
+
+/** Says what a sum is for. */
+function sentenceOf({ units, calls, refused, failed }: UsageSums, currency: string): string {
+  const parts = [
+    ...(refused > 0 ? [`${plain.format(refused)} of them refused`] : []),
+    ...(failed > 0 ? [`${plain.format(failed)} of them failed`] : []),
+  ];
+  return [`${amountInWords(units, currency)} for ${plain.format(calls)} calls`, ...parts].join(", ");
+}
 
 const DAY_MS = 86_400_000;
 
@@ -174,16 +229,6 @@ function everyDay(rows: readonly UsageRow[]): readonly ShownDay[] {
   });
 }
 
-type ShownAmounts = (row: UsageRow) => ReturnType<ReturnType<typeof amountsIn>>;
-
-/** Returns a function that shows the amounts of the rows, so that they add up to their sum. */
-function amountsOf(rows: readonly UsageRow[]): ShownAmounts {
-  const all = rows.map(({ units }) => units);
-  const [amount, rounded] = [amountsIn(all), formatFor(all).addUp(all)];
-  const shown = new Map(rows.map((row, at) => [row, rounded[at]]));
-  return (row) => amount(row.units, shown.get(row));
-}
-
 /** Shows the days as columns. Screen readers hear its range and its highest day; the table has every number. */
 function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: number) => string }): View {
   const most = Math.max(1, ...days.map(({ units }) => units));
@@ -192,7 +237,12 @@ function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: nu
   if (!first || !last || !highest) return null;
   const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${amount(most)} on ${highest.day}.`;
   return html`<figure>
-    <svg viewBox=${`0 0 ${days.length * 10} 100`} preserveAspectRatio="none" role="img" aria-label=${words}>
+    <svg
+      viewBox=${`0 0 ${Math.max(days.length, FEWEST_DAYS) * 10} 100`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label=${words}
+    >
       ${days.map(
         ({ day, units }, at) =>
           html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
@@ -203,19 +253,6 @@ function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: nu
     <figcaption class="quiet" aria-hidden="true">${words}</figcaption>
   </figure>`;
 }
-
-const DayField = ({ label, of }: { label: string; of: typeof since }): View =>
-  html`<label
-    >${label}
-    <input
-      type="date"
-      value=${of.value}
-      onChange=${(event: Event) => {
-        of.value = (event.target as HTMLInputElement).value;
-        void loadSpend();
-      }}
-    />
-  </label>`;
 
 /** The readers of the CSV. */
 const SPREADSHEETS = [
@@ -239,44 +276,68 @@ function Preset({ name, months }: { name: string; months: number }): View {
   return html`<button type="button" aria-pressed=${isChosen} onClick=${choose}>${name}</button>`;
 }
 
+const save = (event: MouseEvent): void => {
+  event.preventDefault();
+  void attempt(() => saveCsv((event.currentTarget as HTMLAnchorElement).href));
+};
+
 export function Spend(): View {
   const columns = chosen();
-  const { rows, total, next = null, days = [], by: shown = columns } = report.value ?? {};
+  const { rows, total, next = null, days = [], by: shown = columns, currency = CURRENCY } = report.value ?? {};
   const file = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
-  const csv = `usage?${queryOf({ ...file, ...(CURRENCY && { currency: CURRENCY }) })}`;
-  const sum = formatFor((rows ?? []).map(({ units }) => units));
+  const csv = `usage?${queryOf({ ...file, ...(currency && { currency }) })}`;
   const names = Object.entries(COLUMNS);
   const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
+  const hidden = rows && total && hiddenIn(total, rows);
+  const sums = total?.calls
+    ? [...(hidden ? [[next === null ? "Rows without a charge" : "All other rows", hidden]] : []), ["Sum", total]]
+    : [];
   return html`<section aria-labelledby="spend-title">
     <header class="tools">
       <h2 id="spend-title">Spend</h2>
       <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
       <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
-      <${DayField} label="From" of=${since} />
-      <${DayField} label="To" of=${until} />
+      <${DayField} label="From" of=${since} onChange=${loadSpend} />
+      <${DayField} label="To" of=${until} onChange=${loadSpend} />
       ${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}
       <label>
         <input
           type="checkbox"
-          checked=${isWithFree.value}
+          checked=${isCharged.value}
           onChange=${(event: Event) => {
-            isWithFree.value = (event.target as HTMLInputElement).checked;
+            isCharged.value = (event.target as HTMLInputElement).checked;
             void loadSpend();
           }}
         />
-        Rows without a charge
+        Only rows with a charge
       </label>
       <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
-      <a class="button" href=${csv}>CSV</a>
+      <a class="button" href=${csv} onClick=${save}>CSV</a>
     </header>
-    ${total && html`<p class="sum">${sum.shown(total.units)} for ${callsOf(total, next === null ? rows : undefined)}</p>`}
-    <${Chart} days=${days} amount=${sum.shown} />
+    <${Chips}
+      of=${scope.value}
+      onRemove=${(rest: Scope) => {
+        scope.value = rest;
+        void loadSpend();
+      }}
+    />
+    ${total && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
+    ${total && total.estimated > 0 && html`<p class="quiet">${amountInWords(total.estimated, currency)} of it rests on estimates.</p>`}
+    ${
+      currency !== CURRENCY &&
+      html`<p class="quiet">
+        These calls are recorded in ${currency}. The other parts show ${CURRENCY || "units"}, as the option currency of
+        this page says.
+      </p>`
+    }
+    <${Chart} days=${days} amount=${(units: number) => amountInWords(units, currency)} />
     <${Table}
       caption="Spend"
-      columns=${columnsOf(shown, total?.units ?? 0, amountsOf(rows ?? []))}
+      columns=${total ? columnsOf(shown, [...(rows ?? []), total], { total, currency }) : []}
       rows=${rows}
+      sums=${sums}
       keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
-      empty=${total?.calls ? "No call of these days was charged." : "No call is recorded in these days."}
+      empty=${total?.calls ? `No call of these days was charged: ${sentenceOf(total, currency)}.` : "No call is recorded in these days."}
     />
     ${next !== null && html`<p class="quiet">These are the first ${plain.format(next)} rows. The CSV has all of them.</p>`}
   </section>`;
