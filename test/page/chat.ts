@@ -35,6 +35,19 @@ export function chatSuite({ url, visit }: Stage): void {
     expect(response).toMatch(/data: \{"type":"message_stop"\}\s*$/);
   });
 
+  it.each(["no-preference", "reduce"] as const)(
+    "brings the answers in sight of a phone, below a long form, with motion: %s",
+    async (reducedMotion) => {
+      const page = await visit("/", { viewport: { width: 390, height: 844 }, reducedMotion });
+      const topOf = (): Promise<number> =>
+        page.locator("#answers").evaluate((answers) => Math.round(answers.getBoundingClientRect().top));
+      expect(await topOf()).toBeGreaterThan(844);
+      await page.getByRole("button", { name: "Send in 4 formats" }).click();
+      await untilState(panelOf(page, "messages"), "200");
+      await expect.poll(topOf).toBeLessThan(844 / 2);
+    },
+  );
+
   it("sends one prompt in every format that the gateway has, side by side, and shows it as text", async () => {
     const routes = {
       messages: "/v1/messages",
