@@ -270,12 +270,21 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
     await page.getByLabel("CSV for").selectOption("Excel (12,50)");
     expect(await csvOf(page)).toMatch(/^\uFEFFkey;keyName;month;amount;.*\r\npoor;poor;/s);
+    await page.getByLabel("Order").selectOption("by spend");
+    await page.waitForURL("**&order=spend");
+    await page.locator("tbody tr:first-child", { hasText: "Rich" }).waitFor();
+    const spent = (await sums()).map(([units = 0]) => units);
+    expect(spent).toEqual(spent.toSorted((a, b) => b - a));
+    expect(await page.locator("tfoot").getByRole("link").getAttribute("href")).toBe(
+      "/admin?part=refusals&since=2020-01-01",
+    );
+    await page.getByLabel("Order").selectOption("by name");
     // The refusals of each row are as many as its number says.
     for (const column of ["Key", "Budget", "Group", "Month", "Day"]) {
       await page.getByRole("combobox", { name: "By", exact: true }).selectOption(column);
       await page.getByRole("columnheader").first().getByText(column, { exact: true }).waitFor();
       let refused = 0;
-      for (const link of await page.getByRole("link", { name: "refused calls" }).all()) {
+      for (const link of await page.locator("tbody").getByRole("link", { name: "refused calls" }).all()) {
         const [, number = ""] = /^(\d+) refused calls$/.exec((await link.textContent()) ?? "") ?? [];
         const list = await open((await link.getAttribute("href"))?.replace("/admin", ""));
         await list.getByText(`${number} refused call`).waitFor();
@@ -433,21 +442,29 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("says what share of a budget is used, writes equal amounts alike, and leads to the calls behind them", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 5_000_000, period: "month" });
-    await quotas.addBudget({ id: "once", amount: 1 });
+    await quotas.addBudget({ id: "solo", amount: 1 });
+    await quotas.addBudget({ id: "other", amount: 100 });
+    await quotas.add({ id: "empty", apiKey: "sk-empty", granted: 4, budget: "other" });
+    await quotas.reserve({ id: "hold", keyId: "empty", atLeast: 1, atMost: 4, leaseMs: 60_000 });
+    await quotas.settle("hold", { used: 7, certainty: "exact" });
     await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "team" });
     await call("rich", "small");
     const page = await open("?part=budgets");
     await rowOf(page, "team").waitFor();
-    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+of \$5\.00<1%/);
-    expect(await rowOf(page, "once").textContent()).toMatch(/\$0\.00of \$0\.0000010%/);
+    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+<1% of \$5\.00/);
+    expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.000% of \$0\.000001/);
     const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
     await page.getByRole("link", { name: "Spend of team" }).click();
     await rowOf(page, "rich").waitFor();
-    expect(await page.locator(".sum").textContent()).toBe(`${used} for 1 calls`);
+    expect(await page.locator(".sum").textContent()).toBe(`${used} for 1 call`);
     expect(await rowOf(page, "Sum").locator(".amount").textContent()).toBe(used);
     await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "rich").waitFor();
     expect(await rowOf(page, "rich").locator(".amount").textContent()).toBe(used);
+    // A key with a quota of its own, which a call has overdrawn, and a budget.
+    expect(await rowOf(page, "empty").textContent()).toMatch(
+      /\$0\.000004\s*and \$0\.000003 overdrawn\s*175% of \$0\.000004/,
+    );
     await page.close();
   });
 
@@ -460,13 +477,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await page.getByText("The server has answered with 503.").waitFor();
     expect(await page.getByRole("row").count()).toBe(0);
-    await page.getByRole("link", { name: "CSV" }).click();
     await page.unrouteAll();
     await page.route(/\/usage/, (route) => route.abort());
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByText("The server could not be reached.").waitFor();
     await page.unrouteAll();
     await page.getByRole("button", { name: "Try again" }).click();
+    await rowOf(page, "small").waitFor();
+    // Also a page whose own files do not come says so.
+    await page.route(/app\.js/, (route) => route.fulfill({ status: 503 }));
+    await page.reload();
+    await page.getByText("If this stays, load the page again.").waitFor();
+    await page.unrouteAll();
+    await page.reload();
     await rowOf(page, "small").waitFor();
     // A CSV after the session leaves the page where it is.
     user = undefined;
@@ -544,7 +567,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await page.content()).not.toContain(secret);
     expect(await rowOf(page, "team-a").textContent()).toMatch(
-      /active\$0\.00of \$2\.50.*small-1, large-1never.*plan=gold/s,
+      /active\$0\.00\s*0% of \$2\.50.*small-1, large-1never.*plan=gold/s,
     );
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({
       granted: 2_500_000,
@@ -914,7 +937,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await opened.evaluate(() => window.opener === null)).toBe(true);
     await opened.close();
     await page.goto(`${home}/stolen`);
-    expect(await page.locator("#app").innerHTML()).toBe("");
+    expect(await page.locator("#app").innerText()).toBe("Loading… If this stays, load the page again.");
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
     await page.close();
     evil.close();

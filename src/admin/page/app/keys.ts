@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { noteChoices } from "./address.ts";
-import { AMOUNT, plain, readAmount } from "./amounts.ts";
+import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
   amountsIn,
@@ -258,12 +258,12 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: amountsNamed("Used"),
       isNumber: true,
-      cell: ({ used, granted, unlimited, budget }) =>
-        html`${amount(used)}
+      cell: ({ used, granted, unlimited, overdraft, budget }) =>
+        html`${amount(used)} ${overdraft > 0 && html`<span class="quiet">and ${amountOf(overdraft)} overdrawn</span>`}
         ${
-          unlimited || (budget !== undefined && granted === used)
+          unlimited
             ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-            : html`<${Share} used=${used} of=${granted} />`
+            : html`<${Share} used=${used + overdraft} of=${granted} />`
         }`,
     },
     { name: "Budget", cell: ({ budget }) => budget ?? "–" },

@@ -101,6 +101,8 @@ function App(): View {
   `;
 }
 
+// The sentence in the place of the page goes: it is for a page whose files do not come.
+root?.replaceChildren();
 if (root) render(html`<${App} />`, root);
 // Also a change of the fragment.
 addEventListener("popstate", showTab);

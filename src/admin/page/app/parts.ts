@@ -248,12 +248,11 @@ export const Bar = ({ used, of, isShare }: { used: number; of: number; isShare?:
 
 /** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. */
 export const Share = ({ used, of }: { used: number; of: number }): View =>
-  html`<span class="quiet">of ${amountOf(of)}</span><span class="quiet">${shareOf(used, of)}</span
-    ><${Bar} used=${used} of=${of} />`;
+  html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span><${Bar} used=${used} of=${of} />`;
 
 /** Links to the spend and the refusals of something. Screen readers hear its name with them. */
 export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>
-  html`<span class="quiet">
+  html`<span class="quiet links">
     <a href=${addressOf("spend", spend)} onClick=${follow}>Spend<span class="unseen"> of ${name}</span></a
     >${" "}
     <a href=${addressOf("refusals", refusals)} onClick=${follow}>Refusals<span class="unseen"> of ${name}</span></a>

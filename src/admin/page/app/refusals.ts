@@ -291,6 +291,7 @@ const unitsOf = (all: Calls): number => all.reduce((sum, { units }) => sum + uni
 /** Says how many calls were refused, and how many of them are not listed. */
 function Count({ all, listed }: { all: number; listed: number }): View {
   const hidden = all - listed;
+  // The records of calls are deleted some day, and their sums stay.
   const rest =
     hidden <= 0
       ? ""
@@ -324,7 +325,7 @@ export function Refusals(): View {
         void again();
       }}
     />
-    ${rows && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
+    ${rows && rows.length + (counted.value ?? 0) > 0 && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
     <${Table}
       caption="Refusals"
       columns=${columnsOf(rows ?? [])}

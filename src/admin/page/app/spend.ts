@@ -19,6 +19,8 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
   month: "Month",
 };
 
+/** The most rows in the table. */
+const MOST_ROWS = 1_000;
 /** The days that the chart has room for at least: fewer days are no wider. */
 const FEWEST_DAYS = 28;
 /** The most days in the chart. Earlier days are in the table. */
@@ -51,6 +53,8 @@ const since = signal(thisMonth);
 const until = signal(untilThisMonth);
 /** True to leave out the rows without a charge. */
 const isCharged = signal(false);
+/** The order of the rows: by their names, or the largest spend first. */
+const order: Signal<"" | "spend"> = signal("");
 /** The filters of the counted calls. */
 const scope: Signal<Scope> = signal({});
 /** The spreadsheet of the CSV; empty for programs. */
@@ -76,6 +80,7 @@ const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
 /** Takes the choice from the address, if it has one. */
 function readAddress(asked: URLSearchParams): void {
   scope.value = scopeIn(asked);
+  order.value = asked.get("order") === "spend" ? "spend" : "";
   if (!["by", "month", "since", "until", "charged"].some((name) => asked.has(name))) return;
   isCharged.value = asked.get("charged") === "true";
   const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
@@ -105,20 +110,33 @@ export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Pr
   await loadSpend();
 }
 
+/** Returns the rows that are shown, in the chosen order. */
+function firstRowsOf({ rows, next, ...report }: Report): Report {
+  if (order.value === "") return { rows, next, ...report };
+  const sorted = rows.toSorted((a, b) => b.units - a.units);
+  return { rows: sorted.slice(0, MOST_ROWS), next: sorted.length > MOST_ROWS ? MOST_ROWS : next, ...report };
+}
+
 const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
   const query = queryOf();
   const charged = isCharged.value ? "true" : undefined;
-  noteChoices("spend", { by: chosen().join(","), ...daysChosen(), ...scope.value, charged });
+  noteChoices("spend", {
+    by: chosen().join(","),
+    ...daysChosen(),
+    ...scope.value,
+    charged,
+    order: order.value || undefined,
+  });
   await load(async () => {
     assertDays(since.value, until.value);
     const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: "100000" });
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${query}`), read<UsageReport>(`usage?${ofDays}`)]);
     // The answers to an earlier choice may come last.
     if (query !== queryOf()) return;
-    report.value = { ...rows.body, days: everyDay(perDay.body.rows) };
+    report.value = { ...firstRowsOf(rows.body), days: everyDay(perDay.body.rows) };
   }, clear);
 }
 
@@ -187,7 +205,13 @@ const columnsOf = (
       sum: ({ units }) => amount(units),
     },
     { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
-    { name: "Refused", isNumber: true, cell: refusedIn(columns), sum: ({ refused }) => plain.format(refused) },
+    {
+      name: "Refused",
+      isNumber: true,
+      cell: refusedIn(columns),
+      // The rows that are left out have no filter of their own.
+      sum: (row) => (row === total ? refusedIn([])(row) : plain.format(row.refused)),
+    },
     { name: "Failed", isNumber: true, cell: ({ failed }) => plain.format(failed) },
     { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
     { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
@@ -210,7 +234,10 @@ function sentenceOf({ units, calls, refused, failed }: UsageSums, currency: stri
     ...(refused > 0 ? [`${plain.format(refused)} of them refused`] : []),
     ...(failed > 0 ? [`${plain.format(failed)} of them failed`] : []),
   ];
-  return [`${amountInWords(units, currency)} for ${plain.format(calls)} calls`, ...parts].join(", ");
+  return [
+    `${amountInWords(units, currency)} for ${plain.format(calls)} ${calls === 1 ? "call" : "calls"}`,
+    ...parts,
+  ].join(", ");
 }
 
 const DAY_MS = 86_400_000;
@@ -261,6 +288,11 @@ const SPREADSHEETS = [
   ["excel-europe", "Excel (12,50)"],
 ] as const;
 
+const ORDERS = [
+  ["", "by name"],
+  ["spend", "by spend"],
+] as const;
+
 const PRESETS = [
   ["This month", 0],
   ["Last month", 1],
@@ -300,6 +332,7 @@ export function Spend(): View {
       <${DayField} label="From" of=${since} onChange=${loadSpend} />
       <${DayField} label="To" of=${until} onChange=${loadSpend} />
       ${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}
+      <${Select} label="Order" of=${order} choices=${ORDERS} onChange=${loadSpend} />
       <label>
         <input
           type="checkbox"
@@ -322,7 +355,7 @@ export function Spend(): View {
       }}
     />
     ${total && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
-    ${total && total.estimated > 0 && html`<p class="quiet">${amountInWords(total.estimated, currency)} of it rests on estimates.</p>`}
+    ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${amountInWords(total.estimated, currency)}.</p>`}
     ${
       currency !== CURRENCY &&
       html`<p class="quiet">
