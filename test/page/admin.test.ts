@@ -258,6 +258,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("row").count()).toBe(6);
     await page.getByLabel("Only rows with a charge").check();
     await page.getByRole("rowheader", { name: "Rows without a charge" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
     expect(await page.getByRole("row").count()).toBe(4);
     expect(await added()).toEqual(ofSum);
     expect(await csvOf(page)).not.toContain("poor");
@@ -307,6 +308,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await csvOf(page)).toMatch(/\r\nrich,rich,0\.\d{6},EUR,/);
     await page.getByRole("link", { name: "Live" }).click();
     await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
+    // Calls in several currencies name their own.
+    await call("rich", "small");
+    await rowOf(page, "$0.0000").waitFor();
+    await rowOf(page, "€0.0000").waitFor();
+    expect(await page.getByRole("columnheader", { name: "Spent", exact: true }).count()).toBe(1);
     await page.close();
   });
 
@@ -411,6 +417,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // A filter of a link can be removed.
     await linked.goto(`${url}?part=refusals&model=none&group=`);
     await linked.getByText("No such call is recorded.").waitFor();
+    expect(await barriers(linked)).toEqual([]);
     await linked.getByRole("button", { name: "Remove the filter Model: none" }).click();
     await linked.getByText("3 refused calls.").waitFor();
     expect(new URL(linked.url()).search).toBe("?part=refusals&group=");
@@ -481,6 +488,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.route(/\/usage/, (route) => route.abort());
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByText("The server could not be reached.").waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await rowOf(page, "small").waitFor();
+    // The page does not take a failure of its first request for a host without parts.
+    await page.route(/\/me$/, (route) => route.fulfill({ status: 500, body: "" }));
+    await page.reload();
+    await page.getByText("The server has answered with 500.").waitFor();
+    await page.getByText("This could not be loaded.").waitFor();
     await page.unrouteAll();
     await page.getByRole("button", { name: "Try again" }).click();
     await rowOf(page, "small").waitFor();

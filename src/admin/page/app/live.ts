@@ -7,18 +7,7 @@ import type { RecordedCall } from "../../../stores/calls.ts";
 import { addressOf, follow } from "./address.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, tellFailure, write } from "./api.ts";
-import {
-  amountsIn,
-  amountsNamed,
-  askUser,
-  type Column,
-  html,
-  ROUTE,
-  RowButton,
-  Table,
-  Time,
-  type View,
-} from "./parts.ts";
+import { askUser, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -119,28 +108,29 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
   },
 ];
 
-const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => {
-  const currency = rows[0]?.currency;
-  const amount = amountsIn(
-    rows.map(({ units }) => units),
-    currency,
-  );
-  return [
-    { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${linkOf(requestId)}` },
-    { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
-    { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
-    { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
-    ROUTE,
-    {
-      name: "End",
-      cell: ({ outcome, status }) =>
-        html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
-    },
-    { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
-    { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
-    { name: amountsNamed("Spent", currency), isNumber: true, cell: ({ units }) => amount(units) },
-  ];
-};
+const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => [
+  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${linkOf(requestId)}` },
+  { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
+  { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
+  { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
+  {
+    // It names a call without a model, such as a list of models.
+    name: "Route",
+    cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
+  },
+  {
+    name: "End",
+    cell: ({ outcome, status }) =>
+      html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
+  },
+  { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
+  { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
+  spentBy(
+    rows,
+    ({ units }) => units,
+    ({ currency }) => currency,
+  ),
+];
 
 export function Live({ calls }: { calls: boolean }): View {
   useEffect(() => {

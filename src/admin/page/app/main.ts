@@ -48,9 +48,11 @@ function showTab(): void {
   const wanted = asked.get("part") ?? "";
   shown.value = isTab(wanted) ? wanted : "keys";
   here.value = location.pathname + location.search;
-  notice.value = undefined;
-  hasFailed.value = false;
   document.title = `${TABS[shown.value]?.name} · ${TITLE}`;
+  // Without an answer about the user and the host's parts, the notice stays, and the part offers to try again.
+  hasFailed.value = me.value === undefined;
+  if (me.value === undefined) return;
+  notice.value = undefined;
   void TABS[shown.value]?.load(asked);
 }
 

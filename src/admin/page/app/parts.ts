@@ -4,9 +4,8 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { RecordedCall } from "../../../stores/calls.ts";
 import { addressOf, type Choices, follow, type Scope, wordsOf } from "./address.ts";
-import { amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
+import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
 import { attempt, hasFailed, mayChange } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
@@ -27,12 +26,6 @@ export interface Column<Row> {
   /** True for cells that take the whole width of a narrow screen. */
   readonly isWide?: boolean;
 }
-
-/** The route of a recorded call. It names a call without a model, such as a list of models. */
-export const ROUTE: Column<Pick<RecordedCall, "route" | "format">> = {
-  name: "Route",
-  cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
-};
 
 interface TableProps<Row> {
   readonly caption: string;
@@ -75,6 +68,19 @@ export function amountsIn(all: readonly number[], currency: string = CURRENCY): 
 
 /** The heading of a column of amounts. */
 export const amountsNamed = (name: string, currency: string = CURRENCY): string => `${name} (${currency || "units"})`;
+
+/** Returns the column of what recorded calls have cost. Calls may be recorded in several currencies. */
+export function spentBy<Row>(
+  rows: readonly Row[],
+  unitsOf: (row: Row) => number,
+  currencyOf: (row: Row) => string | undefined,
+): Column<Row> {
+  const [currency, another] = new Set(rows.map((row) => currencyOf(row) ?? CURRENCY));
+  if (another !== undefined)
+    return { name: "Spent", isNumber: true, cell: (row) => amountInWords(unitsOf(row), currencyOf(row)) };
+  const amount = amountsIn(rows.map(unitsOf), currency);
+  return { name: amountsNamed("Spent", currency), isNumber: true, cell: (row) => amount(unitsOf(row)) };
+}
 
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty, sums = [] }: TableProps<Row>): View {

@@ -5,19 +5,7 @@ import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import { addressOf, assertDays, type Choices, dayIn, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
 import { amountInWords, amountOf, plain } from "./amounts.ts";
 import { type Listed, load, read } from "./api.ts";
-import {
-  amountsIn,
-  amountsNamed,
-  Chips,
-  type Column,
-  DayField,
-  Filter,
-  html,
-  Select,
-  Table,
-  Time,
-  type View,
-} from "./parts.ts";
+import { Chips, type Column, DayField, Filter, html, Select, spentBy, Table, Time, type View } from "./parts.ts";
 
 type Call = RecordedCall & { readonly reasons: readonly string[] };
 type Code = NonNullable<RecordedCall["errorCode"]>;
@@ -173,7 +161,7 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
   if (outcome !== "refused" && outcome !== "failed") return requestId;
   const { kind, budget, group, model } = refusedBy ?? {};
   const tries = attempts.map(({ upstream, model: asked, status, errorCode }) => [upstream, asked, status, errorCode]);
-  const { keyId: key, modelAsked, route, status, errorCode, errorField } = call;
+  const { keyId: key, modelAsked, route, status, errorCode, errorField, currency } = call;
   return JSON.stringify([
     outcome,
     key,
@@ -187,6 +175,7 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
     group,
     model,
     tries,
+    currency,
   ]);
 }
 
@@ -231,13 +220,7 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
 const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
-  const currency = rows[0]?.[0].currency;
-  const amount = amountsIn(rows.map(unitsOf), currency);
-  const spent: Column<Calls> = {
-    name: amountsNamed("Spent", currency),
-    isNumber: true,
-    cell: (row) => amount(unitsOf(row)),
-  };
+  const spent = spentBy(rows, unitsOf, ([{ currency }]) => currency);
   return [
     {
       name: "Call",
