@@ -16,7 +16,11 @@ import type { PackageManifest } from "./admin/init.ts";
 const args = process.argv.slice(2);
 process.title = "polygate";
 
-const { runCommand } = await import("./admin/command-line.ts");
+// The first module that is loaded refuses a Node that is too old. To a user of the command, its message says more than a stack trace.
+const { runCommand } = await import("./admin/command-line.ts").catch((error: Error) => {
+  console.error(error.message);
+  process.exit(1);
+});
 const { CommandError } = await import("./admin/commands.ts");
 const { manyLines } = await import("./options.ts");
 const { describeProblem, UsageError } = await import("./stores/open/connection.ts");

@@ -6,9 +6,9 @@ import { readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { assertNodeVersion } from "../../src/node-version.ts";
-import { entriesOf, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
+import { entriesOf, OLDEST_NODE, type PackageStage, ROOT, run } from "./stage.ts";
 
-const REFUSED = /^polygate needs Node 22 or newer; this is v(\d+)\.[\d.]+\.$/;
+const REFUSED = /^polygate needs Node 22\.19 or newer; this is v(\d+)\.[\d.]+\.$/;
 
 /** Writes a script that loads each entry, and prints `true` or the message of the error. */
 const script = (entries: readonly string[], load: string): string => `
@@ -61,6 +61,26 @@ export function runtimesSuite(stage: () => PackageStage): void {
     for (const line of told) expect(line).toMatch(REFUSED);
   });
 
+  it.each([
+    ["the command", () => join(stage().project, "node_modules/polygate/dist/server/cli.js"), ["demo"]],
+    ["npm start in a clone", () => join(ROOT, "playground/node-version.mjs"), []],
+  ])("%s says in one line that a Node is too old", async (_what, program, args) => {
+    const { project } = stage();
+    await writeFile(join(project, "pretence.cjs"), PRETENCE);
+    const older = olderNode();
+    for (const [node, ...before] of [
+      [process.execPath, "--require", "./pretence.cjs"],
+      ...(older === undefined ? [] : [[older]]),
+    ] as [string, ...string[]][]) {
+      const { code, output } = await run(node, [...before, program(), ...args], project);
+      expect({ code, output: output.trimEnd() }).toEqual({ code: 1, output: expect.stringMatching(REFUSED) });
+    }
+    expect(JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"))).toMatchObject({
+      engines: { node: ">=22.19" },
+      scripts: { prestart: "node playground/node-version.mjs" },
+    });
+  });
+
   it.each<[what: string, runtime: Parameters<typeof assertNodeVersion>[0]]>([
     ["a browser", { navigator: { userAgent: "Mozilla/5.0" } }],
     ["a bundler's stand-in", { process: {} }],
@@ -68,13 +88,14 @@ export function runtimesSuite(stage: () => PackageStage): void {
     ["Bun", { process: { versions: { node: "20.0.0", uv: "1.48.0", bun: "1.4.5" } } }],
     ["Deno", { process: { versions: { node: "20.0.0", uv: "1.43.0", deno: "2.9.5" } } }],
     ["workerd", { process: { versions: { node: "20.0.0", uv: "1" } }, navigator: { userAgent: "Cloudflare-Workers" } }],
+    ["the oldest Node that is promised", { process: { versions: { node: "22.19.0", uv: "1.51.0" } } }],
     ["a Node to come", { process: { versions: { node: "100.0.0", uv: "1.60.0" } } }],
     ["a Node without a number", { process: { versions: { node: "nightly", uv: "1.60.0" } } }],
   ])("%s is not taken for a Node that is too old", (_what, runtime) => {
     expect(() => assertNodeVersion(runtime)).not.toThrow();
   });
 
-  it.each(["20.19.5", "18.0.0", "0.12.18", "21.7.3"])("Node %s is too old", (node) => {
+  it.each(["20.19.5", "18.0.0", "0.12.18", "21.7.3", "22.18.9", "22.2.0"])("Node %s is too old", (node) => {
     expect(() => assertNodeVersion({ process: { versions: { node, uv: "1.46.0" } } })).toThrow(REFUSED);
   });
 }
