@@ -165,7 +165,7 @@ describe("the search", () => {
     ["body parser", ["mounting/"]],
     ["prometheus", ["telemetry/prometheus"]],
     ["two processes", ["production/several-processes-or-replicas", "keys-and-limits/counters-for-a-fleet"]],
-    ["timeout", ["options/limits", "polygate/limits"]],
+    ["timeout", ["options/limits-and-timeouts", "polygate/limits"]],
     ["streaming behind nginx", ["production/proxies"]],
     ["bun", ["mounting/bun"]],
     ["cost of a call", ["quota/the-price-of-a-call", "prices/"]],
@@ -174,14 +174,89 @@ describe("the search", () => {
     ["docker", ["production/a-server-from-one-file", "production/a-host-to-start-from"]],
     ["test my integration", ["testing/"]],
     ["azure", ["credentials/azure"]],
-    ["hide secrets in prompts", ["hooks/the-redactor"]],
-    ["fallback provider", ["routes/when-an-upstream-fails", "routes/"]],
-    ["alert when budget is used up", ["budgets/be-told"]],
+    ["hide secrets in prompts", ["hooks/the-redactor-mask-personal-data"]],
+    ["fallback provider", ["routes/fallback-when-an-upstream-fails", "routes/"]],
+    ["alert when budget is used up", ["budgets/alerts-and-webhooks"]],
     ["websocket", ["mounting/websockets", "responses/websockets"]],
-  ])("answers %s", (question, sections) => {
-    const found = find(question).slice(0, 3);
+    [
+      "limit max output tokens per model",
+      [
+        "budgets/what-a-running-call-holds",
+        "quota/what-is-held-and-what-can-exceed-it",
+        "backends/relays",
+        "backends/limit-or-rename-models",
+      ],
+    ],
+    ["rotate a key without downtime", ["keys-and-limits/keys"]],
+    ["rotate upstream key", ["credentials/upstream-keys-that-expire-or-rotate"]],
+    ["export usage to excel", ["usage/export-to-excel-or-another-spreadsheet", "usage/reports-and-bills"]],
+    ["stream cut off client hangs up who pays", ["backends/hang-ups"]],
+    ["virtual keys", ["keys-and-limits/keys", "keys-and-limits/"]],
+    ["spend limit per team", ["budgets/"]],
+    ["fallback model", ["routes/fallback-when-an-upstream-fails", "routes/"]],
+    ["load balancing", ["routes/load-balancing", "routes/"]],
+    ["A/B test models canary", ["routes/canaries-and-ab-tests"]],
+    ["model alias rename", ["backends/relays", "routes/", "backends/limit-or-rename-models"]],
+    ["429 retry-after", ["keys-and-limits/rate-limits", "errors/codes"]],
+    ["tokens per minute", ["keys-and-limits/rate-limits", "keys-and-limits/how-tokens-per-minute-are-counted"]],
+    ["per user rate limit", ["keys-and-limits/rate-limits", "keys-and-limits/rate-tiers"]],
+    ["azure openai upstream", ["credentials/azure"]],
+    ["vertex", ["credentials/google-cloud"]],
+    ["bedrock", ["credentials/aws", "credentials/converse"]],
+    ["self-hosted vllm ollama", ["backends/relays", "chat-completions/"]],
+    ["claude code base url", ["mounting/base-urls-of-clients", "messages/"]],
+    ["codex config", ["responses/coding-agents"]],
+    ["cursor", ["mounting/base-urls-of-clients"]],
+    ["langchain", ["mounting/base-urls-of-clients"]],
+    ["next.js app router", ["mounting/nextjs"]],
+    ["express body parser", ["mounting/express", "mounting/"]],
+    ["cors browser", ["mounting/pages-in-a-browser"]],
+    ["kubernetes graceful shutdown", ["production/shutdown", "production/deploy", "production/the-grace-period"]],
+    ["healthcheck", ["production/health"]],
+    ["redis cluster", ["budgets/in-each-store", "quota/redis"]],
+    ["postgres schema", ["quota/sql-postgresql-mysql-sqlite"]],
+    ["what happens when postgres is down", ["production/when-the-database-is-down"]],
+    ["cost of cached tokens", ["prices/", "quota/the-price-of-a-call"]],
+    ["prompt caching", ["routes/affinity-prompt-caching"]],
+    ["images price", ["images/prices"]],
+    ["webhook on budget", ["budgets/alerts-and-webhooks"]],
+    ["invoice per customer", ["usage/reports-and-bills", "keys-and-limits/a-record-of-every-call", "usage/"]],
+    ["log prompts and responses", ["hooks/after", "hooks/", "security/where-prompts-and-answers-are-kept"]],
+    ["pii masking guardrails", ["hooks/the-redactor-mask-personal-data"]],
+    ["structured output json schema", ["conversions/", "chat-completions/what-is-understood", "conversions/the-table"]],
+    ["pass user id to backend", ["mounting/your-own-context-such-as-a-user"]],
+    ["show remaining quota to user", ["token-usage/token-usage", "token-usage/"]],
+    ["install", ["getting-started/"]],
+    ["node version", ["production/versions-of-node"]],
+  ])("answers %s, first or second", (question, sections) => {
+    const found = find(question).slice(0, 2);
     const addresses = found.map(({ page, heading }) => `${page}/${heading}`);
     expect(addresses).toSatisfy(() => sections.some((section) => addresses.includes(section)));
+  });
+
+  it("shows the part of a section that has the words", () => {
+    const [hit] = find("who pays when a client hangs up");
+    expect(hit).toMatchObject({ page: "backends", heading: "hang-ups" });
+    const page =
+      "# Page\n\n" +
+      "A beginning of many words. ".repeat(20) +
+      "Here the needle lies in the hay. " +
+      "An end. ".repeat(40);
+    const [found] = searchIn({ page })("needle in the hay");
+    expect(found?.excerpt).toMatch(/^… .*Here the needle lies in the hay\. .* …$/);
+    expect(find("budget")[0]?.excerpt).not.toMatch(/^…/);
+  });
+
+  it("names the changelog last", () => {
+    const found = ["stream cut off client hangs up who pays", "gateway", "added fixed changed"].map(find);
+    for (const hits of found) {
+      const pages = hits.map(({ page }) => page);
+      const first = pages.indexOf("CHANGELOG");
+      expect(first === -1 || pages.slice(first).every((page) => page === "CHANGELOG" || page === "README")).toBe(true);
+    }
+    expect(
+      searchIn({ CHANGELOG: "# Changelog\n\nA needle.", other: "# Other\n\nA hay, with a needle." })("needle"),
+    ).toMatchObject([{ page: "other" }, { page: "CHANGELOG" }]);
   });
 
   it("forgives a slip, and leads to headings that are there", () => {

@@ -1,6 +1,6 @@
 /** Finds sections of the docs by words in their headings and texts. */
 
-import MiniSearch from "minisearch";
+import MiniSearch, { type SearchResult } from "minisearch";
 import { type Block, blocksOf, piecesOf } from "./markdown.ts";
 
 /** A found section. */
@@ -9,22 +9,25 @@ export interface Hit {
   /** The id of the heading in its page; empty for the page as a whole. */
   readonly heading: string;
   readonly title: string;
-  /** The beginning of the section's text. */
+  /** The part of the section's text that has the most of the words; its beginning, if none has any. */
   readonly excerpt: string;
 }
 
-interface Section extends Hit {
+interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
   readonly ownTitle: string;
   readonly pageTitle: string;
   /** What the index says of the page, for the page as a whole. */
   readonly summary: string;
   readonly text: string;
+  readonly code: string;
 }
 
 /** The most results of a query. */
 const MOST_HITS = 12;
 const EXCERPT_CHARS = 140;
+/** The length of the text that stands before the first word in an excerpt from the middle. */
+const LEAD_CHARS = 30;
 
 /** Returns a function that finds the best sections for a query, the best first. */
 export function searchIn(pages: Readonly<Record<string, string>>): (query: string) => readonly Hit[] {
@@ -34,14 +37,12 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   );
   const byId = new Map(sections.map((section) => [section.id, section]));
   const index = new MiniSearch<Section>({
-    fields: ["ownTitle", "pageTitle", "summary", "text"],
-    // Keep names such as `maxJsonBytes` and `retry-after` whole, and find their parts as well.
-    tokenize: (text) =>
-      text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => (word.includes("-") ? [word, ...word.split("-")] : word)),
+    fields: ["ownTitle", "pageTitle", "summary", "text", "code"],
+    tokenize: tokensOf,
     processTerm: stemOf,
     // Beginnings and slips of short words would be found in too many others.
     searchOptions: {
-      boost: { ownTitle: 4, pageTitle: 2, summary: 3 },
+      boost: { ownTitle: 4, pageTitle: 2, summary: 3, code: 0.3 },
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 5 && 0.2,
       weights: { prefix: 0.3, fuzzy: 0.2 },
@@ -50,16 +51,29 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   });
   index.addAll(sections);
   return (query) => {
-    const all = index.search(query, { combineWith: "AND" });
-    // Sections with only some of the words come behind.
-    const ids = new Set([...all, ...(all.length < MOST_HITS ? index.search(query) : [])].map(({ id }) => String(id)));
-    return [...ids].slice(0, MOST_HITS).flatMap((id) => byId.get(id) ?? []);
+    return index
+      .search(query)
+      .toSorted((one, other) => rankOf(other) - rankOf(one))
+      .slice(0, MOST_HITS)
+      .flatMap(({ id, terms, queryTerms }) => {
+        const section = byId.get(String(id));
+        // Longer words that begin with a word of the query count as this word.
+        const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
+        return section ? { ...section, excerpt: excerptOf(section.text, asked) } : [];
+      });
   };
 }
 
+/** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
+const tokensOf = (text: string): string[] =>
+  text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => {
+    const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
+    return parts.length > 1 ? [word, ...parts] : word;
+  });
+
 /** Words of questions that stand in every section. */
 const STOP_WORDS: ReadonlySet<string> = new Set(
-  "a about an and are as at be behind by can do does for from had has have how i if in into is it its me my of on or our should so that the their them then there this to two was we were what when where which who why will with you your".split(
+  "a about an and are as at be behind by can do does for from happens had has have how i if in into is it its me my of on or our per should so that the their them then there this to two was we were what when where which who why will with without you your".split(
     " ",
   ),
 );
@@ -82,15 +96,28 @@ function stemOf(word: string): string | null {
 
 /** Stems that mean the same. */
 const ALIKE: ReadonlyMap<string, string> = new Map([
+  ["bil", "bill"],
+  ["invoic", "bill"],
+  ["postgresql", "postgr"],
+  ["healthcheck", "health"],
   ["cost", "pric"],
+  ["custom", "own"],
+  ["reject", "refus"],
   ["remov", "delet"],
   ["away", "down"],
   ["outag", "down"],
 ]);
 
-/** Ranks explanations before the reference and the changelog. */
+/** Ranks a section with more words of the query before sections that have fewer words more often. */
+const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTerms.length;
+
+/** Ranks explanations before the reference, and both before the index, the code of examples and the changelog. */
 const preference = (id: string): number =>
-  id.startsWith("CHANGELOG") ? 0.01 : /^(?:polygate|errors-by-format)/.test(id) ? 0.3 : 1;
+  /^(?:CHANGELOG|README|[\w-]+\.ts)\b/.test(id)
+    ? 0.01
+    : /^(?:polygate|errors-by-format|conversion-tables|reference)/.test(id)
+      ? 0.3
+      : 1;
 
 /** Returns what the index says of each page. */
 const summariesIn = (index: string): ReadonlyMap<string, string> =>
@@ -124,8 +151,8 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     ownTitle,
     pageTitle,
     summary: heading === "" ? summary : "",
-    text: [...texts, ...codes].join(" "),
-    excerpt: excerptOf(texts.join(" ")),
+    text: texts.join(" "),
+    code: codes.join(" "),
   }));
 }
 
@@ -141,5 +168,23 @@ const wordsOf = (line: string): string =>
     .map(({ type, text }) => (type === "strong" || type === "link" ? wordsOf(text) : text))
     .join("");
 
-const excerptOf = (text: string): string =>
-  text.length > EXCERPT_CHARS ? `${text.slice(0, text.lastIndexOf(" ", EXCERPT_CHARS))} …` : text;
+/** Returns the part of a text with the most words of a query. `asked` has the word of the query for each term in the section. */
+function excerptOf(text: string, asked: ReadonlyMap<string, string>): string {
+  const found = Array.from(text.matchAll(/\S+/g), ({ 0: word, index }) => ({
+    index,
+    words: tokensOf(word).flatMap((token) => asked.get(stemOf(token) ?? "") ?? []),
+  })).filter(({ words }) => words.length > 0);
+  /** The number of different words in the excerpt that begins at a place. */
+  const countAt = (start: number): number =>
+    new Set(
+      found.flatMap(({ index, words }) => (index >= start && index < start + EXCERPT_CHARS - LEAD_CHARS ? words : [])),
+    ).size;
+  let best = { start: 0, count: countAt(0) };
+  for (const { index } of found) {
+    const count = countAt(index);
+    if (count > best.count) best = { start: text.lastIndexOf(" ", Math.max(0, index - LEAD_CHARS)) + 1, count };
+  }
+  const rest = text.slice(best.start);
+  const shown = rest.length > EXCERPT_CHARS ? `${rest.slice(0, rest.lastIndexOf(" ", EXCERPT_CHARS))} …` : rest;
+  return best.start > 0 ? `… ${shown}` : shown;
+}
