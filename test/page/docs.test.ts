@@ -247,6 +247,36 @@ describe("the search", () => {
     expect(find("budget")[0]?.excerpt).not.toMatch(/^…/);
   });
 
+  // Errors as people paste them, and the beginning of the remedy.
+  it.each([
+    ["TypeError: createGateway: quotas must be a QuotaStore, not undefined.", "memoryQuotaStore"],
+    ["RangeError: limits.deadlineMs must be a positive integer, not 0", "A limit is an integer"],
+    ["relay: baseUrl is not a URL. Write the whole address, such as http://localhost:8080/v1.", "The address of"],
+    ["relay: baseUrl is the address of a route of chat-completions, but the format is messages.", "Choose the format"],
+    ['"ai" is no prefix: it must be a path as browsers send it, such as "/ai"', "Write /ai"],
+    ["createGateway: ports does not exist; write ...stores.ports.", "Spread the ports"],
+    ["The address of the store is no valid URL that begins with postgres://.", "Escape the password"],
+    ['There is no file gateway.db: "polygate keys migrate" makes it.', "Run the command"],
+    ["No store is given. Name it with --store, or in POLYGATE_STORE", "Set POLYGATE_STORE"],
+    ["served.ts cannot be loaded: Cannot find module '/x/served.ts'", "Correct the file"],
+    ["The stores have a problem: postgres://***@db/x cannot be used: connect ECONNREFUSED", "Read the cause"],
+    ['This store needs the package "kysely": npm install kysely', "Install it"],
+    ["polygate needs Node 22.19 or newer; this is v20.20.2.", "Update Node"],
+    ['TypeError [ERR_UNKNOWN_FILE_EXTENSION]: Unknown file extension ".ts" for /x/server.ts', "Node is older"],
+    ["Error: listen EADDRINUSE: address already in use 127.0.0.1:3000", "Another server"],
+    ["NotFoundError: 404 status code (no body)", "The base URL"],
+    ["AuthenticationError: 401 The API key is not valid.", "It is unknown or revoked"],
+    ["429 The quota of this API key is used up.", "Grant units"],
+    ["429 The remaining quota of this API key is too small for this request. Units needed: 3212", "Lower the output"],
+    ['400 max_completion_tokens: must be at most 50 for the model "small"', "Ask for less"],
+    ['404 There is no model "nope".', "The backend does not list"],
+    ["anthropic-version: the header is required (compat-version is read as well)", "Send anthropic-version"],
+    ["The request body is not valid JSON.", "Check quotes"],
+  ])("knows a remedy for %s", (text, remedy) => {
+    const [hit] = find(text);
+    expect(hit).toMatchObject({ page: "errors", excerpt: expect.stringContaining(remedy) });
+  });
+
   it("names the changelog last", () => {
     const found = ["stream cut off client hangs up who pays", "gateway", "added fixed changed"].map(find);
     for (const hits of found) {

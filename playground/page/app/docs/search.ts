@@ -3,7 +3,7 @@
 import MiniSearch, { type SearchResult } from "minisearch";
 import { type Block, blocksOf, piecesOf } from "./markdown.ts";
 
-/** A found section. */
+/** A found section, or a row of it. */
 export interface Hit {
   readonly page: string;
   /** The id of the heading in its page; empty for the page as a whole. */
@@ -15,6 +15,7 @@ export interface Hit {
 
 interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
+  readonly address: string;
   readonly ownTitle: string;
   readonly pageTitle: string;
   /** What the index says of the page, for the page as a whole. */
@@ -51,16 +52,23 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   });
   index.addAll(sections);
   return (query) => {
-    return index
-      .search(query)
-      .toSorted((one, other) => rankOf(other) - rankOf(one))
-      .slice(0, MOST_HITS)
-      .flatMap(({ id, terms, queryTerms }) => {
-        const section = byId.get(String(id));
-        // Longer words that begin with a word of the query count as this word.
-        const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
-        return section ? { ...section, excerpt: excerptOf(section.text, asked) } : [];
-      });
+    const found = index.search(query).flatMap((result) => {
+      const section = byId.get(String(result.id));
+      return section
+        ? { ...result, section, quoted: ROWS_ALONE.has(section.page) ? quotedIn(query, section.ownTitle) : 0 }
+        : [];
+    });
+    found.sort((one, other) => other.quoted - one.quoted || rankOf(other) - rankOf(one));
+    const hits = new Map<string, Hit>();
+    for (const { section, terms, queryTerms } of found) {
+      // Rows have the address of their section. The best one stands for it.
+      if (hits.has(section.address)) continue;
+      // Longer words that begin with a word of the query count as this word.
+      const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
+      hits.set(section.address, { ...section, excerpt: excerptOf(section.text, asked) });
+      if (hits.size === MOST_HITS) break;
+    }
+    return [...hits.values()];
   };
 }
 
@@ -70,6 +78,9 @@ const tokensOf = (text: string): string[] =>
     const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
     return parts.length > 1 ? [word, ...parts] : word;
   });
+
+/** The pages whose tables are found row by row: a row has the text of an error, and what to do. */
+const ROWS_ALONE: ReadonlySet<string> = new Set(["errors"]);
 
 /** Words of questions that stand in every section. */
 const STOP_WORDS: ReadonlySet<string> = new Set(
@@ -108,16 +119,31 @@ const ALIKE: ReadonlyMap<string, string> = new Map([
   ["outag", "down"],
 ]);
 
+/** The shortest text that counts as a quotation of an error. */
+const QUOTE_CHARS = 10;
+
+/** Returns the length of the text of an error, if the query contains the text, with anything in place of each `…`; otherwise 0. */
+function quotedIn(query: string, text: string): number {
+  let end = 0;
+  const parts = text.split("…").map((part) => part.replaceAll(/^[\s,]+|[\s.,:;]+$/g, ""));
+  const { length } = parts.join("");
+  const isWhole = parts.every((part) => {
+    const start = query.indexOf(part, end);
+    end = start + part.length;
+    return start >= 0;
+  });
+  return isWhole && length >= QUOTE_CHARS ? length : 0;
+}
+
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
 const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTerms.length;
 
-/** Ranks explanations before the reference, and both before the index, the code of examples and the changelog. */
-const preference = (id: string): number =>
-  /^(?:CHANGELOG|README|[\w-]+\.ts)\b/.test(id)
-    ? 0.01
-    : /^(?:polygate|errors-by-format|conversion-tables|reference)/.test(id)
-      ? 0.3
-      : 1;
+/** Ranks explanations before the reference, both before rows of errors, and all before the index, the code of examples and the changelog. */
+function preference(id: string): number {
+  if (/^(?:CHANGELOG|README|[\w-]+\.ts)\//.test(id)) return 0.01;
+  if (/^errors\/[^/]/.test(id)) return 0.1;
+  return /^(?:polygate|errors-by-format|conversion-tables|reference)/.test(id) ? 0.3 : 1;
+}
 
 /** Returns what the index says of each page. */
 const summariesIn = (index: string): ReadonlyMap<string, string> =>
@@ -129,22 +155,21 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
   const sections: { heading: string; title: string; ownTitle: string; texts: string[]; codes: string[] }[] = [];
   const [first] = blocks;
   const pageTitle = first?.type === "heading" ? wordsOf(first.text) : page;
+  const add = (heading: string, ownTitle: string, texts: string[] = []): void => {
+    const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
+    sections.push({ heading, title, ownTitle, texts, codes: [] });
+  };
   for (const block of blocks) {
-    if (block.type === "heading") {
-      const own = wordsOf(block.text);
-      const isPage = block === first;
-      sections.push({
-        heading: isPage ? "" : block.id,
-        title: isPage ? own : `${pageTitle} › ${own}`,
-        ownTitle: own,
-        texts: [],
-        codes: [],
-      });
-    } else if (block.type === "code") sections.at(-1)?.codes.push(block.text);
-    else sections.at(-1)?.texts.push(...textsOf(block));
+    if (block.type === "heading") add(block === first ? "" : block.id, wordsOf(block.text));
+    else if (block.type === "code") sections.at(-1)?.codes.push(block.text);
+    else if (block.type === "table" && ROWS_ALONE.has(page)) {
+      const { heading = "" } = sections.at(-1) ?? {};
+      for (const [text = "", ...rest] of block.rows.slice(1)) add(heading, wordsOf(text), rest.map(wordsOf));
+    } else sections.at(-1)?.texts.push(...textsOf(block));
   }
-  return sections.map(({ heading, title, ownTitle, texts, codes }) => ({
-    id: `${page}/${heading}`,
+  return sections.map(({ heading, title, ownTitle, texts, codes }, at) => ({
+    id: `${page}/${heading}/${at}`,
+    address: `${page}/${heading}`,
     page,
     heading,
     title,
