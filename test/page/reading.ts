@@ -22,8 +22,8 @@ export function readingSuite({ visit }: Stage): void {
   });
 
   it("opens a page of the docs at a heading, and says which page there is not", async () => {
-    const page = await visit("/#docs/options/limits");
-    const heading = page.locator("#docs-limits");
+    const page = await visit("/#docs/options/limits-and-timeouts");
+    const heading = page.locator("#docs-limits-and-timeouts");
     await heading.waitFor();
     const isAtTop = async (): Promise<boolean> =>
       heading.evaluate((element) => Math.abs(element.getBoundingClientRect().top - 72) < 20);
@@ -37,13 +37,13 @@ export function readingSuite({ visit }: Stage): void {
     const pages = page.getByRole("navigation", { name: "Pages of the docs" });
     await pages.getByRole("link", { name: "Budgets", exact: true }).click();
     const docs = page.getByRole("article", { name: "Docs" });
-    await untilText(docs.getByRole("heading", { level: 2 }), /^Budgets$/);
+    await untilText(docs.getByRole("heading", { level: 2 }), /^Budgets: spend limits of teams$/);
     const present = pages.locator('[aria-current="page"]');
     await untilText(present, /^Budgets$/);
-    await pages.getByRole("link", { name: "Be told" }).click();
-    await untilText(pages.locator('[aria-current="location"]'), /^Be told$/);
+    await pages.getByRole("link", { name: "Alerts and webhooks" }).click();
+    await untilText(pages.locator('[aria-current="location"]'), /^Alerts and webhooks$/);
     // The reader goes on where the link leads.
-    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-be-told");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-alerts-and-webhooks");
     await page.goBack();
     await expect.poll(() => page.evaluate(() => location.hash)).toBe("#docs/budgets");
   });
