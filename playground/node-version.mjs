@@ -1,9 +1,9 @@
 /** Runs before the playground starts from the sources: says in one line that Node is too old, because such a Node cannot read TypeScript. */
 
-import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import process from "node:process";
 
-const { engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+const { engines } = createRequire(import.meta.url)("../package.json");
 const oldest = engines.node.replace(">=", "");
 const [major, minor] = process.versions.node.split(".").map(Number);
 const [oldestMajor, oldestMinor] = oldest.split(".").map(Number);
