@@ -16,6 +16,7 @@ export interface Hit {
 interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
   readonly address: string;
+  readonly isRow: boolean;
   readonly ownTitle: string;
   readonly pageTitle: string;
   /** What the index says of the page, for the page as a whole. */
@@ -54,9 +55,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   return (query) => {
     const found = index.search(query).flatMap((result) => {
       const section = byId.get(String(result.id));
-      return section
-        ? { ...result, section, quoted: ROWS_ALONE.has(section.page) ? quotedIn(query, section.ownTitle) : 0 }
-        : [];
+      return section ? { ...result, section, quoted: section.isRow ? quotedIn(query, section.ownTitle) : 0 } : [];
     });
     found.sort((one, other) => other.quoted - one.quoted || rankOf(other) - rankOf(one));
     const hits = new Map<string, Hit>();
@@ -107,7 +106,6 @@ function stemOf(word: string): string | null {
 
 /** Stems that mean the same. */
 const ALIKE: ReadonlyMap<string, string> = new Map([
-  ["bil", "bill"],
   ["invoic", "bill"],
   ["postgresql", "postgr"],
   ["healthcheck", "health"],
@@ -141,7 +139,7 @@ const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTer
 /** Ranks explanations before the reference, both before rows of errors, and all before the index, the code of examples and the changelog. */
 function preference(id: string): number {
   if (/^(?:CHANGELOG|README|[\w-]+\.ts)\//.test(id)) return 0.01;
-  if (/^errors\/[^/]/.test(id)) return 0.1;
+  if (/\/row\d+$/.test(id)) return 0.1;
   return /^(?:polygate|errors-by-format|conversion-tables|reference)/.test(id) ? 0.3 : 1;
 }
 
@@ -152,23 +150,27 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
   );
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
-  const sections: { heading: string; title: string; ownTitle: string; texts: string[]; codes: string[] }[] = [];
+  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow"> & { texts: string[]; codes: string[] })[] =
+    [];
   const [first] = blocks;
   const pageTitle = first?.type === "heading" ? wordsOf(first.text) : page;
-  const add = (heading: string, ownTitle: string, texts: string[] = []): void => {
+  const add = (heading: string, ownTitle: string, row?: string[]): void => {
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
-    sections.push({ heading, title, ownTitle, texts, codes: [] });
+    sections.push({ heading, title, ownTitle, isRow: row !== undefined, texts: row ?? [], codes: [] });
   };
   for (const block of blocks) {
+    // A text behind the rows of a table belongs to their section.
+    const section = sections.findLast(({ isRow }) => !isRow);
     if (block.type === "heading") add(block === first ? "" : block.id, wordsOf(block.text));
-    else if (block.type === "code") sections.at(-1)?.codes.push(block.text);
+    else if (block.type === "code") section?.codes.push(block.text);
     else if (block.type === "table" && ROWS_ALONE.has(page)) {
-      const { heading = "" } = sections.at(-1) ?? {};
-      for (const [text = "", ...rest] of block.rows.slice(1)) add(heading, wordsOf(text), rest.map(wordsOf));
-    } else sections.at(-1)?.texts.push(...textsOf(block));
+      for (const [text = "", ...rest] of block.rows.slice(1))
+        add(section?.heading ?? "", wordsOf(text), rest.map(wordsOf));
+    } else section?.texts.push(...textsOf(block));
   }
-  return sections.map(({ heading, title, ownTitle, texts, codes }, at) => ({
-    id: `${page}/${heading}/${at}`,
+  return sections.map(({ heading, title, ownTitle, isRow, texts, codes }, at) => ({
+    id: `${page}/${heading}/${isRow ? "row" : ""}${at}`,
+    isRow,
     address: `${page}/${heading}`,
     page,
     heading,
