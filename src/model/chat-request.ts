@@ -278,6 +278,8 @@ export interface ProviderPart {
   readonly type: "provider";
   readonly format: string;
   readonly value: WireObject;
+  /** True for a part of a message's content. Default: an item or a message of its own, or a call. */
+  readonly isContent?: boolean;
 }
 
 /** A tool that the model may call. */

@@ -73,6 +73,7 @@ export function decodeMessages(
 
 /** Returns an object of an unknown type as a part. */
 const unknownPart = (value: WireObject): ProviderPart => ({ type: "provider", format: FORMAT, value });
+const unknownContent = (value: WireObject): ProviderPart => ({ ...unknownPart(value), isContent: true });
 
 function decodeMessage(message: CompletionMessage, index: number, json: JsonBudget): DecodedTurn {
   if (!isKnownMessage(message)) return { role: "user", parts: [unknownPart(message)] };
@@ -116,7 +117,7 @@ function decodePart(part: UserContent): ContentPart {
       return { type: "document", source: fileSource(file_data), ...title };
     }
     default:
-      return unknownPart(part);
+      return unknownContent(part);
   }
 }
 
@@ -131,7 +132,7 @@ function decodeAssistant(message: AssistantMessage, index: number, json: JsonBud
       else if (part.type === "refusal") parts.push({ type: "refusal", text: part.refusal });
       else if (part.type === "thinking")
         parts.push({ type: "reasoning", text: thinkingText(part.thinking), maker: FORMAT });
-      else parts.push(unknownPart(part));
+      else parts.push(unknownContent(part));
     }
   // The signature of a message stands on its last text, where the model wrote it.
   const last = parts.findLastIndex(({ type }) => type === "text");
@@ -286,7 +287,7 @@ export class MessagesEncoder {
         if (part.text !== "") say({ type: "text", text: part.text });
       } else {
         for (const content of this.#content(part))
-          if (content.type === "text") say(content);
+          if (content.type === "text" || part.type === "provider") say(content as AssistantContent);
           else this.#fields.add(content.type === "file" ? "messages.document" : "messages.media");
       }
     }
@@ -358,8 +359,10 @@ export class MessagesEncoder {
       case "tool-result":
       case "reasoning":
       case "redacted-reasoning":
-      case "provider":
         return this.#drop(`messages.${part.type}`);
+      case "provider":
+        if (part.format === FORMAT && part.isContent) return [part.value as UserContent];
+        return this.#drop("messages.provider");
     }
   }
 

@@ -200,6 +200,7 @@ function grammarIn({ grammar, ...format }: JsonObject): JsonObject {
  * format know custom tools.
  */
 function encodeTool(tool: Tool): CompletionTool | undefined {
+  if (tool.type === "provider" && tool.format === FORMAT) return tool.definition as CompletionTool;
   if (tool.type !== "function") return undefined;
   const { name, description, inputSchema: parameters, strict } = tool;
   return {

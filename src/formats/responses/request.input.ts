@@ -205,7 +205,7 @@ function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {
       return { type: "document", source: fileSource(file_data), ...title };
     }
     default:
-      return { type: "provider", format: FORMAT, value: part };
+      return { type: "provider", format: FORMAT, value: part, isContent: true };
   }
 }
 
@@ -294,7 +294,8 @@ export class InputEncoder {
       case "redacted-reasoning":
         return null;
       case "provider":
-        return part.format === FORMAT ? (part.value as JsonObject) : null;
+        if (part.format !== FORMAT) return null;
+        return part.isContent ? undefined : (part.value as JsonObject);
       default:
         return undefined;
     }
@@ -329,6 +330,7 @@ export class InputEncoder {
       case "document":
         return isAssistant ? this.#drop("messages.document") : this.#document(part);
       case "provider":
+        if (part.format === FORMAT && part.isContent) return [part.value as JsonObject];
         return this.#drop("messages.provider");
       default:
         return [];

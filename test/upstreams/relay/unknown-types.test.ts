@@ -6,6 +6,7 @@ import {
   memoryQuotaStore,
   memoryResponseStore,
   type CallRecord,
+  type Hook,
   type ModelBackend,
 } from "../../../src/index.ts";
 import { aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
@@ -235,7 +236,7 @@ const SPOKEN = {
 };
 const FORMATS = Object.keys(CASES) as (keyof typeof CASES)[];
 
-function open(of: keyof typeof CASES | ModelBackend, strict = false) {
+function open(of: keyof typeof CASES | ModelBackend, strict = false, hooks: readonly Hook[] = []) {
   const sent: Record<string, unknown>[] = [];
   const records: CallRecord[] = [];
   const upstream = (format: keyof typeof CASES): ModelBackend =>
@@ -256,6 +257,7 @@ function open(of: keyof typeof CASES | ModelBackend, strict = false) {
     backend: typeof of === "string" ? upstream(of) : of,
     quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
     messages: { imageSources: "vendor" },
+    hooks,
     onCall: (record) => void records.push(record),
     onFailure: () => {},
   });
@@ -352,6 +354,22 @@ it.each<[format: keyof typeof CASES, begin: string, piece: string]>([
     await vi.waitFor(() => expect(records).toHaveLength(1));
     expect([frames, records.map(({ usage }) => (usage?.inputTokens ?? 0) > 0)]).toEqual([frames, [used]]);
   }
+});
+
+it.each<[format: keyof typeof CASES, path: string, place: (sent: any) => unknown]>([
+  ["messages", "messages.0.content.1.type", ({ messages }) => messages[0].content[1]],
+  ["messages", "tools.0.type", ({ tools }) => tools[0].type === NEW.type && NEW],
+  ["generate-content", "contents.0.parts.1", ({ contents }) => contents[0].parts[1].holoDeck],
+  ["chat-completions", "messages.0.content.1.type", ({ messages }) => messages[0].content[1]],
+  ["chat-completions", "tools.0.type", ({ tools }) => tools[0]],
+  ["responses", "input.0.content.1.type", ({ input }) => input[0].content[1]],
+  ["responses", "input.2.output.0.type", ({ input }) => input[2].output[0]],
+  ["responses", "tools.0.type", ({ tools }) => tools[0]],
+])("an unknown type of %s keeps its place when a hook changes the request: %s", async (format, path, place) => {
+  const cooling: Hook = { before: (request) => ({ ...request, temperature: 0.5 }) };
+  const { ask, sent } = open(format, false, [cooling]);
+  expect(await ask(format, CASES[format].changes[path] ?? {})).toMatchObject({ status: 200 });
+  expect(place(sent[0])).toEqual(NEW);
 });
 
 it("a route asks only the upstreams that take an unknown type, whichever is drawn first", async () => {
