@@ -109,12 +109,38 @@ const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt
 /** The least width to which a column of names is cut, in characters. */
 const LEAST_WIDTH = 8;
 
+const longestOf = (text: string): number => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+
+/**
+ * Writes a table that fits a width, and returns the columns that it leaves out for that.
+ *
+ * @param spare The columns that may be left out, the first one first. They go before names are cut to less than 16 characters.
+ */
+export function fittedTable(
+  rows: readonly Readonly<Record<string, string>>[],
+  most: number,
+  spare: readonly string[],
+): { readonly text: string; readonly leftOut: readonly string[] } {
+  const known = spare.filter((name) => Object.hasOwn(rows[0] ?? {}, name));
+  for (let count = 0; ; count++) {
+    const leftOut = known.slice(0, count);
+    const kept = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !leftOut.includes(name))));
+    if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH)) <= most)
+      return { text: tableOf(kept, most), leftOut };
+  }
+}
+
 /**
  * Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns.
  *
  * @param most The width that the table should have at most, in characters. Names are cut for it, and numbers never. Default: any.
+ * @param least The least width to which names are cut.
  */
-export function tableOf(rows: readonly Readonly<Record<string, string>>[], most: number = Infinity): string {
+export function tableOf(
+  rows: readonly Readonly<Record<string, string>>[],
+  most: number = Infinity,
+  least: number = LEAST_WIDTH,
+): string {
   const headings = Object.keys(rows[0] ?? {});
   const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
   const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
@@ -124,7 +150,7 @@ export function tableOf(rows: readonly Readonly<Record<string, string>>[], most:
   let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
   while (excess > 0) {
     const widest = widths.reduce((width, each, at) => (isNumber[at] ? width : Math.max(width, each)), 0);
-    if (widest <= LEAST_WIDTH) break;
+    if (widest <= least) break;
     widths[widths.findIndex((width, at) => !isNumber[at] && width === widest)] = widest - 1;
     excess--;
   }

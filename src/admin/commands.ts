@@ -22,7 +22,7 @@ import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { type KeyMade, tableOf } from "./answers.ts";
+import { fittedTable, type KeyMade } from "./answers.ts";
 import { linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
@@ -528,7 +528,12 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (csv) {
           print(usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n"));
           if (note !== undefined) warn(note);
-        } else print(note ?? usageText(report, currency, columns ?? PLAIN_COLUMNS));
+        } else if (note !== undefined) print(note);
+        else {
+          const { text, leftOut } = usageText(report, currency, columns ?? PLAIN_COLUMNS);
+          print(text);
+          if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
+        }
         return undefined;
       };
     },
@@ -563,9 +568,9 @@ const PLAIN_COLUMNS = 120;
  * Formats a report for people, with the sum of all rows at its end. Leaves out columns in which every row is zero or empty, and the units
  * beside their amount.
  *
- * @param width The most characters of a line. Names are cut for it.
+ * @param width The most characters of a line. Parts of other figures are left out for it, and then names are cut.
  */
-function usageText(report: UsageReport, given: string | undefined, width: number): string {
+function usageText(report: UsageReport, given: string | undefined, width: number): ReturnType<typeof fittedTable> {
   const { by, rows, total, currency = given } = report;
   const [first] = by;
   const named = (name: string, sums: UsageSums): UsageRow[] =>
@@ -587,7 +592,9 @@ function usageText(report: UsageReport, given: string | undefined, width: number
         return [`${name} ${currency}`, name === "amount" ? cell : decimalsOf(Number(cell))];
       }),
     );
-  return tableOf(table.rows.map(cellsOf), width);
+  const estimated = currency === undefined ? "estimated" : `estimated ${currency}`;
+  const spare = [estimated, "reasoning", "cacheWrite", "cacheRead", "images"];
+  return fittedTable(table.rows.map(cellsOf), width, spare);
 }
 
 /** Returns the sums of the calls that no row counts, because they cost nothing; undefined without any. */

@@ -831,14 +831,51 @@ describe("polygate usage and why, as processes", () => {
     expect(JSON.parse(stdout)).toMatchObject({ rows: [], recorded: { since: expect.stringMatching(/^20/) } });
   });
 
-  it("keep a report within the width of a terminal, and cut names alone", async () => {
-    const lines: string[] = [];
-    const narrow = { ...terminal, columns: 60, print: (line: string) => void lines.push(line) };
-    await runCommand(["usage", "--by", "group,upstream,key,model", "--store", where], narrow);
-    const shown = lines.join("\n").split("\n");
-    expect(shown[0]).toMatch(/^group .*amount USD +calls +refused +input +output +estimated USD$/);
-    expect(shown.map((line) => line.indexOf("…") >= 0)).toContain(true);
-    expect(shown.at(-1)).toMatch(/^all .* 0\.\d{6} +4 +2 +\d+ +\d+ +0\.\d{6}$/);
+  /** The lines and the notes of a report in a terminal of some width. */
+  const shownIn = async (width: number): Promise<{ lines: string[]; notes: string[] }> => {
+    const [printed, notes]: [string[], string[]] = [[], []];
+    const print = (line: string): void => void printed.push(line);
+    const warn = (note: string): void => void notes.push(note);
+    const query = ["usage", "--by", "key,model", "--month", "2020-01", "--store", where];
+    await runCommand(query, { ...terminal, columns: width, print, warn });
+    return { lines: printed.join("\n").split("\n"), notes };
+  };
+
+  it("fit a report to the terminal, and cut names and no figure", async () => {
+    const database = new DatabaseSync(join(folder, "calls.db"));
+    const sums =
+      "calls,refused,failed,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,reasoning_tokens,images,units,estimated";
+    const names = ["wide", "2020-01-01", `key-${"k".repeat(36)}`, "", "", `model-${"m".repeat(30)}`, "", ""];
+    const values = [
+      123_456, 234, 33, 123_456_789, 9_876_543, 87_654_321, 7_654_321, 654_321, 321, 1_234_567_890, 567_890,
+    ];
+    const columns = `id,day,key_id,budgets,group_name,model,upstream`;
+    const row = [...names.slice(0, 7), ...values];
+    database
+      .prepare(`INSERT INTO polygate_usage_days (${columns},${sums}) VALUES (${row.map(() => "?").join(",")})`)
+      .run(...row);
+    try {
+      const whole = await shownIn(250);
+      expect(whole.lines[0]?.split(/ {2,}/)).toEqual(
+        "key,model,amount USD,calls,refused,failed,input,output,cacheRead,cacheWrite,reasoning,images,estimated USD".split(
+          ",",
+        ),
+      );
+      expect(whole.notes).toEqual([]);
+      for (const [width, leftOut] of [
+        [120, "estimated USD, reasoning, cacheWrite"],
+        [90, "estimated USD, reasoning, cacheWrite, cacheRead, images"],
+      ] as const) {
+        const { lines, notes } = await shownIn(width);
+        expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
+        expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(lines.at(-1)).toMatch(/^all .* 1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(notes).toEqual([`Left out for the width: ${leftOut}. --csv and --json have them.`]);
+      }
+    } finally {
+      database.exec("DELETE FROM polygate_usage_days WHERE id = 'wide'");
+      database.close();
+    }
   });
 
   it("in a currency tell what an amount without one was read as", async () => {
