@@ -48,13 +48,17 @@ async function ask<Body>(
   return { body: (await response.json()) as Body, tag: response.headers.get("etag") ?? undefined };
 }
 
+/** The time for a browser to save a file, in milliseconds. */
+const KEEP_FILE_MS = 60_000;
+
 /** Saves the CSV of a report as a file, under the name that the server gives. Rejects with the reason of a refusal. */
 export async function saveCsv(path: string): Promise<void> {
   const response = await send(path, { headers: { accept: "text/csv" } });
   const [, name = "usage.csv"] = /filename="(.+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
   const file = URL.createObjectURL(await response.blob());
   Object.assign(document.createElement("a"), { href: file, download: name }).click();
-  URL.revokeObjectURL(file);
+  // Some browsers read the file only after the click.
+  setTimeout(() => URL.revokeObjectURL(file), KEEP_FILE_MS);
 }
 
 /** Sends a request. Rejects with the reason of a refusal, and for an answer that is not of the accepted type. */

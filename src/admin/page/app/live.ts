@@ -114,7 +114,7 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
   { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
   { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
   {
-    // It names a call without a model, such as a list of models.
+    // The route names a call without a model, such as a list of models.
     name: "Route",
     cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
   },

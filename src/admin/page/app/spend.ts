@@ -121,7 +121,7 @@ const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
-  const query = queryOf();
+  const [query, wanted] = [queryOf(), order.value];
   const charged = isCharged.value ? "true" : undefined;
   noteChoices("spend", {
     by: chosen().join(","),
@@ -135,7 +135,7 @@ async function loadSpend(): Promise<void> {
     const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: "100000" });
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${query}`), read<UsageReport>(`usage?${ofDays}`)]);
     // The answers to an earlier choice may come last.
-    if (query !== queryOf()) return;
+    if (query !== queryOf() || wanted !== order.value) return;
     report.value = { ...firstRowsOf(rows.body), days: everyDay(perDay.body.rows) };
   }, clear);
 }
