@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
-import { drain, dropIdle, PATIENCE_MS } from "../../adapters/node-mount.ts";
+import { drain, dropIdle, PATIENCE_MS, requestOf } from "../../adapters/node-mount.ts";
 import { type Gateway, wrongAddress } from "../../src/index.ts";
 import { chatFormats } from "./app/formats/list.ts";
 import type { PageFiles } from "./files.ts";
@@ -49,7 +49,8 @@ export function pageHandler(
   return (req, res) => {
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
-    void handle(req, res);
+    if (requestOf(req)) void handle(req, res);
+    else res.writeHead(404).end();
   };
 }
 

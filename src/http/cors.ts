@@ -32,7 +32,12 @@ export function corsOf(options: CorsOptions): Cors {
     );
   const rules = { origin: rulesOf(origin), methods, allowHeaders, exposeHeaders, credentials, maxAge, preflight };
   return (request) => {
-    const event = new H3Event(request);
+    // A client chooses the host header, which may make no URL with the path. The rules need only what is left here.
+    const method = request.method === "OPTIONS" ? "OPTIONS" : "GET";
+    const asked = URL.canParse(request.url)
+      ? request
+      : new Request("http://host", { method, headers: request.headers });
+    const event = new H3Event(asked);
     const preflight = handleCors(event, rules);
     const headers = Object.fromEntries(event.res.headers);
     return preflight ? { preflight: { status: preflight.status ?? 204, headers, body: null }, headers } : { headers };

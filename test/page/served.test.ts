@@ -27,10 +27,10 @@ const files = builtFiles();
 const found = async (): Promise<PageFiles> => pageFiles(await files.page(), files.root);
 
 /** A path as it is: fetch would take the dots out of it. */
-async function statusOf(path: string): Promise<string | undefined> {
+async function statusOf(path: string, host?: string): Promise<string | undefined> {
   const { hostname, port } = new URL(playground.url);
   const socket = connect(Number(port), hostname);
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${host ?? hostname}\r\nconnection: close\r\n\r\n`);
   return /^HTTP\/1\.1 (\d+)/.exec(await text(socket))?.[1];
 }
 
@@ -106,6 +106,11 @@ describe("the page's files", () => {
   ])("are all that is served: %s is not", async (path) => {
     expect(await statusOf(path)).toBe("404");
   });
+});
+
+it("answers a path that makes no URL with its host header, and lives on", async () => {
+  expect(await statusOf("/..", "h:99999")).toBe("404");
+  expect((await get("/")).status).toBe(200);
 });
 
 it("names the right base URLs for what is nobody's", async () => {

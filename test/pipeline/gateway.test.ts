@@ -131,6 +131,23 @@ describe("errorResponse", () => {
       expect(headersFor(origin)?.has("access-control-allow-origin")).toBe(false);
   });
 
+  it("lets a page read it also where the host header makes no URL, as Bun and Deno pass it on", async () => {
+    const gateway = withCors({ origin: ["https://page.test"] });
+    for (const [method, status] of [
+      ["POST", 401],
+      ["OPTIONS", 204],
+    ] as const) {
+      const headers = { origin: "https://page.test", "access-control-request-method": "POST" };
+      const request = at("/v1/messages", { method, headers });
+      Object.defineProperty(request, "url", { value: "http://h:99999/v1/messages" });
+      const response = await gateway.at("").handle(request);
+      expect([response?.status, response?.headers.get("access-control-allow-origin")]).toEqual([
+        status,
+        "https://page.test",
+      ]);
+    }
+  });
+
   it("lets no page read it where the decision is none, or where an object of a class says less", async () => {
     const page = "https://page.test";
     class Rules {
