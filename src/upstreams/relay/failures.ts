@@ -72,7 +72,8 @@ export class Failures {
     }
     const error = codec.decodeError(status, response.headers(), parsed ?? body);
     if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
-    const limits = status === 429 && this.#rules.show !== false ? codec.limitsOf?.(response.headers()) : undefined;
+    const isShown = status === 429 && this.#rules.show !== false;
+    const limits = isShown ? this.#withoutSecrets(codec.limitsOf?.(response.headers())) : undefined;
     return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status, limits));
   }
 
@@ -99,6 +100,13 @@ export class Failures {
 
   redacted(text: string): string {
     return this.#secrets.reduce(redact, text);
+  }
+
+  /** Leaves out the headers that repeat a secret. */
+  #withoutSecrets(limits: VendorLimits | undefined): VendorLimits | undefined {
+    if (!limits) return undefined;
+    const headers = Object.entries(limits.headers).filter(([, value]) => this.redacted(value) === value);
+    return { ...limits, headers: Object.fromEntries(headers) };
   }
 
   #final(error: GatewayError): GatewayError {

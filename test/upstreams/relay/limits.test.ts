@@ -95,6 +95,17 @@ it("passes only words, numbers and times", async () => {
   expect(await limitsIn(anthropic.messages.create(ASK))).toEqual({ "anthropic-ratelimit-unified-reset": reset });
 });
 
+it("passes no header that repeats the key of the relay", async () => {
+  await using resources = new AsyncDisposableStack();
+  const apiKey = "sk-upstream-0123456789";
+  const reset = { "anthropic-ratelimit-unified-reset": "2026-12-01T00:00:00Z" };
+  for (const echoed of [apiKey, apiKey.slice(3), apiKey.slice(0, 16)]) {
+    const headers = { ...reset, "anthropic-ratelimit-unified-status": echoed };
+    const { anthropic } = await clients(resources, "messages", headers, { apiKey });
+    expect(await limitsIn(anthropic.messages.create(ASK))).toEqual(reset);
+  }
+});
+
 it("passes the used-up windows of a Codex subscription to clients of Responses", async () => {
   await using resources = new AsyncDisposableStack();
   const used = {
