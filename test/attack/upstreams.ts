@@ -102,6 +102,7 @@ function writtenBy(upstream: Speaker, stream: boolean, random: Random): Written 
         { "retry-after": random.pick(["0", "-1", "1e9", "99999999999", "Tue, 99 Foo", "\u00ff"]) },
         { "x-echo": echo(random) },
         { "request-id": echo(random) },
+        { "anthropic-ratelimit-unified-status": echo(random) },
         { "set-cookie": `key=${echo(random)}` },
         { "transfer-encoding": "gzip, chunked" },
         { "x-long": "x".repeat(20_000) },
