@@ -75,6 +75,10 @@ export function decodeMessages(
 const unknownPart = (value: WireObject): ProviderPart => ({ type: "provider", format: FORMAT, value });
 const unknownContent = (value: WireObject): ProviderPart => ({ ...unknownPart(value), isContent: true });
 
+/** Tells whether a part is a message or a call of a type that the gateway does not know. */
+const isOwnUnknown = (part: Part): part is ProviderPart & { readonly isContent?: false } =>
+  part.type === "provider" && part.format === FORMAT && !part.isContent;
+
 function decodeMessage(message: CompletionMessage, index: number, json: JsonBudget): DecodedTurn {
   if (!isKnownMessage(message)) return { role: "user", parts: [unknownPart(message)] };
   if (message.role === "tool") {
@@ -230,8 +234,15 @@ export class MessagesEncoder {
   #user({ name, parts }: ChatMessage, encoded: CompletionMessage[]): void {
     const moved: UserContent[] = [];
     const said: UserContent[] = [];
+    const named = name !== undefined && { name };
     let hasResults = false;
     for (const part of parts) {
+      if (isOwnUnknown(part)) {
+        if (said.length > 0) encoded.push({ role: "user", content: shortest(said.splice(0)), ...named });
+        hasResults = true;
+        encoded.push(part.value as CompletionMessage);
+        continue;
+      }
       if (part.type !== "tool-result") {
         for (const content of this.#content(part)) said.push(content);
         continue;
@@ -242,7 +253,7 @@ export class MessagesEncoder {
     }
     const content = moved.length > 0 ? [...moved, ...said] : said;
     if (content.length === 0 && hasResults) return;
-    encoded.push({ role: "user", content: shortest(content), ...(name !== undefined && { name }) });
+    encoded.push({ role: "user", content: shortest(content), ...named });
   }
 
   #result(part: ToolResultPart, moved: UserContent[]): CompletionMessage {
@@ -277,6 +288,8 @@ export class MessagesEncoder {
         const signature = isUnsigned ? writeExtra({ signature: NO_SIGNATURE }) : this.#extra(part);
         if (isUnsigned) this.#dropSignature(part);
         tool_calls.push({ type: "function", id: this.#id(part.id), function: call, ...signature });
+      } else if (isOwnUnknown(part)) {
+        tool_calls.push(part.value as CompletionCall);
       } else if (part.type === "refusal") {
         say({ type: "refusal", refusal: part.text });
       } else if (part.type === "reasoning" || part.type === "redacted-reasoning") {

@@ -356,20 +356,24 @@ it.each<[format: keyof typeof CASES, begin: string, piece: string]>([
   }
 });
 
-it.each<[format: keyof typeof CASES, path: string, place: (sent: any) => unknown]>([
-  ["messages", "messages.0.content.1.type", ({ messages }) => messages[0].content[1]],
-  ["messages", "tools.0.type", ({ tools }) => tools[0].type === NEW.type && NEW],
-  ["generate-content", "contents.0.parts.1", ({ contents }) => contents[0].parts[1].holoDeck],
-  ["chat-completions", "messages.0.content.1.type", ({ messages }) => messages[0].content[1]],
-  ["chat-completions", "tools.0.type", ({ tools }) => tools[0]],
-  ["responses", "input.0.content.1.type", ({ input }) => input[0].content[1]],
-  ["responses", "input.2.output.0.type", ({ input }) => input[2].output[0]],
-  ["responses", "tools.0.type", ({ tools }) => tools[0]],
-])("an unknown type of %s keeps its place when a hook changes the request: %s", async (format, path, place) => {
+it.each<[format: keyof typeof CASES, change: string, place: string, kept?: object]>([
+  ["messages", "messages.0.content.1.type", "messages.0.content.1"],
+  ["messages", "tools.0.type", "tools.0"],
+  ["generate-content", "contents.0.parts.1", "contents.0.parts.1.holoDeck"],
+  ["chat-completions", "messages.0.content.1.type", "messages.0.content.1"],
+  ["chat-completions", "messages.1.role", "messages.1"],
+  ["chat-completions", "messages.1.tool_calls.0.type", "messages.1.tool_calls.0", NEW_CALL],
+  ["chat-completions", "tools.0.type", "tools.0"],
+  ["responses", "input.1.role", "input.1", { role: "critic" }],
+  ["responses", "input.0.content.1.type", "input.0.content.1"],
+  ["responses", "input.2.output.0.type", "input.2.output.0"],
+  ["responses", "tools.0.type", "tools.0"],
+])("an unknown type of %s keeps its place when a hook changes the request: %s", async (format, change, place, kept) => {
   const cooling: Hook = { before: (request) => ({ ...request, temperature: 0.5 }) };
   const { ask, sent } = open(format, false, [cooling]);
-  expect(await ask(format, CASES[format].changes[path] ?? {})).toMatchObject({ status: 200 });
-  expect(place(sent[0])).toEqual(NEW);
+  expect(await ask(format, CASES[format].changes[change] ?? {})).toMatchObject({ status: 200 });
+  const found = place.split(".").reduce<unknown>((from, name) => (from as Record<string, unknown>)[name], sent[0]);
+  expect(found).toMatchObject(kept ?? NEW);
 });
 
 it("a route asks only the upstreams that take an unknown type, whichever is drawn first", async () => {
