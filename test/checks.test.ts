@@ -21,6 +21,7 @@ const TRACKED: readonly string[] = [
   "{src,adapters}/**/*.ts",
   "src/admin/page/app/{index.html,style.css}",
   "playground/**/*.{ts,py,html,css,svg}",
+  "playground/node-version.mjs",
   "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
   "playground/template/_{test.yml,test.bun.yml,tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
   "docs/{,reference/}*.md",
