@@ -56,6 +56,15 @@ class App extends H3Core implements GatewayApp {
       });
   }
 
+  /** Answers 404 where h3 throws: a client chooses the host header, which may make no URL with the path. */
+  override fetch(request: Request): Response | Promise<Response> {
+    try {
+      return super.fetch(request);
+    } catch {
+      return toResponse(NOT_FOUND);
+    }
+  }
+
   override "~findRoute"({ url }: H3Event): MatchedRoute<H3Route> | undefined {
     const found = this.#routeOf(url.pathname);
     const data = found && this["~routes"].find(({ route }) => route === found.path);

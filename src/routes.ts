@@ -3,7 +3,7 @@
 import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
-import { newRequestId, pathOf } from "./http/request.ts";
+import { newRequestId, pathIn, pathOf } from "./http/request.ts";
 import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
@@ -113,9 +113,9 @@ export class Routes {
     const prefix = plainPrefix(written);
     this.#warnOfVersion(prefix);
     const find = (request: Request): Match | undefined => {
-      const path = pathOf(request.url);
-      const isBelow = prefix === "" || path.startsWith(`${prefix}/`);
-      const route = isBelow ? this.#routeOf(path.slice(prefix.length)) : undefined;
+      const path = pathIn(request);
+      const isBelow = prefix === "" || path?.startsWith(`${prefix}/`);
+      const route = path !== undefined && isBelow ? this.#routeOf(path.slice(prefix.length)) : undefined;
       return route && this.#matchOf(route, request);
     };
     const answer = (request: Request, mounted: Mounted = {}): Promise<Answer> | undefined => {

@@ -16,6 +16,15 @@ export function pathOf(url: string): string {
   return end === from ? "/" : url.slice(from, end);
 }
 
+/** Returns the path of a request; undefined where srvx cannot read its address, such as that of `GET /..` with `host: h:99999`. */
+export function pathIn(request: Request): string | undefined {
+  try {
+    return pathOf(request.url);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Returns the part of an address before its path: `https://example.com`. */
 export function originOf(url: string): string {
   return url.slice(0, pathStart(url));

@@ -6,10 +6,12 @@ import { type AddressInfo, connect } from "node:net";
 import { text } from "node:stream/consumers";
 import express from "express";
 import Koa from "koa";
+import { toNodeHandler as toNodeHandlerOfSrvx } from "srvx/node";
 import { describe, expect, it } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { adminHandler } from "../../src/admin/http/index.ts";
 import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
 
 const HOSTS: readonly (readonly [name: string, of: (gateway: Gateway) => RequestListener])[] = [
@@ -33,6 +35,45 @@ async function statusesOf(listener: RequestListener, heads: readonly string[]): 
     server.close().closeAllConnections();
   }
 }
+
+/** Hosts that give the requests of srvx to the gateway, as h3, Nitro and srvx itself do. */
+const HOSTS_OF_SRVX: readonly (readonly [name: string, of: (gateway: Gateway) => RequestListener])[] = [
+  ["fetch", (gateway) => toNodeHandlerOfSrvx((request) => gateway.fetch(request)) as RequestListener],
+  [
+    "fetch below a prefix",
+    (gateway) => toNodeHandlerOfSrvx((request) => gateway.at("/ai").fetch(request)) as RequestListener,
+  ],
+  ["the app", (gateway) => toNodeHandlerOfSrvx((request) => gateway.app.fetch(request)) as RequestListener],
+  [
+    "the app below a prefix",
+    (gateway) => toNodeHandlerOfSrvx((request) => gateway.at("/ai").app.fetch(request)) as RequestListener,
+  ],
+  [
+    "the admin",
+    () => {
+      const { keys } = memoryQuotaStore();
+      return toNodeHandlerOfSrvx(adminHandler(keys, { authorize: () => undefined }).fetch) as RequestListener;
+    },
+  ],
+];
+
+/** Targets that make no URL with a host header such as `a:99999`. */
+const TARGETS = ["/..", "/v1/x/../messages", "/v1/%2e/models", String.raw`/\x`];
+
+describe.each(HOSTS_OF_SRVX)("on srvx, %s", (_name, listenerOf) => {
+  it("answers a target that makes no URL with its host header, and does not end the process", async () => {
+    const gateway = createGateway({
+      quotas: memoryQuotaStore(),
+      backend: {
+        async *chat() {
+          yield "Hello.";
+        },
+      },
+    });
+    const heads = TARGETS.map((target) => `GET ${target} HTTP/1.1\r\nhost: a:99999`);
+    expect(await statusesOf(listenerOf(gateway), heads)).toEqual(TARGETS.map(() => "404"));
+  });
+});
 
 describe.each(HOSTS)("on %s", (_name, listenerOf) => {
   const gateway = createGateway({
@@ -61,11 +102,10 @@ describe.each(HOSTS)("on %s", (_name, listenerOf) => {
   });
 
   it("a target that makes no URL with its host header is no path of the gateway's", async () => {
-    const targets = ["/..", "/v1/x/../messages", "/v1/%2e/models", String.raw`/\x`];
     const statuses = await statusesOf(
       listenerOf(gateway),
-      targets.map((target) => `GET ${target} HTTP/1.1\r\nhost: a:99999`),
+      TARGETS.map((target) => `GET ${target} HTTP/1.1\r\nhost: a:99999`),
     );
-    expect(statuses).toEqual(targets.map(() => "404"));
+    expect(statuses).toEqual(TARGETS.map(() => "404"));
   });
 });

@@ -6,7 +6,7 @@ import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answer.ts";
-import { originOf, pathOf, queryOf } from "../../http/request.ts";
+import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
@@ -170,7 +170,10 @@ class Admin {
   at(prefix: string): CoreRoutes {
     const root = plainPrefix(prefix);
     const app = this.#app(root);
-    const owns = (request: Request): boolean => `${pathOf(request.url)}/`.startsWith(`${root}/`);
+    const owns = (request: Request): boolean => {
+      const path = pathIn(request);
+      return path !== undefined && `${path}/`.startsWith(`${root}/`);
+    };
     const handle = (request: Request, mounted: Mounted = {}): Promise<Response> | undefined =>
       owns(request) ? this.#answer(app, root, request, mounted) : undefined;
     return {
