@@ -1,9 +1,13 @@
 /** The admin over HTTP: its verbs, the login of the host, pages of other origins, the log of changes, and repeated requests. */
 
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import express from "express";
@@ -948,6 +952,18 @@ describe("a browser without a session", () => {
     expect(await answerTo("", { method: "POST", headers, body: "{}" }, "/login")).toEqual(refusal);
     expect(await answerTo("", { headers: { accept: html } })).toEqual(refusal);
   });
+});
+
+it("reads a file of the page again after a failure", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "polygate-page-"));
+  try {
+    const page = pageIn(pathToFileURL(`${folder}/`));
+    await expect(page.file("app.js", "/")).rejects.toThrow("ENOENT");
+    await writeFile(join(folder, "app.js"), "1;");
+    expect(await page.file("app.js", "/")).toMatchObject({ text: "1;" });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 describe("every mount", () => {

@@ -50,6 +50,8 @@ export function pageIn(folder: URL, options: AdminPageOptions = {}, hint = ""): 
   const textOf = (name: string): Promise<string> => {
     const text = texts.get(name) ?? readFile(new URL(name || "index.html", folder), "utf8");
     texts.set(name, text);
+    // Read a file again after a failure: a process may have had too many open files for a moment.
+    text.catch(() => texts.delete(name));
     return text;
   };
   return {
