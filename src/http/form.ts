@@ -47,8 +47,8 @@ export interface UploadedFile {
 }
 
 const MULTIPART_TYPE = /^multipart\/form-data\s*(?:;|$)/i;
-/** Semicolons without a parameter behind them, at the end of a content type. */
-const EMPTY_PARAMETERS = /(?<![;\s])[;\s]+$/;
+/** A parameter of a content type, with its value in quotes or as a word. */
+const PARAMETER = /;\s*(?:([^\s=;]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*)?/gy;
 
 /**
  * Reads the form in a request's body. Beyond a limit, nothing more is read and nothing is kept.
@@ -101,6 +101,7 @@ class FormParser {
   readonly #parser: Busboy;
   readonly #rules: FormRules;
   readonly #bodyBytes: number;
+  readonly #boundaries: Boundaries;
   readonly #fields = new Map<string, string[]>();
   #files: UploadedFile[] = [];
   #fieldCount = 0;
@@ -109,8 +110,9 @@ class FormParser {
   #formBytes = 0;
   #failure: GatewayError | undefined;
 
-  private constructor(parser: Busboy, rules: FormRules, bodyBytes: number) {
+  private constructor(parser: Busboy, boundary: string, rules: FormRules, bodyBytes: number) {
     this.#parser = parser;
+    this.#boundaries = new Boundaries(boundary);
     this.#rules = rules;
     this.#bodyBytes = bodyBytes;
     parser.on("field", (name: string | undefined, value, { valueTruncated }) =>
@@ -133,12 +135,13 @@ class FormParser {
     const { maxFieldBytes, maxFields, maxFiles } = rules.limits;
     // Allow one more than the limit: busboy reports the limit itself and everything beyond it in the same way.
     const limits = { fieldSize: maxFieldBytes + 1, parts: maxFields + maxFiles + 1 };
+    const boundary = boundaryOf(type);
     try {
-      // HTTP allows a semicolon without a parameter (RFC 9110, 5.6.6), and busboy refuses it.
-      const headers = { "content-type": type.replace(EMPTY_PARAMETERS, "") };
-      return new FormParser(busboy({ headers, limits, defParamCharset: "utf8" }), rules, bodyBytes);
+      // Name the boundary alone: HTTP allows a semicolon without a parameter (RFC 9110, 5.6.6), and busboy refuses it.
+      const headers = { "content-type": `multipart/form-data; boundary="${boundary.replaceAll(/["\\]/g, "\\$&")}"` };
+      return new FormParser(busboy({ headers, limits, defParamCharset: "utf8" }), boundary, rules, bodyBytes);
     } catch (cause) {
-      throw malformed("The request's content-type must name the boundary of its multipart/form-data.", cause);
+      throw malformed(NO_BOUNDARY, cause);
     }
   }
 
@@ -146,6 +149,7 @@ class FormParser {
     for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
       const slice = chunk.subarray(at, at + SLICE_BYTES);
       this.#formBytes += slice.length;
+      this.#boundaries.add(slice);
       // Backpressure: busboy calls back when it has processed the slice.
       await new Promise<void>((resolve) => this.#parser.write(slice, () => resolve()));
       if (this.#failure) throw this.#failure;
@@ -158,6 +162,11 @@ class FormParser {
   async end(): Promise<Form> {
     await new Promise<void>((resolve) => this.#parser.on("close", resolve).end());
     if (this.#failure) throw this.#failure;
+    // Busboy skips such parts without a word.
+    if (this.#boundaries.count > this.#fieldCount + this.#fileCount)
+      throw malformed(
+        'A part of the form has no header such as content-disposition: form-data; name="prompt", or its boundary is not a whole line.',
+      );
     return { fields: this.#fields, files: this.#files };
   }
 
@@ -216,6 +225,55 @@ class FormParser {
     const maxBytes = this.#rules.maxFileBytes(field);
     if (maxBytes === undefined) return this.#fail(invalid(field, "This field takes no file."));
     return this.#failure ? undefined : maxBytes;
+  }
+}
+
+const NO_BOUNDARY = "The request's content-type must name the boundary of its multipart/form-data.";
+
+/** Returns the boundary of a form. Throws `malformed_body` for a content type without one. */
+function boundaryOf(type: string): string {
+  const from = type.indexOf(";");
+  for (const [, name, quoted, word = ""] of from < 0 ? [] : type.slice(from).matchAll(PARAMETER))
+    if (name?.toLowerCase() === "boundary") {
+      const boundary = quoted?.replaceAll(/\\(.)/g, "$1") ?? word;
+      if (boundary !== "") return boundary;
+    }
+  throw malformed(NO_BOUNDARY);
+}
+
+const DASH = 0x2d;
+
+/** Counts the boundaries before the parts of a form as busboy finds them, also those that no line break follows. */
+class Boundaries {
+  count = 0;
+  readonly #delimiter: Buffer;
+  /** The bytes that may begin a delimiter; undefined behind the last delimiter. */
+  #rest: Buffer | undefined = Buffer.from("\r\n");
+
+  constructor(boundary: string) {
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`);
+  }
+
+  add(bytes: Uint8Array): void {
+    if (!this.#rest) return;
+    const searched = Buffer.concat([this.#rest, bytes]);
+    const { length } = this.#delimiter;
+    let from = 0;
+    for (;;) {
+      const at = searched.indexOf(this.#delimiter, from);
+      const end = at + length;
+      // Two bytes behind a delimiter tell whether it is the last.
+      if (at < 0 || end + 2 > searched.length) {
+        this.#rest = searched.subarray(at < 0 ? Math.max(from, searched.length - length + 1) : at);
+        return;
+      }
+      if (searched[end] === DASH && searched[end + 1] === DASH) {
+        this.#rest = undefined;
+        return;
+      }
+      this.count++;
+      from = end;
+    }
   }
 }
 
