@@ -37,8 +37,8 @@ app.use("/ai", toExpressHandler(gateway));
 app.get("/metrics", (request, response) => exporter.getMetricsRequestHandler(request, response));
 app.get("/healthz", (_request, response) => response.json({ ok: true }));
 app.get("/readyz", async (_request, response) => {
-  const health = await gateway.health();
-  response.status(health.ready ? 200 : 503).json(health);
+  const { ready } = await gateway.health();
+  response.status(ready ? 200 : 503).json({ ready });
 });
 const server = app.listen(Number(env["PORT"] ?? 3000));
 process.once("SIGTERM", async () => {

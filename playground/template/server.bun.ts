@@ -17,8 +17,8 @@ const server = Bun.serve({
     "/ai/*": toBunHandler(gateway, { prefix: "/ai", fallback: nowhere }),
     "/healthz": () => Response.json({ ok: true }),
     "/readyz": async () => {
-      const health = await gateway.health();
-      return Response.json(health, { status: health.ready ? 200 : 503 });
+      const { ready } = await gateway.health();
+      return Response.json({ ready }, { status: ready ? 200 : 503 });
     },
   },
   fetch: admin ? toBunHandler(admin, { prefix: "/admin", fallback: nowhere }) : nowhere,

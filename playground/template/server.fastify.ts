@@ -18,8 +18,8 @@ app.addHook("onRequest", (request, reply, done) => {
 app.server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 app.get("/healthz", () => ({ ok: true }));
 app.get("/readyz", async (_request, reply) => {
-  const health = await gateway.health();
-  return reply.code(health.ready ? 200 : 503).send(health);
+  const { ready } = await gateway.health();
+  return reply.code(ready ? 200 : 503).send({ ready });
 });
 
 // Tells clients with a wrong base URL which one is right.

@@ -13,8 +13,8 @@ app.use("/ai", toExpressHandler(gateway));
 if (admin) app.use("/admin", toExpressHandler(admin));
 app.get("/healthz", (_req, res) => void res.json({ ok: true }));
 app.get("/readyz", async (_req, res) => {
-  const health = await gateway.health();
-  res.status(health.ready ? 200 : 503).json(health);
+  const { ready } = await gateway.health();
+  res.status(ready ? 200 : 503).json({ ready });
 });
 // The last route: tells clients with a wrong base URL which one is right.
 app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.originalUrl, "/ai")));

@@ -143,11 +143,11 @@ function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStor
   return toNodeHandler(handler, { prefix: pathOf(admin) });
 }
 
-/** Answers `/healthz` while the process runs, and `/readyz` with 503 when the gateway should get no calls. */
+/** Answers `/healthz` while the process runs, and `/readyz` with 503 when the gateway should get no calls. Anybody may ask: no details. */
 async function answerHealth(gateway: Gateway, req: IncomingMessage, res: ServerResponse): Promise<void> {
   if (req.url?.startsWith("/healthz")) return json(res, 200, { ok: true });
-  const health = await gateway.health();
-  json(res, health.ready ? 200 : 503, health);
+  const { ready } = await gateway.health();
+  json(res, ready ? 200 : 503, { ready });
 }
 
 function json(res: ServerResponse, status: number, body: object): void {

@@ -134,13 +134,15 @@ it("refuses to start with a short password", async () => {
   expect(started.errors()).toContain("ADMIN_PASSWORD needs 16 characters or more.");
 });
 
+/** The number of calls in flight, as the admin shows it. */
+const calls = async (): Promise<number> =>
+  ((await (await admin("/health", basic(`ann:${PASSWORD}`))).json()) as { calls: number }).calls;
+
 it("says how many calls it waits for when it is told to end, and ends at once when it is told again", async () => {
   waits = true;
   const call = client()
     .chat.completions.create(ask("own-1"))
     .catch((error: Error) => error.name);
-  const calls = async (): Promise<number> =>
-    ((await (await fetch(new URL("/readyz", host.url))).json()) as { calls: number }).calls;
   await expect.poll(calls).toBe(1);
   host.process.child.kill("SIGTERM");
   await expect.poll(host.process.output).toContain("\nEnding. Calls in flight: 1; waiting up to 60 s.\n");

@@ -114,7 +114,13 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
     it("tells its health", async () => {
       const [alive, ready] = await Promise.all(["/healthz", "/readyz"].map((path) => fetch(origin + path)));
       expect([alive?.status, await alive?.json()]).toEqual([200, { ok: true }]);
-      expect([ready?.status, await ready?.json()]).toEqual([200, expect.objectContaining({ ready: true })]);
+      expect([ready?.status, await ready?.json()]).toEqual([200, { ready: true }]);
+    });
+
+    it("shows the upstreams and the calls in flight only to whom its login knows", async () => {
+      const [stranger, known] = [await admin("/health", ""), await admin("/health")];
+      expect([stranger.status, await stranger.text()]).toEqual([401, expect.not.stringContaining("upstreams")]);
+      expect(await known.json()).toMatchObject({ ready: true, calls: 0, upstreams: [] });
     });
 
     it("serves the admin to whom its login knows", async () => {
