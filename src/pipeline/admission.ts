@@ -41,9 +41,10 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
   if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+  // The record of a refusal names the key, too.
+  call.key = key;
   if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
     throw new GatewayError("expired_api_key", "The API key has expired.");
-  call.key = key;
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
 }

@@ -342,7 +342,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Find" }).click();
     await page.getByText("No call of the request id req/none? is recorded.").waitFor();
     expect(await page.getByRole("row").count()).toBe(0);
-    await page.getByRole("combobox", { name: "End", exact: true }).selectOption("failed");
+    await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("failed");
     await page.getByText("No such call is recorded.").waitFor();
     await page.close();
   });

@@ -273,6 +273,12 @@ describe("a call that is refused", () => {
       { headers: { authorization: "Bearer sk-two" } },
     ],
     [
+      "for a key that has expired",
+      { key: { id: "one" }, status: 401, errorCode: "expired_api_key" },
+      { key: { expiresAt: 1 } },
+      {},
+    ],
+    [
       "for its body",
       { key: { id: "one" }, modelAsked: undefined, status: 400, errorCode: "malformed_body" },
       {},

@@ -119,7 +119,7 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
     cell: ({ route, format }) => html`<span class="route">${route}</span><span class="quiet">${format}</span>`,
   },
   {
-    name: "End",
+    name: "Outcome",
     cell: ({ outcome, status }) =>
       html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
   },

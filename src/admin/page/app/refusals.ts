@@ -251,7 +251,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
         html`<span class="long">${latest.modelAsked ?? "–"}</span><span class="quiet">${latest.route}</span>`,
     },
     {
-      name: "End",
+      name: "Outcome",
       cell: ([{ outcome, status, errorCode }]) =>
         html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${errorCode}</span>`,
     },
@@ -296,7 +296,7 @@ export function Refusals(): View {
         <button>Find</button>
       </form>
       <${Filter} label="Key" of=${keyId} onChange=${again} />
-      <${Select} label="End" of=${end} choices=${END_CHOICES} onChange=${again} />
+      <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
       <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
       <${DayField} label="From" of=${since} onChange=${again} />
       <${DayField} label="To" of=${until} onChange=${again} />
