@@ -181,7 +181,22 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     const { send, failures, report } = opened({ key: { granted: 5_000 }, backend: speaking(start, ...said) });
     expect(await (await send({ body: { stream } })).text()).toContain('"stop_reason":"max_tokens"');
     expect(failures).toEqual([]);
-    const used = INPUT + 50 * 16 + 256 + WORD.length;
+    const used = INPUT + 50 * 16 + 256;
+    expect(report()).toMatchObject({ used, estimated: used, overdraft: 0, ...AT_REST });
+  });
+
+  const flood = WORD.repeat(5_000);
+  const picture: ChatEvent = { type: "media", mediaType: "image/png", data: "AAAA" };
+  it.each<[what: string, events: readonly (ChatEvent | string)[], limit: number]>([
+    ["text", [flood, counted(60)], 50],
+    ["text and its count", [flood, counted(flood.length)], 50],
+    // A picture has more tokens than the limit.
+    ["pictures", Array.from({ length: 200 }, () => picture), 1_290],
+  ])("of %s far above the limit is charged no more than where smaller events are cut", async (_what, events, limit) => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
+    const { send, report } = opened({ key: { granted: 50_000 }, backend: speaking(start, ...events) });
+    await (await send({ body: { stream } })).text();
+    const used = INPUT + limit * 16 + 256;
     expect(report()).toMatchObject({ used, estimated: used, overdraft: 0, ...AT_REST });
   });
 

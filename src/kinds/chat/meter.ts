@@ -318,22 +318,26 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const [input, request] = [this.#inputTokens, this.#request];
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
-    const most = {
-      // A backend may count reasoning without sending events. Reasoning counts toward the limit.
-      output: Math.max(request.maxOutputTokens * (request.candidateCount ?? 1), this.#outputEstimate),
-    };
+    const most = this.#outputLimit;
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
     const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
     if (isTooMuch(read)) return `inputTokens, for about ${input}`;
     const written = Math.max(outputTokens, reasoningTokens);
-    if (isTooHigh(written, most.output) && !(mayAdd(request) && !isTooHigh(written, most.output, UNSEEN_OUTPUT_TOKENS)))
+    if (isTooHigh(written, most) && !(mayAdd(request) && !isTooHigh(written, most, UNSEEN_OUTPUT_TOKENS)))
       return "outputTokens";
     if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
     for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
-      if (kind === "output" ? isTooHigh(tokens, most.output) : isTooMuch(tokens)) return "details";
+      if (kind === "output" ? isTooHigh(tokens, most) : isTooMuch(tokens)) return "details";
     }
     return undefined;
+  }
+
+  /** The output limit of all candidates, in tokens. A backend may count reasoning without sending events: it counts toward the limit. */
+  get #outputLimit(): number {
+    const { maxOutputTokens, candidateCount = 1 } = this.#request;
+    // A picture or a sound has more tokens than a very low limit.
+    return Math.max(maxOutputTokens * candidateCount, this.#media > 0 ? MEDIA_TOKENS : 0);
   }
 
   /** Records that the gateway stopped the backend before it had counted all of its text. */
@@ -413,7 +417,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Fills in estimates for missing counts. */
   #usageOf({ inputTokens, outputTokens, ...others }: Partial<Usage>): Usage {
-    const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
+    // An upstream that ignores the limit may send any amount in one event. Charge no more than where smaller events are cut.
+    const most = this.#outputLimit * TRUST.times + TRUST.tokens;
+    const estimated = Math.min(Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS, most);
     return {
       inputTokens: inputTokens ?? this.#inputTokens,
       // Before the end, the backend's latest count may not include the latest text.
