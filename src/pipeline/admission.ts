@@ -41,12 +41,24 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
   if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+  assertReadable(key);
   // The record of a refusal names the key, too.
   call.key = key;
   if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
     throw new GatewayError("expired_api_key", "The API key has expired.");
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
+}
+
+const KEY_FIELDS: readonly (keyof ApiKey)[] = ["id", "name", "budget", "metadata", "modelLimits", "expiresAt"];
+
+/** Throws `store_unavailable` for a row whose getters throw: the record of the call reads them too, when nothing may fail any more. */
+function assertReadable(key: ApiKey): void {
+  try {
+    for (const field of KEY_FIELDS) void key[field];
+  } catch (error) {
+    throw toGatewayError(error, "quota-store");
+  }
 }
 
 /** The headers in which clients of any format send their key. */

@@ -1,7 +1,7 @@
 /** Stores that hang, throw, reject, answer late or lie: the caller is told, the host is told once, and nothing is kept. */
 
 import { describe, expect, it } from "vitest";
-import type { Reservation } from "../../src/index.ts";
+import type { ApiKey, Reservation } from "../../src/index.ts";
 import {
   type Around,
   AT_REST,
@@ -22,6 +22,10 @@ const STORE_MS = 10_000;
 const limits = { storeTimeoutMs: STORE_MS, leaseMs: 60 * MINUTE };
 const away = (): Error => new Error("The database is away.");
 
+const thrower = (): never => {
+  throw away();
+};
+
 const usage: Send = { path: "/api/usage/token", method: "GET" };
 const large: Send = { body: { system: "x".repeat(2_000) } };
 
@@ -29,13 +33,7 @@ const large: Send = { body: { system: "x".repeat(2_000) } };
 const FAULTS: readonly [how: string, fault: () => Promise<never>, ms: number][] = [
   ["hangs", () => never, STORE_MS],
   ["rejects", () => Promise.reject(away()), 0],
-  [
-    "throws",
-    () => {
-      throw away();
-    },
-    0,
-  ],
+  ["throws", thrower, 0],
 ];
 
 describe.each(FAULTS)("a store that %s", (_how, fault, ms) => {
@@ -124,6 +122,20 @@ describe("a store that hangs for ever", () => {
     expect((await answer).status).toBe(200);
     expect(failures).toEqual([]);
     expect(report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
+  });
+});
+
+describe("a key whose row cannot be read", () => {
+  it.each(["id", "name", "budget", "metadata", "modelLimits", "expiresAt"])("ends its call, by %s", async (field) => {
+    const { send, failures, report } = opened({
+      around: (store) => ({
+        find: async (apiKey) =>
+          Object.defineProperty({ ...(await store.find(apiKey)) } as ApiKey, field, { get: thrower }),
+      }),
+    });
+    for (const sent of [{}, usage]) expect((await send(sent)).status).toBe(503);
+    expect(failures).toMatchObject([{ port: "quota-store" }, { port: "quota-store" }]);
+    expect(report()).toMatchObject({ used: 0, ...AT_REST });
   });
 });
 
