@@ -206,7 +206,7 @@ export class Settlements {
       this.#lastError = error;
       if (!this.#waiting.delete(id)) return true;
       // The port's contract: the store can never take this amount.
-      if (error instanceof RangeError) {
+      if (quietly(() => error instanceof RangeError)) {
         this.#giveUp(settlement, "The store refuses the amount.");
         return true;
       }

@@ -45,6 +45,22 @@ function gauged(): { setup: Setup; waiting: () => number | undefined } {
   return { setup: { observer }, waiting: () => gauges?.waitingSettlements };
 }
 
+const unasked = (): never => {
+  throw new Error("Nothing can be asked.");
+};
+
+it("is tried again after an error of which nothing can be asked", async () => {
+  const { state, around } = away(() =>
+    Promise.reject(new Proxy(new Error("away"), { getPrototypeOf: unasked, get: unasked })),
+  );
+  const bench = opened({ ...answering, around });
+  expect((await bench.send()).status).toBe(200);
+  await bench.clock.advance(MINUTE);
+  state.isAway = false;
+  await bench.clock.advance(MINUTE);
+  expect(bench.report()).toMatchObject({ used: USED, ...AT_REST });
+});
+
 describe("a store that is away for a day", () => {
   it("is asked again and again, each half minute at last, and then charges each call once, as it told in its record", async () => {
     const { state, around } = away();
