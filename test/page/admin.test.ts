@@ -798,6 +798,45 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("keeps a dialog whose session has ended, with the login at its buttons, and goes on after it", async () => {
+    const page = await open("?part=keys", { viewport: { width: 1280, height: 900 } });
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("team-a");
+    await page.getByRole("dialog").getByLabel("Metadata").fill("plan=gold");
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByRole("link").count()).toBe(0);
+    user = undefined;
+    await page.getByRole("button", { name: "Create" }).click();
+    await dialog.getByRole("alert").filter({ hasText: "You are not logged in." }).waitFor();
+    const link = dialog.getByRole("link", { name: "Log in, in a new tab" });
+    expect(await link.getAttribute("href")).toBe("/login?from=admin&next=%2Fadmin%3Fpart%3Dkeys");
+    for (const one of [dialog.getByRole("alert"), link])
+      expect(
+        await one.evaluate((element) => {
+          const { left, top, height } = element.getBoundingClientRect();
+          return element.contains(document.elementFromPoint(left + 4, top + height / 2));
+        }),
+      ).toBe(true);
+    expect(await barriers(page)).toEqual([]);
+    const [opened] = await Promise.all([page.waitForEvent("popup"), link.click()]);
+    await opened.close();
+    user = { name: "ann" };
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await rowOf(page, "plan=gold").waitFor();
+    // Also a choice stays.
+    await page.getByRole("button", { name: "New secret team-a" }).click();
+    await page.getByLabel("The older secrets end").selectOption("in a week");
+    user = undefined;
+    await page.getByRole("button", { name: "Make it" }).click();
+    await link.waitFor();
+    expect(await page.getByLabel("The older secrets end").inputValue()).toBe("604800000");
+    user = { name: "ann" };
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.close();
+  });
+
   it("shows the way back to a user whose session has ended, and says what could not be loaded", async () => {
     const page = await open();
     await page.getByText("There is no key yet.").waitFor();
@@ -852,7 +891,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     login = answer;
     await page.getByRole("button", { name: "Revoke team-a" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-    await page.getByText("You are not logged in any more. Load the page again.").waitFor();
+    await page.getByText("You are not logged in any more.").waitFor();
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
     await page.close();
   });

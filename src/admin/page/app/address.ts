@@ -37,6 +37,14 @@ export function assertDays(since: string, until: string): void {
 /** The path of this page with its query: where a login leads back to. */
 export const here: Signal<string> = signal("");
 
+const LOGIN = document.documentElement.dataset["login"] ?? "";
+
+/** Returns the address of the login, which leads back to what is shown. A host may name its own way back. Empty without a login. */
+export const loginAddress = (): string =>
+  LOGIN === "" || /[?&]next=/.test(LOGIN)
+    ? LOGIN
+    : `${LOGIN}${LOGIN.includes("?") ? "&" : "?"}next=${encodeURIComponent(here.value)}`;
+
 /** The filters of calls, which the address and the API name alike, and their words. */
 const SCOPE = {
   key: "Key",

@@ -74,7 +74,7 @@ async function send(
   const isOfType = (response.headers.get("content-type") ?? "").startsWith(init.headers["accept"] ?? "");
   const isLogin = response.type === "opaqueredirect" || (response.ok && !isOfType);
   if (isLogin || response.ok || response.status === 401) isLoggedIn.value = response.ok && !isLogin;
-  if (isLogin) throw new Error("You are not logged in any more. Load the page again.");
+  if (isLogin) throw new Error("You are not logged in any more.");
   if (response.ok) return response;
   // A proxy answers with a page of its own.
   const { error } = (await response.json().catch(() => ({}))) as { readonly error?: { readonly message: string } };

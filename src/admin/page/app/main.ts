@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
-import { addressOf, follow, here, renewAddress } from "./address.ts";
+import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, loadBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
@@ -58,16 +58,12 @@ function showTab(): void {
 
 const root = document.getElementById("app");
 const TITLE = root?.dataset["title"] ?? "";
-const { login: LOGIN = "", logout: LOGOUT = "", hint: HINT = "" } = document.documentElement.dataset;
-
-/** Returns the address of the login, which leads back to what is shown. A host may name its own way back. */
-const loginTo = (path: string): string =>
-  /[?&]next=/.test(LOGIN) ? LOGIN : `${LOGIN}${LOGIN.includes("?") ? "&" : "?"}next=${encodeURIComponent(path)}`;
+const { logout: LOGOUT = "", hint: HINT = "" } = document.documentElement.dataset;
 
 /** The way back for a user whose session has ended. */
 const WayBack = (): View =>
   html`<span class="way-back">
-    ${LOGIN && html`<a class="button main" href=${loginTo(here.value)}>Log in</a>`}
+    ${loginAddress() && html`<a class="button main" href=${loginAddress()}>Log in</a>`}
     <button type="button" onClick=${() => location.reload()}>Load again</button>
   </span>`;
 

@@ -4,9 +4,9 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { addressOf, type Choices, follow, type Scope, wordsOf } from "./address.ts";
+import { addressOf, type Choices, follow, here, loginAddress, type Scope, wordsOf } from "./address.ts";
 import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
-import { attempt, hasFailed, mayChange } from "./api.ts";
+import { attempt, hasFailed, isLoggedIn, mayChange } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -188,6 +188,8 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
     // Every value is a text: no form has a field for files.
     const data = new FormData(event.target as HTMLFormElement);
     const values = Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
+    // The same failure again is read again.
+    if (failure.current) failure.current.textContent = "";
     try {
       const done = await run(values);
       closeQuestion();
@@ -200,8 +202,9 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
   return html`<${Dialog} title=${title} onClose=${closeQuestion}>
     <form onSubmit=${submit}>
       ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
-      <p class="failure" role="alert" ref=${failure}></p>
       <div class="buttons">
+        <p class="failure" role="alert" ref=${failure}></p>
+        <${LoginBeside} />
         <button type="button" onClick=${closeQuestion}>Cancel</button>
         <button class=${isDangerous ? "danger" : "main"}>${action}</button>
       </div>
@@ -209,11 +212,18 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
   <//>`;
 }
 
+/** Leads to the login in another tab, so that what is written stays here. A host without a `loginUrl` may show its login at this page's address. */
+const LoginBeside = (): View =>
+  isLoggedIn.value
+    ? null
+    : html`<a class="button main" href=${loginAddress() || here.value} target="_blank">Log in, in a new tab</a>`;
+
 function FormField({ name, label, hint, value = "", isRequired, choices, type = "text", list }: Field): View {
   const described = hint ? `${name}-hint` : undefined;
   const common = { id: name, name, required: isRequired, "aria-describedby": described };
   const input = choices
-    ? html`<select ...${common} value=${value}>
+    ? // Without a value of its own: another rendering would set it again, over the choice of the user.
+      html`<select ...${common}>
         ${choices.map(([one, words]) => html`<option value=${one} selected=${one === value}>${words}</option>`)}
       </select>`
     : type === "lines"
