@@ -117,6 +117,8 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   readonly day: string;
   /** Absent when the call ended before its key was known. */
   readonly keyId?: string;
+  /** The name that the key has now. Absent for a key that is not in the same tables. */
+  readonly keyName?: string;
   /** The ids of the key's own budget, its parent, and so on. */
   readonly budgets: readonly string[];
   readonly group?: string;

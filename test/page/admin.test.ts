@@ -407,10 +407,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByText("is after To (2020-01-01).").waitFor();
     await linked.getByRole("textbox", { name: "From" }).fill("2020-01-01");
     await linked.getByText("No such call is recorded.").waitFor();
-    // The name of a key is no id, and leads to the key.
-    await linked.getByRole("searchbox", { name: "Key" }).fill("Poor man");
+    await linked.getByRole("searchbox", { name: "Key" }).fill("nobody");
     await linked.keyboard.press("Enter");
-    await linked.getByRole("link", { name: "look for Poor man among the keys" }).click();
+    await linked.getByRole("link", { name: "Look for nobody among the keys" }).click();
+    await linked.getByText("There is no such key.").waitFor();
+    await linked.getByLabel("Find").fill("poor");
+    await linked.keyboard.press("Enter");
     await rowOf(linked, "Poor man's key").waitFor();
     await linked.getByRole("link", { name: "Refusals of poor" }).click();
     await linked.getByText("1 refused call.").waitFor();
@@ -424,6 +426,50 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByRole("button", { name: "Remove the filter Group: none" }).click();
     await linked.getByRole("listitem").filter({ hasText: "Group" }).waitFor({ state: "detached" });
     await linked.close();
+    await page.close();
+  });
+
+  it("filters refusals by the name of a key, and shows it beside the id", async () => {
+    const { quotas } = stores.ports;
+    for (const [id, name] of [
+      ["ben", "Ben M."],
+      ["ben-2", "Ben M. (laptop)"],
+      ["k7", "Team"],
+      ["k8", "team"],
+    ] as const)
+      await quotas.add({ id, name, apiKey: `sk-${id}`, granted: 1 });
+    for (const id of ["ben", "ben-2", "k7", "k8"]) await call(id, "small");
+    const page = await open("?part=refusals");
+    await page.getByText("4 refused calls.").waitFor();
+    expect(await rowOf(page, "laptop").locator('[data-column="Key"]').textContent()).toMatch(
+      /^ben-2\s*Ben M\. \(laptop\)/,
+    );
+    const key = page.getByRole("searchbox", { name: "Key" });
+    for (const [written, id] of [
+      ["Ben M.", "ben"],
+      ["ben", "ben"],
+      ["laptop", "ben-2"],
+      ["k8", "k8"],
+    ] as const) {
+      await key.fill(written);
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`**?part=refusals&key=${id}`);
+      await page.getByText("1 refused call.").waitFor();
+      expect(await key.inputValue()).toBe(id);
+      await key.fill("");
+      await page.keyboard.press("Enter");
+      await page.getByText("4 refused calls.").waitFor();
+    }
+    // Two keys of one name.
+    await key.fill("TEAM");
+    await page.keyboard.press("Enter");
+    await page.getByText("Several keys have this in their names:").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("link", { name: "team (k8)" }).click();
+    await page.getByText("1 refused call.").waitFor();
+    expect(await key.inputValue()).toBe("k8");
+    await page.getByRole("link", { name: "Live" }).click();
+    expect(await rowOf(page, "ben-2").locator('[data-column="Key"]').textContent()).toBe("ben-2Ben M. (laptop)");
     await page.close();
   });
 

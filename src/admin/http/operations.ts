@@ -264,6 +264,7 @@ const CALL = v.looseObject({
   at: UNITS,
   day: TEXT,
   keyId: v.exactOptional(TEXT),
+  keyName: v.exactOptional(TEXT),
   budgets: v.array(TEXT),
   group: v.exactOptional(TEXT),
   metadata: v.exactOptional(v.record(TEXT, TEXT)),

@@ -37,7 +37,7 @@ export const readerOf = (access: SqlAccess): CallReader => ({
     if (!isStorableId(requestId)) return undefined;
     const rows = access.db.selectFrom("calls").selectAll().where("id", "=", requestId);
     const row = await access.attempt(() => rows.executeTakeFirst());
-    return row && callOf(row);
+    return row && (await callsOf(access, [row]))[0];
   },
   list: async (filter = {}) => listOf(access, filter),
 });
@@ -238,13 +238,19 @@ async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly R
       eb.or([eb("at", "<", last.at), eb.and([eb("at", "=", last.at), eb("id", "<", after)])]),
     );
   }
-  return (await access.attempt(() => query.execute())).map(callOf);
+  return callsOf(access, await access.attempt(() => query.execute()));
+}
+
+/** Reads the rows of calls, with the names of their keys. */
+async function callsOf(access: SqlAccess, rows: readonly Selectable<CallTable>[]): Promise<readonly RecordedCall[]> {
+  const names = await namesIn(access, "keys", new Set(rows.flatMap((row) => row.key_id || [])));
+  return rows.map((row) => callOf(row, names.get(row.key_id)));
 }
 
 const jsonOf = (stored: string | null): unknown => (stored === null ? undefined : parseJson(stored));
 
 /** The casts are safe: the columns are written from such values. */
-function callOf(row: Selectable<CallTable>): RecordedCall {
+function callOf(row: Selectable<CallTable>, keyName: string | undefined): RecordedCall {
   const metadata = jsonOf(row.metadata) as RecordedCall["metadata"];
   const refusedBy = jsonOf(row.refused_by) as RecordedCall["refusedBy"];
   return {
@@ -252,6 +258,7 @@ function callOf(row: Selectable<CallTable>): RecordedCall {
     at: numberOf(row.at),
     day: row.day,
     ...(row.key_id !== "" && { keyId: row.key_id }),
+    ...(keyName !== undefined && { keyName }),
     budgets: chainOf(row.budgets),
     ...(row.group_name !== "" && { group: row.group_name }),
     ...(metadata && { metadata }),

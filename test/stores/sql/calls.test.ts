@@ -100,6 +100,7 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       at: DECEMBER,
       day: "2026-11-30",
       keyId: id,
+      keyName: id,
       budgets: [],
       group: "blue",
       metadata: { group: "blue", plan: "gold" },
@@ -309,11 +310,14 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       rows: [{ key: id, keyName: "Anna", budget: "named", budgetName: "Named", units: 5 }],
     });
     expect(report.currency).toBe("EUR");
+    expect(await log.find("named-call")).toMatchObject({ keyId: id, keyName: "Anna" });
+    expect(await log.list({ key: id })).toMatchObject([{ requestId: "named-call", keyName: "Anna" }]);
     const unknown = { id: "not-here", name: "n", budget: undefined, metadata: undefined };
     log.onCall(recordOf("nameless-call", { key: unknown }));
     await log.onCall.flush();
     const { rows } = await log.usage({ by: ["budget", "key"], key: "not-here" });
     expect(rows).toMatchObject([{ key: "not-here", keyName: "", budget: "", budgetName: "" }]);
+    expect(await log.find("nameless-call")).not.toHaveProperty("keyName");
   });
 
   it("compares more holds than fit into a transaction, and those of one moment", async () => {

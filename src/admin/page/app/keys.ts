@@ -73,7 +73,7 @@ async function loadKeys(after?: string): Promise<void> {
           ...(last === undefined ? [] : [["after", last]]),
         ]);
         const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
-        all.push(...body.data.filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(text)));
+        all.push(...body.data.filter((key) => hasText(key, text)));
         looked += body.data.length;
         last = body.next;
         // The answers to an earlier search may come last.
@@ -85,6 +85,26 @@ async function loadKeys(after?: string): Promise<void> {
     },
     after === undefined ? () => void (keys.value = undefined) : undefined,
   );
+}
+
+/** True for a key whose id or name has a text in small letters. */
+const hasText = ({ id, name }: KeyReport, text: string): boolean => `${id}\n${name}`.toLowerCase().includes(text);
+
+/** Finds the keys that a user means: the key of this id; or else those of this name; or else those whose id or name has the text. */
+export async function keysNamed(text: string): Promise<readonly KeyReport[]> {
+  const own = await read<KeyReport>(at(text)).catch(() => undefined);
+  if (own) return [own.body];
+  const [wanted, near]: [string, KeyReport[]] = [text.toLowerCase(), []];
+  let [after, looked]: [string | null, number] = ["", 0];
+  do {
+    const query = new URLSearchParams({ limit: "1000", after });
+    const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
+    near.push(...body.data.filter((key) => hasText(key, wanted)));
+    looked += body.data.length;
+    after = body.next;
+  } while (after !== null && looked < MOST_SEARCHED);
+  const named = near.filter(({ name }) => name.toLowerCase() === wanted);
+  return named.length > 0 ? named : near;
 }
 
 /** The keys of a page of the list. */

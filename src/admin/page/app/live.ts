@@ -111,7 +111,12 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
 const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => [
   { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${linkOf(requestId)}` },
   { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
-  { name: "Key", cell: ({ keyId }) => html`<span class="long">${keyId ?? "–"}</span>` },
+  {
+    name: "Key",
+    cell: ({ keyId, keyName: name }) =>
+      html`<span class="long">${keyId ?? "–"}</span
+        >${name && name !== keyId && html`<span class="quiet">${name}</span>`}`,
+  },
   { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
   {
     // The route names a call without a model, such as a list of models.

@@ -2,9 +2,11 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
+import type { KeyReport } from "../../../stores/durable.ts";
 import { addressOf, assertDays, type Choices, dayIn, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
 import { amountInWords, amountOf, plain } from "./amounts.ts";
-import { type Listed, load, read } from "./api.ts";
+import { attempt, type Listed, load, read } from "./api.ts";
+import { keysNamed } from "./keys.ts";
 import { Chips, type Column, DayField, Filter, html, Select, spentBy, Table, Time, type View } from "./parts.ts";
 
 type Call = RecordedCall & { readonly reasons: readonly string[] };
@@ -21,6 +23,8 @@ const counted = signal<number | undefined>(undefined);
 const found = signal("");
 /** The filters. Every empty one but `end` lets all calls through. */
 const [end, keyId, code, since, until] = [signal("refused"), signal(""), signal(""), signal(""), signal("")];
+/** The keys that the filter may mean, when it means several. */
+const meantKeys = signal<readonly KeyReport[]>([]);
 /** The filters that links choose. */
 const scope: Signal<Scope> = signal({});
 
@@ -83,6 +87,7 @@ export async function openRefusals(asked: URLSearchParams): Promise<void> {
   until.value = dayIn(asked, "until");
   const { key = "", ...others } = scopeIn(asked);
   keyId.value = key;
+  meantKeys.value = [];
   // Calls without a key have no id to write.
   scope.value = key === "" && asked.has("key") ? { key, ...others } : others;
   if (found.value === "") return loadRefusals();
@@ -92,6 +97,18 @@ export async function openRefusals(asked: URLSearchParams): Promise<void> {
   await load(async () => {
     calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
   });
+}
+
+/** Finds the key that the user names, and lists its calls. */
+async function chooseKey(): Promise<void> {
+  const text = keyId.value;
+  let found: readonly KeyReport[] = [];
+  if (text !== "" && !(await attempt(async () => void (found = await keysNamed(text))))) return;
+  // The user may have chosen another key meanwhile.
+  if (text !== keyId.value) return;
+  meantKeys.value = found.length > 1 ? found : [];
+  if (found.length === 1) keyId.value = found[0]?.id ?? text;
+  await loadRefusals();
 }
 
 /** Returns the filters that the sums of usage have, too. */
@@ -241,8 +258,9 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     },
     {
       name: "Key",
-      cell: ([{ keyId: key, group }]) =>
+      cell: ([{ keyId: key, keyName: name, group }]) =>
         html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("refusals", { key })} onClick=${follow}>${key}</a>`}
+        ${name && name !== key && html`<span class="quiet">${name}</span>`}
         ${group && html`<span class="quiet">${group}</span>`}`,
     },
     {
@@ -284,6 +302,26 @@ function Count({ all, listed }: { all: number; listed: number }): View {
   return html`<p class="sum">${plain.format(all)} refused ${all === 1 ? "call" : "calls"}.${rest}</p>`;
 }
 
+/** The most keys to choose from. */
+const MOST_MEANT = 10;
+
+/** Leads to the keys that a filter without calls may mean. */
+const OtherKeys = (): View =>
+  meantKeys.value.length === 0
+    ? html`<a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}
+          >Look for ${keyId.value} among the keys</a
+        >.`
+    : html`<span>
+        Several keys have this in their names:
+        ${meantKeys.value
+          .slice(0, MOST_MEANT)
+          .map(
+            ({ id, name }) =>
+              html` <a href=${addressOf("refusals", { ...chosen(), key: id })} onClick=${follow}>${name} (${id})</a>`,
+          )}
+        ${meantKeys.value.length > MOST_MEANT && ` and ${plain.format(meantKeys.value.length - MOST_MEANT)} more`}
+      </span>`;
+
 const again = (): unknown => loadRefusals();
 
 export function Refusals(): View {
@@ -295,7 +333,7 @@ export function Refusals(): View {
         <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
         <button>Find</button>
       </form>
-      <${Filter} label="Key" of=${keyId} onChange=${again} />
+      <${Filter} label="Key" of=${keyId} example="id or name" onChange=${chooseKey} />
       <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
       <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
       <${DayField} label="From" of=${since} onChange=${again} />
@@ -314,15 +352,7 @@ export function Refusals(): View {
       columns=${columnsOf(rows ?? [])}
       rows=${rows}
       keyOf=${([{ requestId }]: Calls) => requestId}
-      empty=${html`No such call is
-      recorded.${
-        found.value === "" &&
-        keyId.value !== "" &&
-        html` The filter takes the id of a key:${" "}
-          <a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}
-            >look for ${keyId.value} among the keys</a
-          >.`
-      }`}
+      empty=${html`No such call is recorded.${found.value === "" && keyId.value !== "" && html` <${OtherKeys} />`}`}
     />
     ${next.value !== null && html`<button type="button" onClick=${() => loadRefusals(next.value ?? "")}>Older calls</button>`}
   </section>`;
