@@ -239,7 +239,7 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [reasonOf(errorCode, attempts)]),
     ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
-    ...(errorMessage === undefined ? [] : [`The caller was told: ${errorMessage}`]),
+    ...(errorMessage === undefined ? [] : [`The caller was told: "${errorMessage}"`]),
     ...(affordedOutputTokens === undefined
       ? []
       : [

@@ -147,9 +147,9 @@ describe("why", () => {
 
   it("names the field that has a wrong value, and nothing that the caller has written", async () => {
     const reason = await reasonsOf(speaking, { temperature: "hot secret" });
-    expect(reason?.reasons).toContain("The caller was told: temperature: must be a number, not …");
+    expect(reason?.reasons).toContain('The caller was told: "temperature: must be a number, not …"');
     const nested = await reasonsOf(speaking, { messages: [{ role: "user", content: "a" }, { role: "nobody" }] });
-    expect(nested?.reasons.join()).toMatch(/The caller was told: messages\.1\.role: must be .*, not …/);
+    expect(nested?.reasons.join()).toMatch(/The caller was told: "messages\.1\.role: must be .*, not …/);
     expect(JSON.stringify([reason, nested])).not.toMatch(/hot secret|nobody/);
   });
 

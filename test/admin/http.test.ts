@@ -565,10 +565,12 @@ describe("recorded calls", () => {
       reasons: [
         expect.stringContaining("refused before a model was asked"),
         expect.anything(),
-        expect.stringMatching(/^The caller was told: The remaining quota .* Units needed: 3, available: 1\.$/),
+        expect.stringMatching(/^The caller was told: "The remaining quota .* Units needed: 3, available: 1\."$/),
         expect.stringContaining("the key's own quota"),
       ],
+      next: expect.arrayContaining([expect.stringMatching(/^polygate keys grant poor /)]),
     });
+    expect((await ask("GET", `/calls/${completed}`)).body).toMatchObject({ next: [] });
     expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });
   });

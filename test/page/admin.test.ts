@@ -347,8 +347,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("folds the refusals of one key for one reason, with every time by the clocks of the browser", async () => {
-    await stores.ports.quotas.addBudget({ id: "team", amount: 1, period: "month", timeZone: "UTC" });
+  it("folds the refusals of one key for one reason, with the end of a period by the clocks of its budget", async () => {
+    await stores.ports.quotas.addBudget({ id: "team", amount: 1, period: "month", timeZone: "Europe/Berlin" });
     for (const id of ["ann", "bob"]) await stores.ports.quotas.add({ id, apiKey: `sk-${id}`, budget: "team" });
     const ids: string[] = [];
     for (const keyId of ["ann", "bob", "ann", "ann"]) ids.push(await call(keyId, "small"));
@@ -358,18 +358,27 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const ofAnn = rowOf(page, "ann");
     await ofAnn.getByText("and 2 more since").click();
     expect(await ofAnn.locator("th").getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
-    // The budget begins anew at midnight in London, which is nine in Tokyo.
+    // Midnight in Berlin, as the budgets say, also in Tokyo.
+    await ofAnn.getByText("Europe/Berlin").waitFor();
     const limit = ofAnn.locator('[data-column="Refused by"]');
     expect(await limit.textContent()).toMatch(
-      /^budget teamneeded: \$0\.0000\d+available: \$0\.000001begins anew \w+ 1, 20\d\d, 9:00\sAM$/,
+      /^budget teamneeded: \$0\.0000\d+available: \$0\.000001begins anew \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin$/,
     );
-    expect(await limit.locator("time").getAttribute("title")).toMatch(/-01T00:00:00\.000Z$/);
+    expect(await limit.locator("time").getAttribute("title")).toMatch(/T2[23]:00:00\.000Z$/);
     await ofAnn.getByRole("link", { name: ids[0] ?? "" }).click();
     await rowOf(page, "bob").waitFor({ state: "detached" });
     expect(new URL(page.url()).search).toBe(`?part=refusals&call=${ids[0]}`);
     // A single call has all sentences, with times and amounts as in the other columns.
-    expect(await page.locator("li").last().textContent()).toMatch(
-      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 9:00\sAM\)\.$/,
+    const reasons = page.locator('[data-column="Reasons"] li');
+    expect(await reasons.last().textContent()).toMatch(
+      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
+    );
+    // The error stands as the caller has it, for whoever compares the two.
+    const { errorMessage = "" } = (await stores.calls?.find(ids[0] ?? "")) ?? {};
+    expect(errorMessage).toMatch(/begins anew at 20\d\d-\d\d-\d\dT2[23]:00:00\.000Z\.$/);
+    expect(await reasons.allTextContents()).toContain(`The caller was told: "${errorMessage}"`);
+    expect(await page.locator('[data-column="Next"] li').first().textContent()).toContain(
+      "polygate budgets top-up team",
     );
     await page.close();
   });

@@ -21,7 +21,7 @@ import {
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type CallAdmin, inCurrency, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
+import { type CallAdmin, inCurrency, nextSteps, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -261,6 +261,7 @@ const COUNT = v.pipe(v.number(), v.minValue(0));
 const CALL = v.looseObject({
   requestId: TEXT,
   reasons: v.array(TEXT),
+  next: v.array(TEXT),
   at: UNITS,
   day: TEXT,
   keyId: v.exactOptional(TEXT),
@@ -558,7 +559,7 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/calls",
-    about: "Lists recorded calls, the latest first, each with the reasons of its end.",
+    about: "Lists recorded calls, the latest first, each with the reasons of its end, and with what helps next.",
     needs: "calls",
     query: v.strictObject({
       ...PAGE,
@@ -584,7 +585,7 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/calls/:id",
-    about: "Returns a recorded call by its request id, with the reasons of its end.",
+    about: "Returns a recorded call by its request id, with the reasons of its end, and with what helps next.",
     needs: "calls",
     answer: CALL,
     async run(desk, { id }) {
@@ -670,10 +671,13 @@ function recordedIn({ calls }: Desk): CallAdmin {
   return calls;
 }
 
-const callTold = (call: RecordedCall): RecordedCall & { readonly reasons: readonly string[] } => ({
-  ...call,
-  reasons: reasonsOf(call),
-});
+/** A call with sentences that say why it has ended so, and what helps its caller. */
+export interface ExplainedCall extends RecordedCall {
+  readonly reasons: readonly string[];
+  readonly next: readonly string[];
+}
+
+const callTold = (call: RecordedCall): ExplainedCall => ({ ...call, reasons: reasonsOf(call), next: nextSteps(call) });
 
 const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
 

@@ -1,6 +1,6 @@
 /** The view of budgets: lists them, makes new ones, and changes them. */
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { Choices } from "./address.ts";
 import { AMOUNT, readAmount, writtenAmount } from "./amounts.ts";
@@ -22,6 +22,16 @@ import {
 } from "./parts.ts";
 
 const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
+/** Budgets to choose from, and for the time zones of refusals. */
+export const knownBudgets: Signal<readonly BudgetReport[]> = signal([]);
+
+/** Loads the known budgets. They are a help alone: a failure leaves none. */
+export async function loadKnownBudgets(): Promise<void> {
+  knownBudgets.value = await read<Listed<BudgetReport>>("budgets?limit=1000").then(
+    ({ body }) => body.data,
+    () => [],
+  );
+}
 
 export async function loadBudgets(): Promise<void> {
   await load(async () => {

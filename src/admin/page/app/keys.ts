@@ -1,11 +1,11 @@
 /** The view of keys: lists them, makes new ones, and changes them. */
 
 import { signal } from "@preact/signals";
-import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
+import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -34,8 +34,6 @@ const filters = { find: signal(""), state: signal(""), budget: signal(""), metad
 const MOST_SEARCHED = 20_000;
 /** The number of keys that a search has looked at. */
 const searched = signal(0);
-/** The budgets to choose from. */
-const budgets = signal<readonly BudgetReport[]>([]);
 
 /**
  * Shows the keys that the address asks for.
@@ -46,12 +44,7 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
   if (!STATES.some(([one]) => one === filters.state.value)) filters.state.value = "";
   await loadKeys();
-  // The choices are a help alone: also without them, a user may write an id.
-  if (hasBudgets)
-    budgets.value = await read<Listed<BudgetReport>>("budgets?limit=1000").then(
-      ({ body }) => body.data,
-      () => [],
-    );
+  if (hasBudgets) await loadKnownBudgets();
 }
 
 /** Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name. */
@@ -341,7 +334,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       keyOf=${({ id }: KeyReport) => id}
       empty=${isFiltered ? "There is no such key." : "There is no key yet."}
     />
-    <${BudgetList} of=${budgets.value} />
+    <${BudgetList} of=${knownBudgets.value} />
     ${
       next.value !== null &&
       html`<p class="more">

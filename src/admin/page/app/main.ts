@@ -30,7 +30,12 @@ const TABS: Readonly<Record<string, Tab>> = {
   budgets: { name: "Budgets", view: Budgets, load: () => loadBudgets(), needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
-  refusals: { name: "Refusals", view: Refusals, load: openRefusals, needs: "calls" },
+  refusals: {
+    name: "Refusals",
+    view: Refusals,
+    load: (asked) => openRefusals(asked, me.value?.budgets ?? false),
+    needs: "calls",
+  },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
   changes: { name: "Changes", view: Changes, load: () => loadChanges() },
 };

@@ -3,13 +3,15 @@
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
+import type { ExplainedCall } from "../../http/operations.ts";
 import { addressOf, assertDays, type Choices, dayIn, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
 import { amountInWords, amountOf, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
+import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import { keysNamed } from "./keys.ts";
 import { Chips, type Column, DayField, Filter, html, Select, spentBy, Table, Time, type View } from "./parts.ts";
 
-type Call = RecordedCall & { readonly reasons: readonly string[] };
+type Call = ExplainedCall;
 type Code = NonNullable<RecordedCall["errorCode"]>;
 
 /** Calls of one key that have ended for the same reason, the latest first. */
@@ -77,8 +79,14 @@ const CODES: readonly string[] = Object.keys({
 } satisfies Record<Code, 1>);
 const CODE_CHOICES = [["", "every code"], ...CODES.map((one) => [one, one] as const)] as const;
 
-/** Shows what the address asks for: a call, or a list. */
-export async function openRefusals(asked: URLSearchParams): Promise<void> {
+/**
+ * Shows what the address asks for: a call, or a list.
+ *
+ * @param hasBudgets True when the host's store has budgets.
+ */
+export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
+  // Their time zones may come later than the calls.
+  if (hasBudgets) void loadKnownBudgets();
   found.value = asked.get("call") ?? "";
   const [asEnd, asCode] = [asked.get("end") ?? "", asked.get("code") ?? ""];
   end.value = END_CHOICES.some(([one]) => one === asEnd) ? asEnd : "refused";
@@ -199,14 +207,28 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
 const CallLink = ({ id }: { id: string }): View =>
   html`<a href=${addressOf("refusals", { call: id })} onClick=${follow}><code>${id}</code></a>`;
 
-/** Shows a sentence with its times by the clocks of the browser, and its amounts of money as everywhere on this page. */
-const Reason = ({ text }: { text: string }): View =>
-  html`${text.split(/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(?=[,). ]))/).map((part, at) => {
+/** Shows the end of a budget's period by the clocks of its time zone, as the budgets do; any other time by those of the browser. */
+function EndOfLimit({ at, refusedBy }: { at: number; refusedBy?: RecordedCall["refusedBy"] }): View {
+  if (refusedBy?.kind !== "budget" || at !== refusedBy.endsAt) return html`<${Time} at=${at} />`;
+  const { timeZone = "UTC" } = knownBudgets.value.find(({ id }) => id === refusedBy.budget) ?? {};
+  return html`<${Time} at=${at} zone=${timeZone} /> ${timeZone}`;
+}
+
+/** The parts of a sentence that the page writes in its own way: times and amounts of money. */
+const FACTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(?=[,). ]))/;
+
+/** Shows a sentence with its times and amounts as everywhere on this page, but the error of the caller word for word: its reader may look for it. */
+function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["refusedBy"] }): View {
+  const parts = text.startsWith("The caller was told: ") ? [text] : text.split(FACTS);
+  return html`${parts.map((part, at) => {
     if (at % 2 === 0) return part;
     const [, amount, currency] = /^([\d.]+) ([A-Z]+)$/.exec(part) ?? [];
     if (currency !== undefined) return amountOf(Math.round(Number(amount) * 1_000_000), currency);
-    return Number.isNaN(Date.parse(part)) ? part : html`<${Time} at=${Date.parse(part)} />`;
+    return Number.isNaN(Date.parse(part))
+      ? part
+      : html`<${EndOfLimit} at=${Date.parse(part)} refusedBy=${refusedBy} />`;
   })}`;
+}
 
 /** False for the sentences of a list that its columns say, too. A single call has all of its sentences. */
 const isNews = (reason: string): boolean => found.value !== "" || !/^The call was refused b(?:efore|y) /.test(reason);
@@ -231,10 +253,19 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
     ${group !== undefined && html`<span class="quiet">group ${group}</span>`}
     ${model !== undefined && html`<span class="quiet">model ${model}</span>`}
     ${facts.map(([words, count]) => count !== undefined && html`<span class="quiet">${words}: ${countOfAll(count)}</span>`)}
-    ${endsAt !== undefined && html`<span class="quiet">begins anew <${Time} at=${endsAt} /></span>`}`;
+    ${endsAt !== undefined && html`<span class="quiet">begins anew <${EndOfLimit} at=${endsAt} refusedBy=${refusedBy} /></span>`}`;
 }
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
+
+const NEXT: Column<Calls> = {
+  name: "Next",
+  isWide: true,
+  cell: ([{ next: steps }]) =>
+    html`<ul class="reasons">
+      ${steps.map((text) => html`<li><${Reason} text=${text} /></li>`)}
+    </ul>`,
+};
 
 const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
   const spent = spentBy(rows, unitsOf, ([{ currency }]) => currency);
@@ -277,11 +308,12 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Reasons",
       isWide: true,
-      cell: ([{ reasons }]) =>
+      cell: ([{ reasons, refusedBy }]) =>
         html`<ul class="reasons">
-          ${reasons.filter(isNews).map((text) => html`<li><${Reason} text=${text} /></li>`)}
+          ${reasons.filter(isNews).map((text) => html`<li><${Reason} text=${text} refusedBy=${refusedBy} /></li>`)}
         </ul>`,
     },
+    ...(found.value !== "" && rows.some(([{ next: steps }]) => steps.length > 0) ? [NEXT] : []),
     // Refused calls are free.
     ...(rows.some((row) => unitsOf(row) > 0) ? [spent] : []),
   ];
