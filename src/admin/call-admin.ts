@@ -123,9 +123,35 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
   return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
 }
 
+/** The headings of spreadsheets, for people. Programs read the names of the fields. */
+const HEADINGS: Readonly<Record<string, string>> = {
+  day: "Day",
+  month: "Month",
+  key: "Key",
+  keyName: "Key name",
+  budget: "Budget",
+  budgetName: "Budget name",
+  group: "Group",
+  model: "Model",
+  upstream: "Upstream",
+  amount: "Amount",
+  currency: "Currency",
+  calls: "Calls",
+  refused: "Refused calls",
+  failed: "Failed calls",
+  inputTokens: "Input tokens",
+  outputTokens: "Output tokens",
+  cacheReadTokens: "Tokens read from the cache",
+  cacheWriteTokens: "Tokens written to the cache",
+  reasoningTokens: "Reasoning tokens",
+  images: "Images",
+  units: "Units",
+  estimated: "Estimated units",
+} satisfies Record<UsageColumn | "keyName" | "budgetName" | "amount" | "currency" | keyof UsageSums, string>;
+
 /**
  * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the amount and
- * the currency, then the sums. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control
+ * the currency, then the sums. Headings are the names of the fields, and words in a spreadsheet. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control
  * characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
@@ -140,7 +166,8 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
       .map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell.replace(".", point) : cellOf(cell)))
       .join(separator),
   );
-  return (spreadsheet ? "\uFEFF" : "") + [table.headings.join(separator), ...lines, ""].join("\r\n");
+  const headings = spreadsheet ? table.headings.map((heading) => HEADINGS[heading] ?? heading) : table.headings;
+  return (spreadsheet ? "\uFEFF" : "") + [headings.join(separator), ...lines, ""].join("\r\n");
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

@@ -31,6 +31,8 @@ export interface UsageQuery {
   readonly key?: string;
   /** Counts only calls that were charged to the budget with this id, also through its child budgets. */
   readonly budget?: string;
+  /** Counts only calls of keys whose own budget this is, as the column `budget` does. An empty text: of keys without a budget. */
+  readonly ownBudget?: string;
   readonly group?: string;
   readonly model?: string;
   readonly upstream?: string;
@@ -235,6 +237,7 @@ const QUERY_SHAPES: Shapes<UsageQuery> = {
   until: "string?",
   key: "string?",
   budget: "string?",
+  ownBudget: "string?",
   group: "string?",
   model: "string?",
   upstream: "string?",

@@ -42,9 +42,17 @@ describe("usageCsv", () => {
     const row = { ...SUMS, model: "Größe, 2;=1", units: 12_500_000 };
     const report = { by: ["model"] as const, rows: [row], total: SUMS, currency: "USD" };
     const plain = usageCsv(report);
-    expect(usageCsv(report, { spreadsheet: "excel" })).toBe(`\uFEFF${plain}`);
+    const [first = "", ...rest] = plain.split("\r\n");
+    expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual(rest);
+    // Headings for people, for which programs have the names of the fields.
+    expect(first).toMatch(/^model,amount,currency,calls,refused,failed,inputTokens,.*,units,estimated$/);
+    const named = { by: ["key", "budget", "month"] as const, rows: [], total: SUMS, currency: "USD" };
+    expect(usageCsv(named, { spreadsheet: "excel" })).toBe(
+      "\uFEFFKey,Key name,Budget,Budget name,Month,Amount,Currency,Calls,Refused calls,Failed calls,Input tokens,Output tokens," +
+        "Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units,Estimated units\r\n",
+    );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
-    expect(headings).toMatch(/^\uFEFFmodel;amount;currency;calls;/);
+    expect(headings).toMatch(/^\uFEFFModel;Amount;Currency;Calls;/);
     expect(line).toMatch(/^"Größe, 2;'=1";12,500000;USD;1;0;/);
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",12\.500000,USD,/);

@@ -707,7 +707,7 @@ describe("polygate usage and why, as processes", () => {
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
     expect(european.stdout).toMatch(
-      /^\uFEFFgroup;month;amount;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
+      /^\uFEFFGroup;Month;Amount;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(

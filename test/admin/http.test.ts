@@ -483,6 +483,7 @@ describe("recorded calls", () => {
       next: null,
     });
     expect((await ask("GET", "/usage?by=key&by=day&budget=company")).body).toMatchObject({ rows: [{ key: "rich" }] });
+    expect((await ask("GET", "/usage?by=key&ownBudget=")).body).toMatchObject({ rows: [{ key: "poor" }] });
     expect((await ask("GET", "/usage?by=key&limit=1")).body).toMatchObject({ rows: [{ key: "poor" }], next: 1 });
     expect((await ask("GET", "/usage?by=key&limit=1&offset=1")).body).toMatchObject({ rows: [{ key: "rich" }] });
     expect((await ask("GET", "/usage?by=key&charged=true")).body).toMatchObject({
@@ -508,12 +509,14 @@ describe("recorded calls", () => {
       admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann", ...headers } }));
     const csv = await csvOf("/usage?by=group&currency=usd", { accept: "text/csv, */*;q=0.1" });
     expect(csv.headers.get("content-type")).toMatch(/^text\/csv; charset=utf-8/);
-    expect(csv.headers.get("content-disposition")).toBe('attachment; filename="usage.csv"');
+    expect(csv.headers.get("content-disposition")).toBe(`attachment; filename="usage-${today}-${today}.csv"`);
     const named = await csvOf("/usage?by=key,budget&since=2026-10-01&until=2026-10-31&format=csv");
     expect(named.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-2026-10-31.csv"');
     expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,amount,currency,calls,/);
     const open = await csvOf("/usage?since=2026-10-01&format=csv");
     expect(open.headers.get("content-disposition")).toBe(`attachment; filename="usage-2026-10-01-${today}.csv"`);
+    const before = await csvOf("/usage?until=2020-01-01&format=csv");
+    expect(before.headers.get("content-disposition")).toBe('attachment; filename="usage-until-2020-01-01.csv"');
     expect(csv.headers.get("cache-control")).toBe("no-store");
     const [headings, poor, rich] = (await csv.text()).split("\r\n");
     expect(headings).toMatch(/^group,amount,currency,calls,/);
@@ -522,7 +525,7 @@ describe("recorded calls", () => {
     expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
     const european = await csvOf("/usage?by=month&spreadsheet=excel-europe&charged=true");
     expect(new Uint8Array(await european.clone().arrayBuffer()).slice(0, 3)).toEqual(new Uint8Array([239, 187, 191]));
-    expect(await european.text()).toMatch(/^month;amount;currency;calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
+    expect(await european.text()).toMatch(/^Month;Amount;Currency;Calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
     const json = await csvOf("/usage?format=json", { accept: "text/csv" });
     expect(json.headers.get("content-type")).toBe("application/json");
   });

@@ -29,6 +29,9 @@ const isPlain = (text: string): boolean =>
 /** Returns what is written in a field. */
 const fieldOf = (page: Page, name: string): Promise<string> => page.getByRole("textbox", { name }).inputValue();
 
+/** Returns the days that a page has chosen. */
+const daysOf = async (page: Page): Promise<string[]> => [await fieldOf(page, "From"), await fieldOf(page, "To")];
+
 /** Downloads the CSV of the report that is shown. */
 async function csvOf(page: Page): Promise<string> {
   const [download] = await Promise.all([
@@ -270,7 +273,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
     await page.getByLabel("CSV for").selectOption("Excel (12,50)");
-    expect(await csvOf(page)).toMatch(/^\uFEFFkey;keyName;month;amount;.*\r\npoor;poor;/s);
+    expect(await csvOf(page)).toMatch(/^\uFEFFKey;Key name;Month;Amount;.*\r\npoor;poor;/s);
     await page.getByLabel("Order").selectOption("by spend");
     await page.waitForURL("**&order=spend");
     await page.locator("tbody tr:first-child", { hasText: "Rich" }).waitFor();
@@ -296,6 +299,76 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect([column, refused]).toEqual([column, 4]);
     }
     await page.close();
+  });
+
+  it("leads from a row of the spend to its parts, whose sum is the row", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "company", amount: 5_000_000 });
+    await quotas.addBudget({ id: "team", name: "The team", amount: 5_000_000, parent: "company" });
+    await quotas.add({ id: "ann", name: "Ann", apiKey: "sk-ann", budget: "team", metadata: { group: "a" } });
+    await quotas.add({ id: "bob", apiKey: "sk-bob", budget: "company" });
+    for (const [keyId, model] of [
+      ["ann", "small"],
+      ["ann", "large"],
+      ["bob", "small"],
+    ] as const)
+      await call(keyId, model);
+    const page = await open("?part=spend&by=budget,model&since=2020-01-01");
+    const sumIs = (calls: number): Promise<void> =>
+      page.locator(".sum", { hasText: `for ${calls} ${calls === 1 ? "call" : "calls"}` }).waitFor();
+    await sumIs(3);
+    // The calls of the budgets below are not those of this row.
+    await page.getByRole("link", { name: "company", exact: true }).click();
+    await sumIs(1);
+    expect(new URL(page.url()).search).toBe("?part=spend&by=key&since=2020-01-01&ownBudget=company");
+    await rowOf(page, "bob").waitFor();
+    await page.goBack();
+    await sumIs(3);
+    await page.getByRole("link", { name: "team", exact: true }).first().click();
+    await sumIs(2);
+    await page.getByRole("link", { name: "ann", exact: true }).click();
+    await rowOf(page, "large").waitFor();
+    expect(new URL(page.url()).search).toBe("?part=spend&by=model&since=2020-01-01&key=ann&ownBudget=team");
+    await page.getByRole("link", { name: "large", exact: true }).click();
+    await sumIs(1);
+    await page.getByRole("columnheader", { name: "Day" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    // Days lead nowhere, and each filter can be removed.
+    expect(await page.locator("tbody th").getByRole("link").count()).toBe(0);
+    for (const [chip, calls] of [
+      ["Model: large", 2],
+      ["Key: ann", 2],
+      ["Budget: team", 3],
+    ] as const) {
+      await page.getByRole("button", { name: `Remove the filter ${chip}` }).click();
+      await sumIs(calls);
+    }
+    // Nothing is a part, too.
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Group");
+    await page.getByRole("link", { name: "no group" }).click();
+    await rowOf(page, "bob").waitFor();
+    await sumIs(1);
+    await page.close();
+  });
+
+  it("shows this month under an address without days, and all days when both are empty", async () => {
+    const page = await open("?part=spend");
+    await page.getByText("No call is recorded in these days.").waitFor();
+    const month = await daysOf(page);
+    const linked = await open("?part=spend&by=budget");
+    await linked.getByText("No call is recorded in these days.").waitFor();
+    expect(await daysOf(linked)).toEqual(month);
+    await linked.getByRole("textbox", { name: "From" }).fill("");
+    await linked.getByRole("textbox", { name: "To" }).fill("");
+    await linked.waitForURL("**?part=spend&by=budget&since=");
+    const all = await open("?part=spend&by=budget&since=");
+    await all.getByText("No call is recorded in these days.").waitFor();
+    expect(await daysOf(all)).toEqual(["", ""]);
+    // From the report of all days, a bookmark without days leads to this month again.
+    await all.goto(`${url}?part=spend&by=key`);
+    await all.getByText("No call is recorded in these days.").waitFor();
+    expect(await daysOf(all)).toEqual(month);
+    for (const one of [page, linked, all]) await one.close();
   });
 
   it("says that calls are recorded in another currency than the page's", async () => {

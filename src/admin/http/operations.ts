@@ -231,6 +231,7 @@ const USAGE_QUERY = v.strictObject({
   until: v.exactOptional(TEXT),
   key: v.exactOptional(TEXT),
   budget: v.exactOptional(TEXT),
+  ownBudget: v.exactOptional(TEXT),
   group: v.exactOptional(TEXT),
   model: v.exactOptional(TEXT),
   upstream: v.exactOptional(TEXT),
@@ -551,9 +552,10 @@ export const OPERATIONS: readonly Operation[] = [
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = asked;
       const last = until ?? new Date(desk.clock.now()).toISOString().slice(0, 10);
-      const days = since === undefined && until === undefined ? "" : `-${since ?? "until"}-${last}`;
+      const first = since ?? report.recorded?.since;
+      const days = `${first !== undefined && first <= last ? first : "until"}-${last}`;
       const text = usageCsv(report, given({ spreadsheet }));
-      return { csv: { text, fileName: `usage${days}.csv` } };
+      return { csv: { text, fileName: `usage-${days}.csv` } };
     },
   }),
   operation({

@@ -72,9 +72,9 @@ const SUMS: Readonly<Record<keyof UsageSums, SumColumn>> = {
 
 async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageReport> {
   assertUsageQuery(query);
-  const { by = [], since, until, key, budget, group, model, upstream, charged, limit = 1_000, offset = 0 } = query;
+  const { by = [], since, until, key, group, model, upstream, charged, limit = 1_000, offset = 0 } = query;
   const { db, dialect } = access;
-  const chains = budget === undefined ? undefined : await chainsWhere(access, (chain) => chain.includes(budget));
+  const chains = await chainsOf(access, query);
   const counted = (eb: ExpressionBuilder<SqlSchema, "usage_days">) =>
     eb.and([
       ...(since === undefined ? [] : [eb("day", ">=", since)]),
@@ -170,12 +170,15 @@ async function namesIn(
   return names;
 }
 
-/** Finds the chains of budgets that are meant, as they are stored. */
-async function chainsWhere(
+/** Finds the chains of budgets that are meant, as they are stored. Undefined for all chains. */
+async function chainsOf(
   access: SqlAccess,
-  isMeant: (chain: readonly string[]) => boolean,
-): Promise<readonly string[]> {
+  { budget, ownBudget }: Pick<CallFilter, "budget" | "ownBudget">,
+): Promise<readonly string[] | undefined> {
+  if (budget === undefined && ownBudget === undefined) return undefined;
   const rows = await access.attempt(() => access.db.selectFrom("usage_days").select("budgets").distinct().execute());
+  const isMeant = (chain: readonly string[]): boolean =>
+    (budget === undefined || chain.includes(budget)) && (ownBudget === undefined || (chain[0] ?? "") === ownBudget);
   return rows.flatMap(({ budgets }) => (isMeant(chainOf(budgets)) ? budgets : []));
 }
 
@@ -212,20 +215,15 @@ const CALL_COLUMNS = [
 
 async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly RecordedCall[]> {
   assertCallFilter(filter);
-  const { budget, ownBudget, sinceDay, untilDay, since, until, after, limit = 100 } = filter;
+  const { sinceDay, untilDay, since, until, after, limit = 100 } = filter;
   const { db } = access;
   let query = db.selectFrom("calls").selectAll().orderBy("at", "desc").orderBy("id", "desc").limit(limit);
   for (const [name, column] of CALL_COLUMNS) {
     const wanted = filter[name];
     if (wanted !== undefined) query = query.where(column, "=", wanted);
   }
-  for (const isMeant of [
-    ...(budget === undefined ? [] : [(chain: readonly string[]) => chain.includes(budget)]),
-    ...(ownBudget === undefined ? [] : [(chain: readonly string[]) => (chain[0] ?? "") === ownBudget]),
-  ]) {
-    const chains = await chainsWhere(access, isMeant);
-    query = query.where((eb) => (chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)));
-  }
+  const chains = await chainsOf(access, filter);
+  if (chains) query = query.where((eb) => (chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)));
   if (sinceDay !== undefined) query = query.where("day", ">=", sinceDay);
   if (untilDay !== undefined) query = query.where("day", "<=", untilDay);
   if (since !== undefined) query = query.where("at", ">=", since);

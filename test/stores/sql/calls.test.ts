@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CallRecord } from "../../../src/index.ts";
-import type { CallFilter } from "../../../src/stores/calls.ts";
+import type { CallFilter, UsageQuery } from "../../../src/stores/calls.ts";
 import { sqlCallLog, type SqlCallLog, type SqlCallLogOptions, verifyLedger } from "../../../src/stores/sql/index.ts";
 import { databases, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
@@ -408,6 +408,13 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await named({ budget: `${id}-all` })).toEqual(["of-team", "of-all"]);
     expect(await named({ ownBudget: `${id}-all` })).toEqual(["of-all"]);
     expect(await named({ budget: "none" })).toEqual([]);
+    const used = async (query: UsageQuery): Promise<number> =>
+      (await log.usage({ since: "2026-11-30", until: "2026-12-02", ...query })).total.calls;
+    expect(await used({ budget: `${id}-all` })).toBe(2);
+    expect(await used({ ownBudget: `${id}-all` })).toBe(1);
+    expect(await used({ budget: `${id}-all`, ownBudget: `${id}-team` })).toBe(1);
+    expect(await used({ ownBudget: "", key: `${id}-of-none` })).toBe(1);
+    expect(await used({ ownBudget: "", key: `${id}-of-all` })).toBe(0);
     expect(await named({ ownBudget: "", model: "large" })).toEqual(["later", "of-none"]);
     expect(await named({ group: "green" })).toEqual(["of-none"]);
     expect(await named({ group: "" })).toEqual(["later"]);

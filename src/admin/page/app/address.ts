@@ -23,6 +23,9 @@ export function noteChoices(part: string, choices: Choices): void {
   here.value = location.pathname + location.search;
 }
 
+/** The days of a link to the spend of all days. Without days, a link leads to this month. */
+export const ALL_DAYS: Choices = { since: "" };
+
 /** Reads a day from an address. Empty for none. */
 export function dayIn(asked: URLSearchParams, name: string): string {
   const day = asked.get(name) ?? "";

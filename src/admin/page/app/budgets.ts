@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { Choices } from "./address.ts";
+import { ALL_DAYS, type Choices } from "./address.ts";
 import { AMOUNT, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
@@ -161,7 +161,7 @@ const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly C
             hasCalls &&
             html`<${CallLinks}
               name=${budget.id}
-              spend=${{ by: "key,model", ...daysOf(budget), budget: budget.id }}
+              spend=${{ by: "key,model", ...ALL_DAYS, ...daysOf(budget), budget: budget.id }}
               refusals=${{ ...daysOf(budget), budget: budget.id }}
             />`
           }`,

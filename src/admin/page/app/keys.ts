@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
-import { noteChoices } from "./address.ts";
+import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
@@ -265,7 +265,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
       name: "Key",
       cell: ({ id, name }) =>
         html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}
-          ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", key: id }} refusals=${{ key: id }} />`}`,
+          ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
     },
     { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
     {

@@ -161,11 +161,8 @@ async function loadRefusals(after?: string): Promise<void> {
 }
 
 /** Counts the refused calls of the filters, also those that are not kept one by one any more. */
-async function countOf({ ownBudget, ...choices }: Choices): Promise<number> {
-  const by = ownBudget === undefined ? {} : { by: "budget" };
-  const { body } = await read<UsageReport>(`usage?${queryOf({ ...choices, ...by, limit: "100000" })}`);
-  const rows = body.rows.filter(({ budget }) => budget === ownBudget);
-  return rows.reduce((sum, { refused }) => sum + refused, 0);
+async function countOf(choices: Choices): Promise<number> {
+  return (await read<UsageReport>(`usage?${queryOf(choices)}`)).body.total.refused;
 }
 
 /** Opens the call of a request id, also when it stands in the text of an error. */

@@ -3,7 +3,17 @@
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow, UsageSums } from "../../../stores/calls.ts";
-import { addressOf, assertDays, type Choices, dayIn, follow, noteChoices, type Scope, scopeIn } from "./address.ts";
+import {
+  addressOf,
+  ALL_DAYS,
+  assertDays,
+  type Choices,
+  dayIn,
+  follow,
+  noteChoices,
+  type Scope,
+  scopeIn,
+} from "./address.ts";
 import { amountInWords, CURRENCY, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read, saveCsv } from "./api.ts";
 import { amountsIn, amountsNamed, Bar, Chips, type Column, DayField, html, Select, Table, type View } from "./parts.ts";
@@ -71,6 +81,9 @@ const daysChosen = (): Readonly<Record<string, string>> => ({
   ...(until.value && { until: until.value }),
 });
 
+/** Returns the days for an address, in which no days stand for this month, and an empty first day for all. */
+const daysInAddress = (): Choices => (since.value || until.value ? daysChosen() : ALL_DAYS);
+
 /** Writes the query of the report that is chosen. */
 const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
   const rows = isCharged.value && { charged: "true" };
@@ -86,8 +99,8 @@ function readAddress(asked: URLSearchParams): void {
   const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
   by.value = first ?? by.value;
   andBy.value = first && second ? second : "";
-  since.value = dayIn(asked, "since");
-  until.value = dayIn(asked, "until");
+  const hasDays = asked.has("since") || asked.has("until");
+  [since.value, until.value] = hasDays ? [dayIn(asked, "since"), dayIn(asked, "until")] : monthAgo(0);
   // The API and the command line take a month, too.
   const month = asked.get("month") ?? "";
   if (/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month)) [since.value, until.value] = monthOf(new Date(`${month}-01T00:00`));
@@ -125,7 +138,7 @@ async function loadSpend(): Promise<void> {
   const charged = isCharged.value ? "true" : undefined;
   noteChoices("spend", {
     by: chosen().join(","),
-    ...daysChosen(),
+    ...daysInAddress(),
     ...scope.value,
     charged,
     order: order.value || undefined,
@@ -155,11 +168,31 @@ const NOTHING: Readonly<Record<UsageColumn, string>> = {
 const withoutModel = ({ units, calls, refused }: UsageRow): string =>
   units > 0 ? "calls without a record" : refused === calls ? "refused calls" : "refused calls, or lists";
 
+/** The filter of a column's cells. Days and months have none. */
+const FILTERS: Readonly<Partial<Record<UsageColumn, keyof Scope>>> = {
+  budget: "ownBudget",
+  group: "group",
+  model: "model",
+  key: "key",
+  upstream: "upstream",
+};
+
+/** Returns the address of the spend of a cell alone, by a column that still tells its calls apart. Undefined for a day or a month. */
+function partOf(row: UsageRow, column: UsageColumn): string | undefined {
+  const filter = FILTERS[column];
+  if (filter === undefined) return undefined;
+  const rest: Scope = { ...scope.value, [filter]: row[column] ?? "" };
+  const next = (["key", "model"] as const).find((one) => rest[one] === undefined) ?? "day";
+  return addressOf("spend", { by: next, ...daysInAddress(), ...rest, order: order.value || undefined });
+}
+
 function nameOf(row: UsageRow, column: UsageColumn): View {
   const id = row[column];
   const name = column === "key" ? row.keyName : column === "budget" ? row.budgetName : undefined;
   const more = id ? (name === id ? "" : name) : column === "model" ? withoutModel(row) : "";
-  return html`<span class=${id ? "id" : ""}>${id || NOTHING[column]}</span
+  const [words, part] = [id || NOTHING[column], partOf(row, column)];
+  return html`<span class=${id ? "id" : ""}
+      >${part === undefined ? words : html`<a href=${part} onClick=${follow}>${words}</a>`}</span
     >${more && html`<span class="quiet">${more}</span>`}`;
 }
 
