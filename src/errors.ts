@@ -73,6 +73,8 @@ export interface RefusedBy {
   readonly kind: "requests" | "tokens" | "calls" | "quota" | "budget";
   /** The least that the call needs. */
   readonly needed?: number | undefined;
+  /** The most that the call could need, with its whole output limit. Absent for rate limits, and for a body that was not parsed. */
+  readonly wanted?: number | undefined;
   /** The units or counts that were left. */
   readonly available?: number | undefined;
   /** The most that the limit allows: in one window, or at once. Absent for quota and budgets. */

@@ -115,18 +115,20 @@ const longestOf = (text: string): number => text.split("\n").reduce((most, line)
  * Writes a table that fits a width, and returns the columns that it leaves out for that.
  *
  * @param spare The columns that may be left out, the first one first. They go before names are cut to less than 16 characters.
+ * @param whole The columns of texts that are never cut. Default: none.
  */
 export function fittedTable(
   rows: readonly Readonly<Record<string, string>>[],
   most: number,
   spare: readonly string[],
+  whole: readonly string[] = [],
 ): { readonly text: string; readonly leftOut: readonly string[] } {
   const known = spare.filter((name) => Object.hasOwn(rows[0] ?? {}, name));
   for (let count = 0; ; count++) {
     const leftOut = known.slice(0, count);
     const kept = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !leftOut.includes(name))));
-    if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH)) <= most)
-      return { text: tableOf(kept, most), leftOut };
+    if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH, whole)) <= most)
+      return { text: tableOf(kept, most, LEAST_WIDTH, whole), leftOut };
   }
 }
 
@@ -135,11 +137,13 @@ export function fittedTable(
  *
  * @param most The width that the table should have at most, in characters. Names are cut for it, and numbers never. Default: any.
  * @param least The least width to which names are cut.
+ * @param whole The columns of texts that are never cut. Default: none.
  */
 export function tableOf(
   rows: readonly Readonly<Record<string, string>>[],
   most: number = Infinity,
   least: number = LEAST_WIDTH,
+  whole: readonly string[] = [],
 ): string {
   const headings = Object.keys(rows[0] ?? {});
   const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
@@ -147,11 +151,12 @@ export function tableOf(
   const isNumber = headings.map((_, at) =>
     lines.slice(1).every((cells) => /^(?:-?[\d.]+(?: [A-Z]{3})?|unlimited)$/.test(cells[at] ?? "")),
   );
+  const isWhole = headings.map((heading, at) => isNumber[at] || whole.includes(heading));
   let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
   while (excess > 0) {
-    const widest = widths.reduce((width, each, at) => (isNumber[at] ? width : Math.max(width, each)), 0);
+    const widest = widths.reduce((width, each, at) => (isWhole[at] ? width : Math.max(width, each)), 0);
     if (widest <= least) break;
-    widths[widths.findIndex((width, at) => !isNumber[at] && width === widest)] = widest - 1;
+    widths[widths.findIndex((width, at) => !isWhole[at] && width === widest)] = widest - 1;
     excess--;
   }
   const padded = (cell: string, at: number): string => {
@@ -210,17 +215,19 @@ class Text {
     });
   }
 
-  /** The cells of a key or a budget in a list, by their headings. */
+  /** The cells of a key or a budget in a list, by their headings. `SPENT` is what reports of usage sum up, without the holds of running calls. */
   cells(report: KeyShown | BudgetReport): Readonly<Record<string, string>> {
-    const [ID, NAME, USED] = [oneLine(report.id), oneLine(report.name), this.#cell(report.used)];
+    const { used, held, overdraft } = report;
+    const [ID, NAME, SPENT] = [oneLine(report.id), oneLine(report.name), this.#cell(used - held + overdraft)];
+    const OVERDRAFT = this.#cell(overdraft);
     if ("amount" in report) {
-      const { available, overdraft, period, parent } = report;
+      const { available, period, parent } = report;
       return {
         ID,
         NAME,
-        USED,
+        SPENT,
         AVAILABLE: this.#cell(available),
-        OVERDRAFT: this.#cell(overdraft),
+        OVERDRAFT,
         PERIOD: period ?? "no period",
         PARENT: oneLine(parent ?? "-"),
       };
@@ -229,8 +236,9 @@ class Text {
     return {
       ID,
       NAME,
-      USED,
+      SPENT,
       AVAILABLE: this.#rest(report),
+      OVERDRAFT,
       STATE: stateOf(report, Date.now()),
       MODELS: wordsOf(modelsOf(report), MOST_MODELS),
       EXPIRES: endOf(expiresAt).slice(0, "2030-01-31".length),

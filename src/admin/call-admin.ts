@@ -182,7 +182,7 @@ function codeOf(currency: string | undefined): string | undefined {
  * Writes a text on one line, and quotes it where needed. Spreadsheets run a cell that begins with one of these characters, also in full
  * width, and also after spaces and invisible characters. Some split cells at semicolons, and ignore quotes in the middle of a line.
  */
-function cellOf(text: string): string {
+export function cellOf(text: string): string {
   const line = oneLine(text);
   const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
   return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
@@ -270,7 +270,7 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     ...(affordedOutputTokens === undefined
       ? []
       : [
-          `The output limit was lowered to ${affordedOutputTokens} tokens: the rest of the quota or of a budget pays for no more.`,
+          `The output limit was lowered to ${affordedOutputTokens} ${affordedOutputTokens === 1 ? "token" : "tokens"}: the rest of the quota or of a budget pays for no more.`,
         ]),
     ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
     ...attempts.map(attemptSentence),
@@ -279,8 +279,11 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   ];
 }
 
+/** The units that a usual call needs at most, for a call whose own cost is unknown: with prices in a currency, one of it. */
+const USUAL_UNITS = 1_000_000;
+
 /** Returns a word for a command line, in quotes if it needs some. */
-const argument = (word: string): string =>
+export const argument = (word: string): string =>
   /^[\w.:@/-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", "'\\''")}'`;
 
 /**
@@ -295,16 +298,17 @@ export function nextSteps(call: RecordedCall, currency?: string): readonly strin
     case "quota_exhausted":
     case "quota_insufficient":
     case "quota_held": {
-      const { kind, budget, needed = 0, available = 0, held = 0 } = refusedBy ?? {};
+      const { kind, budget, needed = 0, wanted, available = 0, held = 0 } = refusedBy ?? {};
       const code = call.currency ?? currency;
-      const missing = Math.max(1, needed - available);
+      // The least that the call lacked would buy an answer of a single token.
+      const missing = Math.max(1, (wanted ?? Math.max(needed, USUAL_UNITS)) - available);
       const amount =
         code === undefined
           ? String(missing)
           : `${decimalsOf(missing).replace(/\.?0+$/, "")} --currency ${code.toLowerCase()}`;
       const verb = kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${key}`;
       return [
-        `polygate ${verb} ${amount} adds what the call lacked.`,
+        `polygate ${verb} ${amount} adds ${wanted === undefined ? "enough for a usual call" : "what the call lacked for its whole output limit"}.`,
         ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
         ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
       ];
@@ -388,23 +392,22 @@ export function timeOf(at: number): string {
 }
 
 /**
- * Writes a reason and the call as lines.
+ * Writes a reason and the call as lines, without fields that are zero or empty.
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  */
 export function linesOf({ reasons, call }: CallReason, currency?: string): readonly string[] {
   const { attempts: _, refusedBy: __, metadata, budgets, at, units, estimated, ...fields } = call;
+  const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
   const texts = Object.entries({
     ...fields,
     at: timeOf(at),
-    units: amountOf(units, call.currency ?? currency),
-    estimated: amountOf(estimated, call.currency ?? currency),
-    ...(budgets.length > 0 && { budgets: budgets.join(", ") }),
-    ...(metadata && {
-      metadata: Object.entries(metadata)
-        .map((entry) => entry.join("="))
-        .join(", "),
-    }),
-  });
+    units: amount(units),
+    estimated: amount(estimated),
+    budgets: budgets.join(", "),
+    metadata: Object.entries(metadata ?? {})
+      .map((entry) => entry.join("="))
+      .join(", "),
+  }).filter(([, value]) => value !== 0 && value !== "");
   return [...reasons.map(oneLine), "", ...texts.map(([name, value]) => `${name}: ${oneLine(String(value))}`)];
 }

@@ -6,6 +6,7 @@ import { decimalsOf } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import { type BudgetOptions, type BudgetPeriod, calendarOf } from "../stores/budgets.ts";
 import {
+  CALL_OUTCOMES,
   type CallReader,
   daysOfMonth,
   isDay,
@@ -23,7 +24,8 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { fittedTable, type KeyMade } from "./answers.ts";
-import { linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
+import { argument, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
+import { callsCsv, callsText } from "./call-list.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -109,6 +111,8 @@ export const OPTIONS = {
   model: { type: "string" },
   upstream: { type: "string" },
   charged: { type: "boolean" },
+  outcome: { type: "string" },
+  code: { type: "string" },
   csv: { type: "boolean" },
   spreadsheet: { type: "string" },
   host: { type: "string" },
@@ -132,8 +136,8 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   metadata: ["--metadata NAME=TEXT", "a note on the key; may be repeated"],
   overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],
   state: ["--state STATE", "only keys that are active, expired or revoked"],
-  after: ["--after ID", "only keys whose ids come after this one"],
-  limit: ["--limit N", `the most keys: 1 to ${MOST_LISTED}, 100 by default`],
+  after: ["--after ID", "only what the list has after this id"],
+  limit: ["--limit N", `the most rows: 1 to ${MOST_LISTED}, 100 by default`],
   update: ["--update", "changes keys that are known already; their quota and secrets stay"],
   "older-than": ["--older-than SPAN", "the age, such as 30d"],
   budget: ["--budget ID", "the budget that it draws on, beside its quota; in usage, with its child budgets"],
@@ -152,13 +156,15 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
   by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
   month: ["--month MONTH", "the days of a month, such as 2026-11"],
-  since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default)"],
+  since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default of usage)"],
   until: ["--until DAY", "the last day"],
-  key: ["--key ID", "only calls of this key"],
+  key: ["--key ID", "only calls of this key; calls also takes its name"],
   group: ["--group NAME", "only calls of keys of this group"],
   model: ["--model NAME", "only calls of this model"],
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
   charged: ["--charged", "leaves out the rows without a charge; the sum counts their calls"],
+  outcome: ["--outcome OUTCOME", `only calls that ended so: ${CALL_OUTCOMES.join(", ")}`],
+  code: ["--code CODE", "only calls with this error code, such as quota_exhausted"],
   csv: ["--csv", "prints the rows as CSV"],
   spreadsheet: ["--spreadsheet NAME", `prints CSV for a spreadsheet to open: ${SPREADSHEETS.join(" or ")}`],
   host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
@@ -514,7 +520,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       if (csv && json) throw new UsageError("Choose --csv or --json.");
       const query = {
         by: columnsOf(values.by ?? "key"),
-        ...daysOf(values),
+        ...daysOf(values, "30d"),
         ...given({ key, budget, group, model, upstream, charged }),
         limit: MOST_ROWS,
       };
@@ -538,17 +544,55 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
+  calls: {
+    about: "lists recorded calls, the latest first (SQL)",
+    examples: [
+      "calls --key team-a --outcome refused",
+      "calls --code quota_exhausted --since 7d --limit 1000 --csv > calls.csv",
+    ],
+    options: [
+      ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
+      ...(["since", "until", "after", "limit", "csv"] as const),
+    ],
+    read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+      const { json = false, csv = false, currency, key, budget, group, model, upstream, code } = values;
+      if (csv && json) throw new UsageError("Choose --csv or --json.");
+      const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
+      const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
+      const { limit = 100, after } = pageOf(values);
+      const filter = { budget, group, model, upstream, outcome, errorCode: code, sinceDay, untilDay, after, limit };
+      return async (keys, { store, calls }) => {
+        const reader = readerIn(calls);
+        await assertBudget(store, given({ budget }));
+        const id = key === undefined ? undefined : await idOfKey(keys, store, key);
+        const listed = await reader.list(given({ ...filter, key: id }));
+        if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
+        if (csv) print(callsCsv(listed, currency));
+        else if (listed.length === 0) print("No such call is recorded. Calls are deleted after some days (keepDays).");
+        else {
+          const { text, leftOut } = callsText(listed, currency, columns);
+          print(text);
+          if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
+        }
+        noted(
+          listed.map(({ requestId }) => ({ id: requestId })),
+          { limit },
+          values,
+          { warn },
+        );
+        return undefined;
+      };
+    },
+  },
   why: {
     about: "says why a call ended as it did, by its request id (SQL)",
     examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
     operands: ["REQUEST_ID"],
     read([id = ""], { json = false, currency }, { print }) {
-      return async (_keys, { calls }) => {
+      return async (keys, { store, calls }) => {
         const call = await readerIn(calls).find(id);
         if (!call)
-          throw new CommandError(
-            `No call of the request id ${id} is recorded. Calls are written a second after their end, and deleted after some days (keepDays).`,
-          );
+          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, store, id)}`);
         const reason = { reasons: reasonsOf(call, currency), call };
         const next = nextSteps(call, currency);
         if (json) return { ...reason, next };
@@ -560,6 +604,35 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** Says what to ask for when no call has a request id. People often have only the name of a key. */
+async function hintOfNoCall(keys: KeyAdmin, store: OpenedStore["store"], text: string): Promise<string> {
+  const [key] = (await store.report(text)) ? [text] : await idsOfName(keys, text);
+  if (key !== undefined) return `"polygate calls --key ${argument(key)}" lists the calls of the key ${oneLine(key)}.`;
+  if (!text.startsWith("req_"))
+    return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
+  return "Calls are written a second after their end, and deleted after some days (keepDays).";
+}
+
+/** Returns the ids of the keys of a name, which need not be unique. */
+async function idsOfName(keys: KeyAdmin, name: string): Promise<string[]> {
+  const ids: string[] = [];
+  for (let page = await keys.list({ limit: MOST_LISTED }); page.length > 0;) {
+    ids.push(...page.filter((key) => key.name === name).map(({ id }) => id));
+    page = await keys.list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  return ids;
+}
+
+/** Returns the id of the key that a user means by its id or its name. Calls of keys in other tables are found by the id alone. */
+async function idOfKey(keys: KeyAdmin, store: OpenedStore["store"], text: string): Promise<string> {
+  if (await store.report(text)) return text;
+  const [id = text, ...others] = await idsOfName(keys, text);
+  if (others.length === 0) return id;
+  throw new UsageError(
+    `--key: several keys have the name ${oneLine(text)}. Name one of their ids: ${[id, ...others].map(oneLine).join(", ")}.`,
+  );
+}
 
 /** The width of a table that goes to no terminal, in characters. */
 const PLAIN_COLUMNS = 120;
@@ -666,19 +739,25 @@ function columnsOf(text: string): readonly UsageColumn[] {
   });
 }
 
-/** Reads the first and the last day of a report. */
-function daysOf({ month, since, until }: Values): Pick<UsageQuery, "since" | "until"> {
+/**
+ * Reads the first and the last day of a report.
+ *
+ * @param usual The first day by default. Undefined for all days that are kept.
+ */
+function daysOf({ month, since, until }: Values, usual: string | undefined): Pick<UsageQuery, "since" | "until"> {
   if (month !== undefined) {
     if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
     const days = daysOfMonth(month);
     if (!days) throw new UsageError(`--month must be a month, such as 2026-11, not ${month}.`);
     return days;
   }
-  const first = dayOf("--since", since ?? "30d");
-  if (until === undefined) return { since: first };
+  const start = since ?? usual;
+  const first = start === undefined ? undefined : dayOf("--since", start);
+  if (until === undefined) return given({ since: first });
   const last = dayOf("--until", until);
-  if (first > last) throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
-  return { since: first, until: last };
+  if (first !== undefined && first > last)
+    throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
+  return given({ since: first, until: last });
 }
 
 /** Reads a day, or a span of time before today. */
@@ -700,7 +779,7 @@ function noted<Row extends { readonly id: string }>(
   rows: readonly Row[],
   { limit = 100 }: BudgetPage,
   { json = false }: Values,
-  { warn }: Terminal,
+  { warn }: Pick<Terminal, "warn">,
 ): readonly Row[] {
   const last = rows.at(-1);
   if (last && rows.length === limit && !json)

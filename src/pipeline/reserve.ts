@@ -266,26 +266,27 @@ async function grantedBy(call: Call, key: ApiKey, { atLeast, atMost }: Amounts, 
   );
   if (!reservation?.refused) return reservation?.granted;
   call.services.exhausted.noteBalance(key.id, reservation.available);
-  throw refusalOf(call, key, reservation, atLeast);
+  throw refusalOf(call, key, reservation, { needed: atLeast, wanted: atMost });
 }
 
 /**
- * Returns the error for a key that lacks `needed` units. Units that live holds may give back do not count as used up. Other keys of a
+ * Returns the error for a key that lacks units. Units that live holds may give back do not count as used up. Other keys of a
  * budget may hold its units. A budget with a period says when it begins anew.
  *
- * @param needed Undefined for a call whose cost is unknown, because its body is not parsed.
+ * @param needs What the call needs: at least, and with its whole output limit. Empty for a call whose cost is unknown, because its body is
+ * not parsed.
  */
 export function refusalOf(
   { clock, services }: Pick<Call, "clock" | "services">,
   key: ApiKey,
   { available, held, budget, endsAt }: Pick<Refusal, "available" | "held" | keyof TightestBudget>,
-  needed?: number,
+  { needed, wanted }: Pick<RefusedBy, "needed" | "wanted"> = {},
 ): GatewayError {
   const isBudget = budget !== undefined;
-  const refusedBy: RefusedBy = { kind: isBudget ? "budget" : "quota", needed, available, held, budget, endsAt };
+  const refusedBy: RefusedBy = { kind: isBudget ? "budget" : "quota", needed, wanted, available, held, budget, endsAt };
   // A parent of the key's own budget is not the caller's business.
   const named = isBudget ? (budget === key.budget ? `the budget "${budget}" of ` : "a budget of ") : "";
-  const owner = `${named}this API key${isBudget || key.budget === undefined ? "" : " or its budget"}`;
+  const owner = `${named}this API key`;
   const left = available + held;
   const anew = endsAt === undefined ? undefined : Math.max(0, endsAt - clock.now());
   const [code, words, retryAfterMs]: [GatewayErrorCode, string, number | undefined] =

@@ -106,7 +106,7 @@ describe("polygate keys", () => {
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
-      "ID    NAME    USED  AVAILABLE  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A     0        100  active  every model  never    -",
+      "ID    NAME    SPENT  AVAILABLE  OVERDRAFT  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A      0        100          0  active  every model  never    -",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
@@ -155,10 +155,10 @@ describe("polygate keys", () => {
     expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
     expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
-      "team\tTeam\t0\t5\tactive\tevery model\tnever\t-",
+      "team\tTeam\t0\t5\t0\tactive\tevery model\tnever\t-",
     ]);
     expect(rowsOf((await run("", "list", "--state", "expired")).join())).toMatch(
-      /^other\tother\t0\tunlimited\texpired\t/,
+      /^other\tother\t0\tunlimited\t0\texpired\t/,
     );
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
@@ -210,7 +210,7 @@ describe("polygate keys", () => {
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
-    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t0\t5\tactive\tevery model\tnever\t-`);
+    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t0\t5\t0\tactive\tevery model\tnever\t-`);
     const [shown] = await run("", "usage", "a");
     expect(shown).toContain(`name: ${escaped}\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
@@ -239,7 +239,7 @@ describe("polygate keys", () => {
     );
     expect([rowsOf((await run("", "list")).join())]).toEqual([
       ["a\tTeam a\t0\t9", "b\tTeam b\t0\t5", "c\tTeam c\t0\t9"]
-        .map((row) => `${row}\tactive\tevery model\tnever\t-`)
+        .map((row) => `${row}\t0\tactive\tevery model\tnever\t-`)
         .join("\n"),
     ]);
   });
@@ -596,7 +596,7 @@ describe("polygate keys", () => {
       const place = await database.place();
       const where = ["--store", place.address ?? "", "--prefix", place.prefix];
       await keys("create", "--id", "team", "--granted", "5", ...where);
-      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\tactive\tevery model\tnever\t-");
+      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\t0\tactive\tevery model\tnever\t-");
       expect(await keys("verify", ...where)).toBe("differences: 0");
       await place.remove();
     },
@@ -606,7 +606,7 @@ describe("polygate keys", () => {
     const place = await drivers[0]?.place();
     const where = ["--store", REDIS, "--prefix", place?.prefix ?? ""];
     await keys("create", "--id", "team", "--granted", "5", ...where);
-    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\tactive\tevery model\tnever\t-");
+    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\t0\tactive\tevery model\tnever\t-");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
     await place?.remove();
   });
@@ -744,10 +744,95 @@ describe("polygate usage and why, as processes", () => {
         refusedBy: { kind: "budget", budget: "team" },
       },
       next: [
-        expect.stringMatching(/^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked\.$/),
+        expect.stringMatching(
+          /^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked for its whole output limit\.$/,
+        ),
         "A shorter prompt or a lower output limit needs less.",
       ],
     });
+  });
+
+  it("lists the calls of a key by its id or its name, the latest first, in lines that fit", async () => {
+    const all = await run("calls");
+    expect(all).toMatchObject({ code: 0, stderr: "" });
+    const [headings = "", ...rows] = all.stdout.trimEnd().split("\n");
+    expect(headings.split(/ {2,}/)).toEqual(["AT (UTC)", "KEY", "MODEL", "SPENT", "OUTCOME", "REQUEST ID"]);
+    expect(rows.map((row) => row.split(/ {2,}/).toSpliced(0, 1).toSpliced(2, 1))).toEqual([
+      ["team-key", "large", "refused: budget team", ids["budget"]],
+      ["rich", "large", "refused: rate of requests", ids["limited"]],
+      ["rich", "large", "completed", ids["again"]],
+      ["rich", "large", "completed", ids["done"]],
+    ]);
+    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}rich +large +0\.0+\d+ USD {2}/);
+    // A narrow terminal loses columns and ends of names, and never a part of a request id.
+    const [lines, notes]: [string[], string[]] = [[], []];
+    await runCommand(["calls", "--store", where], {
+      ...terminal,
+      columns: 80,
+      print: (line) => void lines.push(...line.split("\n")),
+      warn: (note) => void notes.push(note),
+    });
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+    expect(lines[1]).toMatch(new RegExp(`^20.* {2}team-key {2}refused: budg… {2}${ids["budget"]}$`));
+    expect(notes).toEqual(["Left out for the width: MODEL, SPENT. --csv and --json have them."]);
+    for (const [args, found] of [
+      [
+        ["--key", "Rich"],
+        ["limited", "again", "done"],
+      ],
+      [["--key", "rich", "--outcome", "refused"], ["limited"]],
+      [["--code", "quota_insufficient", "--since", "1d"], ["budget"]],
+      [["--group", FORMULA, "--limit", "1"], ["limited"]],
+      [["--group", FORMULA, "--limit", "1", "--after", ids["limited"] ?? ""], ["again"]],
+    ] as const) {
+      const { stdout } = await run("calls", ...args, "--json");
+      const listed = JSON.parse(stdout) as { requestId: string; reasons: string[] }[];
+      expect([args, listed.map(({ requestId }) => requestId)]).toEqual([args, found.map((name) => ids[name])]);
+      expect(listed[0]?.reasons[0]).toMatch(/^The call was refused|^The call was completed/);
+    }
+    expect((await run("calls", "--limit", "2")).stderr).toBe(
+      `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
+    );
+    const none = await run("calls", "--until", "2020-01-01");
+    expect(none.stdout).toBe("No such call is recorded. Calls are deleted after some days (keepDays).\n");
+    const csv = (await run("calls", "--csv", "--key", "rich")).stdout.trimEnd().split("\n");
+    expect(csv[0]).toMatch(/^requestId,at,day,keyId,budgets,group,modelAsked,/);
+    expect(csv[1]).toMatch(
+      new RegExp(
+        `^${ids["limited"]},20[^,]*Z,20[^,]*,rich,,'=cmd.*,refused,429,rate_limited,.*,requests,0,0,0\\.0+,USD,0,0$`,
+      ),
+    );
+    expect(csv.length).toBe(4);
+  });
+
+  it("hints at the list of calls where a request id is none", async () => {
+    for (const name of ["rich", "Rich"])
+      expect((await run("why", name)).stderr).toBe(
+        `No call of the request id ${name} is recorded. "polygate calls --key rich" lists the calls of the key rich.\n`,
+      );
+    expect((await run("why", "nobody")).stderr).toContain('"polygate calls" lists the calls with theirs.');
+    expect((await run("why", "req_1")).stderr).toContain("Calls are written a second after their end");
+  });
+
+  it("leaves out of a reason what is zero or empty", async () => {
+    const { stdout } = await run("why", ids["limited"] ?? "");
+    expect(stdout).toMatch(/^modelAsked: large$/m);
+    expect(stdout).not.toMatch(/^\w+: (?:0|0\.00 USD)?$/m);
+    const { call } = JSON.parse((await run("why", ids["limited"] ?? "", "--json")).stdout);
+    expect(call).toMatchObject({ units: 0, inputTokens: 0 });
+  });
+
+  it("lists what a key has spent as the report sums it up, without what is held", async () => {
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "over", apiKey: "sk-over", granted: 50 });
+    await quotas.reserve({ id: "h1", keyId: "over", atLeast: 1, atMost: 10, leaseMs: 60_000 }, {} as never);
+    await quotas.settle("h1", { used: 90, certainty: "exact" }, {} as never);
+    await quotas.grant("over", 30);
+    await quotas.reserve({ id: "h2", keyId: "over", atLeast: 1, atMost: 20, leaseMs: 60_000 }, {} as never);
+    await stores.close();
+    const { stdout } = await run("keys", "list");
+    expect(stdout).toMatch(/^over +over +90 +10 +40 +active /m);
   });
 
   it("say what the caller was told, and what helps", async () => {
@@ -758,11 +843,15 @@ describe("polygate usage and why, as processes", () => {
       /^The caller was told: .* Units needed: \d+, available: 1000\. The budget begins anew at .*$/m,
     );
     // The step is a command that works, with the amount that was missing.
-    const [, command = ""] = /^Next: polygate (.+) adds what the call lacked\.$/m.exec(stdout) ?? [];
+    const [, command = ""] =
+      /^Next: polygate (.+) adds what the call lacked for its whole output limit\.$/m.exec(stdout) ?? [];
     expect((await run(...command.split(" "))).stdout).toMatch(/^available: 0\.\d+ USD$/m);
   });
 
   it.each([
+    [["calls", "--outcome", "refuse"], 2, "or unrecorded, not refuse. Did you mean refused?"],
+    [["calls", "--csv", "--json"], 2, "Choose --csv or --json."],
+    [["calls", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["why"], 2, "why needs REQUEST_ID. Usage: polygate why REQUEST_ID"],
     [["why", "req_unknown"], 1, "No call of the request id req_unknown is recorded."],
     [
@@ -926,8 +1015,10 @@ describe("polygate budgets", () => {
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
-    expect(rowsOf(await keys("list"))).toContain("free\tfree\t0\t1000\tactive\tevery model\tnever\torg");
-    expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\tfree\t0\t1000\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list"))).toContain("free\tfree\t0\t1000\t0\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list", "--budget", "org"))).toBe(
+      "free\tfree\t0\t1000\t0\tactive\tevery model\tnever\torg",
+    );
     expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
     await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
@@ -990,10 +1081,10 @@ describe("polygate budgets", () => {
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const rows = rowsOf(await keys("list")).split("\n");
-    expect(rows).toContain("both\tboth\t0\t300\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("only\tonly\t0\t300\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("less\tless\t0\t100\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("neither\tneither\t0\tunlimited\tactive\tevery model\tnever\t-");
+    expect(rows).toContain("both\tboth\t0\t300\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("only\tonly\t0\t300\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("less\tless\t0\t100\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("neither\tneither\t0\tunlimited\t0\tactive\tevery model\tnever\t-");
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
@@ -1015,7 +1106,7 @@ describe("polygate budgets", () => {
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
     expect(rowsOf(await keys("list", ...usd))).toContain(
-      "rich\trich\t0.000000 USD\t0.000001 USD\tactive\tevery model\tnever\tmoney",
+      "rich\trich\t0.000000 USD\t0.000001 USD\t0.000000 USD\tactive\tevery model\tnever\tmoney",
     );
   });
 

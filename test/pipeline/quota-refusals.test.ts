@@ -78,18 +78,14 @@ describe.each(formats)("a %s request", (name, request) => {
     [
       { available: 0, held: 100_000 },
       "The quota that is left of this API key is held by other calls.",
-      "The quota that is left of this API key or its budget is held by other calls.",
+      "The quota that is left of this API key is held by other calls.",
     ],
     [
       { available: 3, held: 2 },
       "The remaining quota of this API key is too small for this request.",
-      "The remaining quota of this API key or its budget is too small for this request.",
+      "The remaining quota of this API key is too small for this request.",
     ],
-    [
-      { available: 0, held: 0 },
-      "The quota of this API key is used up.",
-      "The quota of this API key or its budget is used up.",
-    ],
+    [{ available: 0, held: 0 }, "The quota of this API key is used up.", "The quota of this API key is used up."],
   ])("names the budget of a key that has one: %o", async (saw, ofKey, ofBudget) => {
     const reserve = async () => ({ refused: true as const, ...saw });
     const withBudget: Setup["around"] = (store) => ({
