@@ -184,6 +184,9 @@ const STORES: ReadonlySet<Port> = new Set<Port>([
   "response-store",
 ]);
 
+/** The pause before a retry while a store is away, in milliseconds: about the time in which a database restarts. */
+export const STORE_RETRY_MS = 5_000;
+
 /**
  * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or
  * keys.
@@ -194,7 +197,11 @@ export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
   if (port === "model-backend") return backendError(thrown);
   if (port && STORES.has(port))
-    return new GatewayError("store_unavailable", "A store of this service is not available.", { cause: thrown, port });
+    return new GatewayError("store_unavailable", "A store of this service is not available.", {
+      cause: thrown,
+      port,
+      retryAfterMs: STORE_RETRY_MS,
+    });
   return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, ...(port && { port }) });
 }
 

@@ -287,7 +287,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   backend_overloaded: ["backend", "The model backend is overloaded.", RETRY],
   backend_refused: ["backend", "The model backend refused this service."],
   backend_failed: ["backend", "The model backend failed."],
-  store_unavailable: ["gateway", "A store of this service is not available."],
+  store_unavailable: ["gateway", "A store of this service is not available.", RETRY],
   internal: ["gateway", "The gateway had an internal error."],
 };
 

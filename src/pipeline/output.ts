@@ -1,6 +1,6 @@
 /** An answer between its meter and its encoder: as its hooks and its encoder read it, and the errors of hooks. */
 
-import { GatewayError } from "../errors.ts";
+import { GatewayError, STORE_RETRY_MS } from "../errors.ts";
 import type { JsonLimits } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DuringCode, Hook, HookCall } from "../ports/hook.ts";
@@ -67,7 +67,11 @@ export interface HookedOutput {
 
 /** Returns the error for a hook that has failed. Only the host hears the cause. */
 export const hookFailed = (cause: unknown): GatewayError =>
-  new GatewayError("store_unavailable", "A check of this service is not available.", { cause, port: "hook" });
+  new GatewayError("store_unavailable", "A check of this service is not available.", {
+    cause,
+    port: "hook",
+    retryAfterMs: STORE_RETRY_MS,
+  });
 
 /** Returns the error for a hook that has returned a wrong value. */
 export const wrongReturn = (message: string): GatewayError =>

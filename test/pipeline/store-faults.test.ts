@@ -50,6 +50,8 @@ describe.each(FAULTS)("a store that %s", (_how, fault, ms) => {
     await bench.clock.advance(ms);
     const response = await answer;
     expect(response.status).toBe(503);
+    // So a client waits, and does not spend its retries within a second.
+    expect(response.headers.get("retry-after")).toBe("5");
     expect(await response.text()).toMatch(
       send === usage ? /A store of this service is not available/ : /"store_unavailable"/,
     );
