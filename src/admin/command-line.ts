@@ -6,7 +6,7 @@ import { manyLines, nearest } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
-import { describeProblem, placeOf, UsageError } from "../stores/open/connection.ts";
+import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
 import { textOf, withBudgets } from "./answers.ts";
 import {
@@ -195,8 +195,15 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     { ...given, ...(currency !== undefined && { currency }) },
     { ...terminal, print },
   );
+  if (!values.store && !values.json && !values.csv) {
+    const note = noteOfEnvFile(address, await terminal.read(".env").catch(() => ""));
+    if (note !== undefined) terminal.warn?.(note);
+  }
   const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" }).catch(
     (error: unknown) => {
+      // The address may stand in a file that the user does not think of.
+      if (error instanceof UsageError && error.message.startsWith("The address"))
+        throw new UsageError(`${values.store ? "--store" : "POLYGATE_STORE"}: ${error.message}`);
       throw named(error, address);
     },
   );

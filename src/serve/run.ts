@@ -1,9 +1,12 @@
 /** Runs `polygate serve`: a gateway of a configuration file, with its stores, health, admin, and an orderly end. */
 
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { resolve } from "node:path";
+import { relative, resolve } from "node:path";
 import process from "node:process";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { type NodeHandler, toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { adminHandler } from "../admin/http/index.ts";
@@ -11,7 +14,7 @@ import { adminPage } from "../admin/page/index.ts";
 import { createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
-import { describeProblem, UsageError } from "../stores/open/connection.ts";
+import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
 import { listen, onEnd, type Place, placeOf, type ServerFlags } from "./process.ts";
@@ -42,7 +45,20 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
     throw new UsageError(
       "No store is given. Name it as stores in the configuration, with --store, or in POLYGATE_STORE.",
     );
-  const stores = await openStores(address, config.storeOptions);
+  const origin =
+    flags.store !== undefined
+      ? "--store"
+      : config.stores !== undefined
+        ? `stores of ${oneLine(file)}`
+        : "POLYGATE_STORE";
+  if (origin === "POLYGATE_STORE") {
+    const note = noteOfEnvFile(address, await readFile(".env", "utf8").catch(() => ""));
+    if (note !== undefined) console.error(note);
+  }
+  const stores = await openStores(address, config.storeOptions).catch((error: unknown) => {
+    const { cause } = error as Error;
+    throw cause instanceof UsageError ? new UsageError(`${origin}: ${cause.message}`) : error;
+  });
   let server: Started;
   try {
     server = await start(config, stores, place);
@@ -157,11 +173,14 @@ function json(res: ServerResponse, status: number, body: object): void {
 /** Loads the configuration. Throws a TypeError that names the file for all that is wrong with it. */
 async function configIn(file: string): Promise<ServerOptions> {
   const shown = oneLine(file);
+  const path = resolve(file);
+  if (!existsSync(path)) throw new UsageError(`There is no file ${shown} to serve.`);
   let loaded: { readonly default?: unknown };
   try {
-    loaded = (await import(pathToFileURL(resolve(file)).href)) as typeof loaded;
+    loaded = (await import(pathToFileURL(path).href)) as typeof loaded;
   } catch (error) {
-    throw new TypeError(`${shown} cannot be loaded: ${reasonOf(error)}`, { cause: error });
+    const place = error instanceof SyntaxError ? await errorPlaceOf(error, path) : "";
+    throw new TypeError(`${shown} cannot be loaded: ${reasonOf(error, place)}`, { cause: error });
   }
   if (loaded.default === undefined)
     throw new TypeError(`${shown} has no default export. Write: export default defineServer({ gateway: … })`);
@@ -172,13 +191,39 @@ async function configIn(file: string): Promise<ServerOptions> {
   }
 }
 
-function reasonOf(error: unknown): string {
+/** @param place The end of the sentence for a syntax error, such as ` at gateway.ts:3:11`. */
+function reasonOf(error: unknown, place: string = ""): string {
   if (!(error instanceof Error)) return String(error);
   if ((error as NodeJS.ErrnoException).code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
-    return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}`;
+    return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}${place}`;
+  const [, missing] = /^Cannot find package '([^']+)' imported from /.exec(error.message) ?? [];
+  if (missing !== undefined) return `the package "${missing}" is missing: npm install ${missing}`;
   if (!(error instanceof SyntaxError)) return error.message;
   const isModule = /outside a module$|^Unexpected token 'export'/.test(error.message);
   const advice =
     '. Its package.json has no "type": "module". Run: npm pkg set type=module. Or give the file the ending .mts or .mjs.';
-  return `${error.name}: ${error.message}${isModule ? advice : ""}`;
+  return `${error.name}: ${error.message}${isModule ? advice : place}`;
+}
+
+/** The longest time in which Node reads a file once more for the place of its error, in milliseconds. */
+const CHECK_MS = 5_000;
+
+/** Returns where a syntax error is: ` at gateway.ts:3:11`. Empty when nobody tells. */
+async function errorPlaceOf({ stack = "" }: SyntaxError, path: string): Promise<string> {
+  // Node tells the place in TypeScript, but that in JavaScript only as it ends.
+  return placeIn(stack) || placeIn(await checked(path));
+}
+
+/** Returns what Node says of a file whose syntax it checks, without running the file. */
+const checked = (path: string): Promise<string> =>
+  new Promise((told) => {
+    execFile(process.execPath, ["--check", path], { timeout: CHECK_MS }, (_error, _stdout, stderr) => told(stderr));
+  });
+
+/** Reads the place of an error from its head: the file and the line, then lines of the file up to a mark below the column. */
+function placeIn(head: string): string {
+  const [, file, line, indent] = /^(\S.*):(\d+)\n(?:.*\n){0,4}?( *)\^/.exec(head) ?? [];
+  if (file === undefined || indent === undefined) return "";
+  const path = file.startsWith("file:") ? fileURLToPath(file) : file;
+  return ` at ${oneLine(relative(process.cwd(), path))}:${line}:${indent.length + 1}`;
 }

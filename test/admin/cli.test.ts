@@ -533,16 +533,53 @@ describe("polygate keys", () => {
 
   it.each([
     ["no store", [], /^No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, /],
+    ["a store of no known kind", ["--store", "oracle:x"], /^--store: The address of the store must be sqlite:FILE/],
     [
-      "a store of no known kind",
-      ["--store", "oracle:x"],
-      /^The address of a store \(--store or POLYGATE_STORE\) must be sqlite:FILE/,
+      "a misspelt kind of store",
+      ["--store", "sqllite:quota.db"],
+      /^--store: The address .* redis:\/\/…, and sqllite: is none of them\. Did you mean sqlite:FILE\?$/,
+    ],
+    [
+      "a kind that is cut short",
+      ["--store", "postgre://me:hunter2@host/x"],
+      /, and postgre: is none .* mean postgres:\/\/…\?$/,
     ],
     ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
   ])("refuses %s", async (_, args, message) => {
     const work = runCommand(["keys", "list", ...args], terminal);
     await expect(work).rejects.toThrow(message);
   });
+
+  it("says which store it uses where the environment has another than .env", async () => {
+    const place = await mkdtemp(join(folder, "env-"));
+    await writeFile(join(place, ".env"), "POLYGATE_STORE=postgres://me:hunter2@there/x\n");
+    const env = { POLYGATE_STORE: store };
+    const note = `The store is ${store}, as POLYGATE_STORE of the environment says. The file .env names postgres://me@there/x.\n`;
+    expect(await polygate(["keys", "list"], env, place)).toMatchObject({ code: 0, stderr: note });
+    expect(await polygate(["keys", "list", "--json"], env, place)).toMatchObject({ code: 0, stderr: "" });
+    expect(await polygate(["keys", "list", "--store", store], env, place)).toMatchObject({ code: 0, stderr: "" });
+    await writeFile(join(place, ".env"), `POLYGATE_STORE=${store}\n`);
+    expect(await polygate(["keys", "list"], env, place)).toMatchObject({ code: 0, stderr: "" });
+    const wrong = await polygate(["keys", "list"], { POLYGATE_STORE: "sqllite:x" }, place);
+    expect(wrong.stderr).toMatch(/\nPOLYGATE_STORE: The address of the store must be .* Did you mean sqlite:FILE\?\n$/);
+  });
+
+  it.each(databases.filter(({ available, name }) => available && /^(Postgres|MySQL)/.test(name)))(
+    "says how to make a database that $name does not have",
+    async (database) => {
+      const place = await database.place();
+      const absent = new URL(place.address ?? "");
+      absent.pathname = "/polygate-absent";
+      const { code, stderr } = await polygate(["keys", "list", "--store", String(absent)]);
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(
+          / cannot be used: .*polygate-absent.*\. Make it: (?:createdb|mysqladmin create) polygate-absent\n$/,
+        ),
+      ]);
+      await place.remove();
+    },
+  );
 
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
     expect(await keys("--help")).toMatch(/^polygate keys <command>/);

@@ -187,7 +187,17 @@ describe("polygate serve", () => {
     [
       "has syntax that is not JavaScript without its types",
       `enum Kind { One }\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
-      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum/,
+      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum.* at wrong\.ts:3:1$/m,
+    ],
+    [
+      "has a syntax error",
+      `${DEFINE}({\n  gateway: () => [1, 2},\n});`,
+      /^wrong\.ts cannot be loaded: SyntaxError: Expected ',', got '}' at wrong\.ts:\d+:23$/m,
+    ],
+    [
+      "imports a package that is missing",
+      `import "@polygate-test/absent/part";\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
+      /^wrong\.ts cannot be loaded: the package "@polygate-test\/absent" is missing: npm install @polygate-test\/absent$/m,
     ],
     [
       "waits for a promise that never settles",
@@ -298,15 +308,24 @@ describe("polygate serve", () => {
     const { port } = taken.address() as AddressInfo;
     const store = `sqlite:${join(folder, "outside.db")}`;
     const mars = await written("mars.ts", `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`);
+    const misspelt = await written("misspelt.ts", 'export default { gateway: () => ({}), stores: "sqllite:x" };');
+    const spoilt = "spoilt.mjs";
+    await writeFile(join(folder, spoilt), "const a = [\n  1 }\n];");
     const cases: readonly [args: readonly string[], line: RegExp, code?: number][] = [
       [[mars, "--store", store], /^\S*mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m],
-      [["nowhere.ts"], /^nowhere\.ts cannot be loaded: Cannot find module/],
+      [["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
+      [[spoilt, "--store", store], /^spoilt\.mjs cannot be loaded: SyntaxError: .* at spoilt\.mjs:2:5\n$/],
       [
         [file],
         /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m,
         2,
       ],
-      [[file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"], /The address of the store is no valid URL/, 2],
+      [
+        [file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"],
+        /^--store: The address of the store is no valid URL/,
+        2,
+      ],
+      [[misspelt], /^stores of misspelt\.ts: The address .* Did you mean sqlite:FILE\?\n$/, 2],
       [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
     ];
     try {

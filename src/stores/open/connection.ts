@@ -2,8 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
+import { parseEnv } from "node:util";
 import type * as kyselyPackage from "kysely";
-import { manyLines, oneLine } from "../../options.ts";
+import { manyLines, nearest, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import { isAway, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
@@ -62,7 +63,7 @@ const CONNECT_MS = 15_000;
  */
 export async function connect(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
   const { prefix, connections = 2, forGateway = false } = options;
-  const kind = /^([a-z]+):/.exec(address)?.[1];
+  const kind = /^([a-z][a-z\d]*):/i.exec(address)?.[1];
   if (kind !== undefined && SERVERS.has(kind) && !urlOf(address))
     throw new UsageError(
       `The address of the store is no valid URL that begins with ${kind}://. Write @, :, /, ? and # of a password as %40, %3A, %2F, %3F and %23.`,
@@ -102,12 +103,20 @@ export async function connect(address: string, options: ConnectOptions): Promise
       return openRedis(address, options);
     default:
       throw new UsageError(
-        "The address of a store (--store or POLYGATE_STORE) must be sqlite:FILE, postgres://…, mysql://… or redis://….",
+        `The address of the store must be sqlite:FILE, postgres://…, mysql://… or redis://…${meantBy(kind)}`,
       );
   }
 }
 
 const SERVERS: ReadonlySet<string> = new Set(["postgres", "postgresql", "mysql", "mariadb", "redis", "rediss"]);
+
+/** Names a scheme that is nearly a known one. Any other text before a colon may be a part of a password, and is not shown. */
+function meantBy(kind = ""): string {
+  const meant = nearest(kind, ["sqlite", ...SERVERS]);
+  return meant === undefined
+    ? "."
+    : `, and ${kind}: is none of them. Did you mean ${meant}:${SERVERS.has(meant) ? "//…" : "FILE"}?`;
+}
 
 /**
  * Parses the address of a server. Returns undefined for an address whose parts are in doubt: the clients would take a piece of the password
@@ -250,5 +259,27 @@ async function installed<T>(name: string, module: Promise<T>): Promise<T> {
 export function describeProblem(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  return manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@"));
+  return manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@")) + stepAfter(cause);
+}
+
+/** The commands that make a database, by the codes of PostgreSQL and MySQL for one that does not exist. */
+const MAKERS: Readonly<Record<string, string>> = { "3D000": "createdb", ER_BAD_DB_ERROR: "mysqladmin create" };
+
+/** Says how to make a database that does not exist. */
+function stepAfter(error: unknown): string {
+  const { code = "", message = "" } = (error ?? {}) as { readonly code?: unknown; readonly message?: string };
+  const maker = typeof code === "string" && Object.hasOwn(MAKERS, code) ? MAKERS[code] : undefined;
+  const [, name = "NAME"] = /["']([\w-]+)["']/.exec(message) ?? [];
+  return maker === undefined ? "" : `. Make it: ${maker} ${name}`;
+}
+
+/**
+ * Says that the store of the environment is not that of a `.env` file, whose variables Node does not set again. Undefined where both agree.
+ *
+ * @param file The text of the `.env` file.
+ */
+export function noteOfEnvFile(address: string, file: string): string | undefined {
+  const { POLYGATE_STORE: other } = parseEnv(file);
+  if (!other || other === address) return undefined;
+  return `The store is ${placeOf(address)}, as POLYGATE_STORE of the environment says. The file .env names ${placeOf(other)}.`;
 }

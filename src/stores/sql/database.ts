@@ -230,7 +230,14 @@ async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
     const found = await db.selectFrom("schema_version").select("version").executeTakeFirst();
     return Number(found?.version ?? 0);
   } catch (error) {
-    const { code, errno, message } = error as { code?: unknown; errno?: unknown; message?: unknown };
+    const {
+      code,
+      errno,
+      message,
+      sql: statement,
+    } = error as Readonly<Record<"code" | "errno" | "message" | "sql", unknown>>;
+    // Without a statement, it is the database of the connection that does not exist, and that no migration makes.
+    if (errno === 1049 && statement === undefined) throw error;
     if (MISSING.has(code) || MISSING.has(errno) || String(message).startsWith("no such table")) return 0;
     throw error;
   }
