@@ -279,6 +279,7 @@ export function gatewayOf<Context>(
   const kinds = kindsOf(formats);
   assertBackend(options.backend, [...new Set([...VERBS, ...kinds.map(({ verb }) => verb)])]);
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
+  assertCurrency(options);
   const services = servicesOf(options, { clock, limits, hooks, formats, kinds });
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
@@ -484,9 +485,30 @@ function responsesOf(
 }
 
 /** Returns the currency of the host's prices; undefined for prices without one, and for prices in two currencies. */
-function currencyOf({ price, imagePrice }: HostPrices): string | undefined {
-  const [currency, other] = new Set([price, imagePrice].flatMap((one) => currencyCode(one?.currency ?? "") ?? []));
+function currencyOf(prices: HostPrices): string | undefined {
+  const [currency, other] = currenciesOf(prices);
   return other === undefined ? currency : undefined;
+}
+
+const currenciesOf = ({ price, imagePrice }: HostPrices): ReadonlySet<string> =>
+  new Set([price, imagePrice].flatMap((one) => currencyCode(one?.currency ?? "") ?? []));
+
+/**
+ * Throws a RangeError if a recorder shows units as money of a currency in which nothing is priced: three tokens would be "0.000003 USD". A
+ * price of the host's own without a currency may count in any.
+ */
+function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & HostPrices): void {
+  const shown = currencyCode((onCall as { readonly currency?: string } | undefined)?.currency ?? "");
+  const priced = currenciesOf(prices);
+  if (shown === undefined || priced.has(shown)) return;
+  if (priced.size > 0)
+    throw new RangeError(
+      `createGateway: amounts are shown in ${shown}, but the prices are in ${[...priced].join(" and ")}. Give both the same currency.`,
+    );
+  if (!prices.price && !prices.imagePrice)
+    throw new RangeError(
+      `createGateway: amounts are shown in ${shown}, but without prices a unit is a token. Give prices, such as ...priceTable({ … }) of polygate/prices, or no currency.`,
+    );
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */

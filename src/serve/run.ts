@@ -11,7 +11,7 @@ import { type NodeHandler, toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { adminHandler } from "../admin/http/index.ts";
 import { adminPage } from "../admin/page/index.ts";
-import { createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
+import { type CallRecord, createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
@@ -124,15 +124,16 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const isSql = stores.ports.responseStore !== undefined;
   const own = await config.gateway(stores);
   const recorder = record !== false && isSql ? stores.recorder(record) : undefined;
+  const onCall = (call: CallRecord): unknown => {
+    recorder?.(call);
+    return own.onCall?.(call);
+  };
+  // The gateway refuses a currency in which it has no prices.
+  const currency = recorder?.currency ?? admin?.currency;
   const gateway = createGateway({
     ...stores.ports,
     ...own,
-    ...(recorder && {
-      onCall(call) {
-        recorder(call);
-        return own.onCall?.(call);
-      },
-    }),
+    ...((recorder ?? currency) && { onCall: Object.assign(onCall, { currency }) }),
   });
   const answer = toNodeHandler(gateway, { prefix });
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);

@@ -204,7 +204,10 @@ export interface RecorderOptions {
   readonly groupOf?: (record: CallRecord) => string | undefined;
   /** The time zone of the days of calls without a budget, such as "Europe/Berlin". Default: "UTC". */
   readonly timeZone?: string;
-  /** The currency of which a unit is a millionth, such as `usd`, with prices in a currency. Default: units are shown as they are. */
+  /**
+   * The currency of which a unit is a millionth, such as `usd`: that of the gateway's prices. Without prices, a unit is a token, and the
+   * gateway refuses to start. Default: units are shown as they are.
+   */
   readonly currency?: string;
   /** The longest time for which a finished call waits for its write, in milliseconds: an integer from 1 up. Default: 1 second. */
   readonly flushMs?: number;
@@ -227,6 +230,8 @@ export const RECORDER_SHAPES: Shapes<RecorderOptions> = {
 /** Records finished calls: give it to `createGateway` as `onCall`. */
 export interface CallRecorder {
   (record: CallRecord): void;
+  /** The currency of the records, such as `USD`. `createGateway` refuses a recorder in another currency than that of its prices. */
+  readonly currency?: string;
   /** Writes the calls that wait. Rejects when the database does not take them: they go on waiting. */
   flush(): Promise<void>;
 }

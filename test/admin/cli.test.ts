@@ -14,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
 import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
@@ -685,6 +686,7 @@ describe("polygate usage and why, as processes", () => {
       backend,
       rateLimiter,
       onCall: stores.recorder({ currency: "usd" }),
+      ...priceTable({ "*": { input: 1, output: 1 } }),
       ...stores.ports,
     });
     const ask = async (key: string, body: object): Promise<string> => {
@@ -877,7 +879,7 @@ describe("polygate usage and why, as processes", () => {
     expect(limited.stdout).toMatch(/^Next: The caller may try again from 20\S+Z\.$/m);
     const { stdout } = await run("why", ids["budget"] ?? "");
     expect(stdout).toMatch(
-      /^The caller was told: .* Units needed: \d+, available: 1000\. The budget begins anew at .*$/m,
+      /^The caller was told: .* Needed: 0\.\d+ USD, available: 0\.001 USD\. The budget begins anew at .*$/m,
     );
     // The step is a command that works, with the amount that was missing.
     const [, command = ""] =

@@ -28,6 +28,7 @@ import {
 } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
 
@@ -447,6 +448,7 @@ async function call(keyId: string): Promise<string> {
       },
     },
     ...stores.ports,
+    ...priceTable({ "*": { input: 1, output: 1 } }),
     onCall,
   });
   const body = { model: "small", max_tokens: 50, messages: [{ role: "user", content: "Rain?" }] };
@@ -564,11 +566,13 @@ describe("recorded calls", () => {
       );
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
-      errorMessage: expect.stringContaining("Units needed: 3, available: 1."),
+      errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),
       reasons: [
         expect.stringContaining("refused before a model was asked"),
         expect.anything(),
-        expect.stringMatching(/^The caller was told: "The remaining quota .* Units needed: 3, available: 1\."$/),
+        expect.stringMatching(
+          /^The caller was told: "The remaining quota .* Needed: 0\.000003 USD, available: 0\.000001 USD\."$/,
+        ),
         expect.stringContaining("the key's own quota"),
       ],
       next: expect.arrayContaining([expect.stringMatching(/^polygate keys grant poor /)]),

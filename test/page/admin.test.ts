@@ -14,6 +14,7 @@ import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, type Gateway } from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
 import { HOSTILE_TEXTS } from "../admin/hostile.ts";
@@ -144,7 +145,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         yield "Rain.";
       },
     };
-    const gateway = createGateway({ backend, ...stores.ports, onCall });
+    const prices = priceTable({ "*": { input: 1, output: 1, unit: currency } });
+    const gateway = createGateway({ backend, ...stores.ports, ...prices, onCall });
     const response = await gateway.fetch(asked(keyId, model));
     await response.text();
     await gateway.close();
@@ -651,7 +653,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         await new Promise(() => {});
       },
     };
-    live = createGateway({ backend, ...stores.ports, onCall });
+    live = createGateway({ backend, ...stores.ports, ...priceTable({ "*": { input: 1, output: 1 } }), onCall });
     const response = await live.fetch(asked("ann", EVIL, true));
     const id = response.headers.get("request-id") ?? "";
     const page = await browser.newPage();

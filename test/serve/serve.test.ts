@@ -25,13 +25,14 @@ async function written(name: string, text: string): Promise<string> {
   const imports = [
     `import { defineServer } from "${new URL("src/serve/index.ts", ROOT).href}";`,
     `import { demoModel } from "${new URL("src/demo/backend.ts", ROOT).href}";`,
+    `import { priceTable } from "${new URL("src/prices/index.ts", ROOT).href}";`,
   ];
   await writeFile(join(folder, name), `${imports.join("\n")}\n${text}\n`);
   return name;
 }
 
 const GATEWAY = `export default defineServer({
-  gateway: () => ({ backend: demoModel() }),
+  gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
   prefix: "/ai",
   record: { currency: "usd" },
   admin: { authorize: ({ headers }) => (headers.get("x-user") ? { name: "ann" } : undefined) },
@@ -185,9 +186,27 @@ describe("polygate serve", () => {
       /^wrong\.ts: createGateway: onFailur does not exist; did you mean onFailure\?/,
     ],
     [
+      "records a currency without prices",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), record: { currency: "usd" } });`,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Give prices, such as .*$/m,
+    ],
+    [
+      "shows a currency without prices",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), admin: { authorize: () => undefined, currency: "USD" } });`,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Give prices, such as .*$/m,
+    ],
+    [
+      "has prices in another currency than its record",
+      `${DEFINE}({
+        gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
+        record: { currency: "usd" },
+      });`,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\. Give both the same currency\.$/m,
+    ],
+    [
       "has syntax that is not JavaScript without its types",
       `enum Kind { One }\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
-      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum.* at wrong\.ts:3:1$/m,
+      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum.* at wrong\.ts:4:1$/m,
     ],
     [
       "has a syntax error",

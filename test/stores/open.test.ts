@@ -15,6 +15,7 @@ import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { keyAdmin } from "../../src/admin/index.ts";
 import { openStore } from "../../src/admin/open-store.ts";
 import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores, type OpenStoresOptions } from "../../src/stores/open/index.ts";
 import { REDIS, redisAnswers } from "./redis/servers.ts";
 import { databases, newMysql, newPostgres } from "./sql/databases.ts";
@@ -92,7 +93,8 @@ describe.each(STORES.filter((one) => !isRedis(one)))(
       await quotas.addBudget({ id: "team", amount: 1_000_000, period: "month" });
       await quotas.add({ id: "one", apiKey: "sk-one", budget: "team", metadata: { group: "blue" } });
       const onCall = stores.recorder({ currency: "usd" });
-      const gateway = createGateway({ backend, onCall, ...stores.ports });
+      const prices = priceTable({ "*": { input: 1, output: 1 } });
+      const gateway = createGateway({ backend, onCall, ...prices, ...stores.ports });
       expect([await ask(gateway, "m"), await ask(gateway, "m"), await ask(gateway, "other")]).toEqual([200, 200, 200]);
       await gateway.close();
       const { used } = (await quotas.budgetReport("team")) ?? {};

@@ -113,7 +113,10 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       maxBytes: maxWaitingBytes,
       clock: timers,
     });
-    this.onCall = Object.assign((record: CallRecord) => this.#add(record), { flush: () => this.#queue.flush() });
+    this.onCall = Object.assign((record: CallRecord) => this.#add(record), {
+      ...(this.#currency !== null && { currency: this.#currency }),
+      flush: () => this.#queue.flush(),
+    });
   }
 
   close(): Promise<void> {
