@@ -18,7 +18,8 @@ it.each([
   ["", " 1_000 000 ", 1_000_000],
   ["", "0", 0],
   ["EUR", "12.50", 12_500_000],
-  ["EUR", "0.0000014", 1],
+  ["EUR", "0.000001", 1],
+  ["EUR", "12,345678", 12_345_678],
   ["EUR", "0,5", 500_000],
   ["EUR", "12,50", 12_500_000],
   ["EUR", ".5", 500_000],
@@ -49,6 +50,16 @@ it.each(["1.5", "1,5", "0.5"])("takes %j for no number of units", async (written
   const { readAmount } = await amountsIn("");
   expect(() => readAmount(written)).toThrow(`"${written}" is no amount. Write a whole number, such as 1000000.`);
 });
+
+it.each(["0.0000001", "0,0000014", "1.0000000", "1,234.5000000"])(
+  "takes no more decimals than a unit has: %j",
+  async (written) => {
+    const { readAmount } = await amountsIn("EUR");
+    expect(() => readAmount(written)).toThrow(
+      `"${written}" is no amount. Write a number with at most 6 decimals, such as 12.50 or 12,50.`,
+    );
+  },
+);
 
 it.each(["1,500", "1.500"])("asks which of two amounts %j is", async (written) => {
   const { readAmount } = await amountsIn("EUR");

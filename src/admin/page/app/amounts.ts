@@ -55,7 +55,7 @@ const WRITINGS = [
 
 /** Returns the number that a text is in one way of writing. Undefined for no number, and for decimals of units. */
 function numberIn(text: string, point: string, separator: string): number | undefined {
-  const decimals = CURRENCY ? `(?:\\${point}\\d*)?` : "";
+  const decimals = CURRENCY ? `(?:\\${point}\\d{0,${MOST_DECIMALS}})?` : "";
   if (!new RegExp(`^(?=.*\\d)(?:\\d*|[1-9]\\d{0,2}(?:\\${separator}\\d{3})+)${decimals}$`).test(text)) return undefined;
   return Number(text.replaceAll(separator, "").replace(point, "."));
 }
@@ -72,7 +72,7 @@ export function readAmount(written: string): number {
   const units = Math.round(number * (CURRENCY ? UNITS_OF_ONE : 1));
   if (!Number.isSafeInteger(units) || units < 0)
     throw new Error(
-      `${JSON.stringify(written)} is no amount. Write ${CURRENCY ? "a number, such as 12.50 or 12,50" : "a whole number, such as 1000000"}.`,
+      `${JSON.stringify(written)} is no amount. Write ${CURRENCY ? "a number with at most 6 decimals, such as 12.50 or 12,50" : "a whole number, such as 1000000"}.`,
     );
   return units;
 }
