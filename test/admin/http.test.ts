@@ -936,24 +936,27 @@ describe("a browser without a session", () => {
   };
   const refusal = [401, "application/json", "no-store"];
 
-  it.each(["", "/", "?part=spend", "/?part=spend&by=group"])("is sent to the login when it opens %j", async (path) => {
-    const next = `next=${encodeURIComponent(`/admin${path}`)}`;
-    for (const [loginUrl, location] of [
-      ["/login", `/login?${next}`],
-      ["/login?from=admin", `/login?from=admin&${next}`],
-      ["https://sso.example/", `https://sso.example/?${next}`],
-      ["/login?next=/home", "/login?next=/home"],
-    ])
-      for (const method of ["GET", "HEAD"])
-        expect(await answerTo(path, { method, headers: { accept: html } }, loginUrl)).toEqual([
-          303,
-          location,
-          "no-store",
-        ]);
-  });
+  it.each(["", "/", "?part=spend", "/?part=spend&by=group", "/usage?by=key&format=csv"])(
+    "is sent to the login when it opens %j",
+    async (path) => {
+      const next = `next=${encodeURIComponent(`/admin${path}`)}`;
+      for (const [loginUrl, location] of [
+        ["/login", `/login?${next}`],
+        ["/login?from=admin", `/login?from=admin&${next}`],
+        ["https://sso.example/", `https://sso.example/?${next}`],
+        ["/login?next=/home", "/login?next=/home"],
+      ])
+        for (const method of ["GET", "HEAD"])
+          expect(await answerTo(path, { method, headers: { accept: html } }, loginUrl)).toEqual([
+            303,
+            location,
+            "no-store",
+          ]);
+    },
+  );
 
   it("gets a 401 from every other route, for other types, and without a login to go to", async () => {
-    for (const path of ["/keys", "/me", "/app.js", "/nothing"])
+    for (const path of ["/keys", "/me", "/app.js", "/nothing", "/usage/x", "/usages"])
       expect([path, ...(await answerTo(path, { headers: { accept: html } }, "/login"))]).toEqual([path, ...refusal]);
     for (const accept of ["application/json", "*/*", "text/csv"])
       expect(await answerTo("", { headers: { accept } }, "/login")).toEqual(refusal);

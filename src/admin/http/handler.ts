@@ -423,10 +423,13 @@ function asSent(request: Request, removed: string): Request {
   return new Request(url, { method, headers, signal });
 }
 
-/** True for a browser that opens the page itself. Scripts and the page's own requests ask for no HTML. */
+/** The paths that a browser opens, below the mount: the page, and reports that it saves as a file. */
+const OPENED: ReadonlySet<string> = new Set(["", ...OPERATIONS.flatMap(({ asCsv, path }) => (asCsv ? path : []))]);
+
+/** True for a browser that opens the page, or the link of a report. Scripts and the page's own requests ask for no HTML. */
 const isNavigation = ({ method, url, headers }: Request, root: string): boolean =>
   (method === "GET" || method === "HEAD") &&
-  pathOf(url).replace(/\/$/, "") === root &&
+  OPENED.has(pathOf(url).slice(root.length).replace(/\/$/, "")) &&
   /\btext\/html\b/i.test(headers.get("accept") ?? "");
 
 /** Returns the address of the login, which leads back to the path of an address. A host may name its own way back. */
@@ -563,7 +566,7 @@ export interface AdminPageFile {
 /** The files of a page, such as `adminPage()` of `polygate/admin/page`. */
 export interface AdminPage {
   /**
-   * The address of the host's login, to which a browser that opens the page without a session is sent. The parameter `next` is added: the path
+   * The address of the host's login, to which a browser that opens the page or the link of a report without a session is sent. The parameter `next` is added: the path
    * to lead back to. Default: the browser gets a 401.
    */
   readonly loginUrl?: string | undefined;
