@@ -749,7 +749,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await page.getByRole("button", { name: "Edit a/b" }).click();
     await page.getByLabel("Name").fill(EVIL);
-    await page.getByRole("dialog").getByLabel("Budget").fill("company");
+    await page.getByRole("dialog").getByLabel("Budget").selectOption("company");
     await page.getByRole("dialog").getByLabel("Metadata").fill("plan=free");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("a/b is changed.").waitFor();
@@ -805,8 +805,26 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("must be written as name=text").waitFor();
     await page.getByRole("button", { name: "New key" }).click();
     const budget = page.getByRole("dialog").getByLabel("Budget");
-    const offered = await budget.evaluate((input) => (input as HTMLInputElement).list?.options[0]?.outerHTML);
-    expect(offered).toBe('<option value="company">The company</option>');
+    await budget.waitFor();
+    expect(await budget.getByRole("option").allTextContents()).toEqual(["none", "company (The company)"]);
+    await page.getByRole("button", { name: "Cancel" }).click();
+    // Also budgets that somebody has made meanwhile.
+    await quotas.addBudget({ id: "new", amount: 9 });
+    await page.getByLabel("Metadata").fill("group=a");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Edit one" }).click();
+    await budget.waitFor();
+    expect(await budget.inputValue()).toBe("company");
+    await budget.selectOption("new");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("one is changed.").waitFor();
+    expect(await quotas.report("one")).toMatchObject({ budget: "new" });
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await rowOf(page, "company").waitFor();
+    await page.getByRole("button", { name: "New budget" }).click();
+    const parent = page.getByLabel("Parent");
+    await parent.waitFor();
+    expect(await parent.getByRole("option").allTextContents()).toEqual(["none", "company (The company)", "new"]);
     await page.close();
   });
 
@@ -840,6 +858,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // Midnight in Berlin, wherever the browser is.
     expect(await rowOf(page, "team-a").textContent()).toMatch(/ 1, 20\d\d, 12:00\sAMEurope\/Berlin/);
     await page.getByRole("button", { name: "Top up team-a" }).click();
+    // No amount of which nothing would be left.
+    await page.getByLabel("Amount in USD").fill("0.0000001");
+    await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
+    await page.getByRole("alert").filter({ hasText: '"0.0000001" is no amount.' }).waitFor();
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
     await page.getByText("of $120.00").waitFor();

@@ -13,6 +13,7 @@ import {
   BudgetList,
   CallLinks,
   type Column,
+  type Field,
   html,
   RowButton,
   Share,
@@ -25,12 +26,24 @@ const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
 /** Budgets to choose from, and for the time zones of refusals. */
 export const knownBudgets: Signal<readonly BudgetReport[]> = signal([]);
 
+const MOST_KNOWN = 1_000;
+
 /** Loads the known budgets. They are a help alone: a failure leaves none. */
 export async function loadKnownBudgets(): Promise<void> {
-  knownBudgets.value = await read<Listed<BudgetReport>>("budgets?limit=1000").then(
+  knownBudgets.value = await read<Listed<BudgetReport>>(`budgets?limit=${MOST_KNOWN}`).then(
     ({ body }) => body.data,
     () => [],
   );
+}
+
+/** Returns the field of a budget: a choice of all budgets, or a text when there are too many, or none could be loaded. */
+export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
+  const { value = "" } = field;
+  if (all.length === 0 || all.length >= MOST_KNOWN)
+    return { ...field, list: BUDGETS, hint: "The id of a budget, or empty." };
+  const others = value === "" || all.some(({ id }) => id === value) ? [] : [[value, value] as const];
+  const known = all.map(({ id, name }) => [id, name === id ? id : `${id} (${name})`] as const);
+  return { ...field, choices: [["", "none"], ...others, ...known] };
 }
 
 export async function loadBudgets(): Promise<void> {
@@ -82,7 +95,7 @@ const create = (): void =>
           ["yes", "go into the next period"],
         ],
       },
-      { name: "parent", label: "Parent", list: BUDGETS, hint: "The id of the budget that it draws on, or empty." },
+      budgetField({ name: "parent", label: "Parent, which it draws on" }, budgets.value ?? []),
     ],
     run: async ({ id = "", name, amount = "", period, timeZone, rollover, parent }) => {
       await write("POST", "budgets", {

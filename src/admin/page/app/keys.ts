@@ -5,7 +5,7 @@ import type { KeyReport } from "../../../stores/durable.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
-import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
+import { budgetField, knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -44,8 +44,15 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
   if (!STATES.some(([one]) => one === filters.state.value)) filters.state.value = "";
   await loadKeys();
-  if (hasBudgets) await loadKnownBudgets();
+  hasKnownBudgets = hasBudgets;
+  await renewBudgets();
 }
+
+/** True when the host's store has budgets. */
+let hasKnownBudgets = false;
+
+/** Loads the budgets to choose from, of which another user may have made some. */
+const renewBudgets = async (): Promise<void> => (hasKnownBudgets ? loadKnownBudgets() : undefined);
 
 /** Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name. */
 async function loadKeys(after?: string): Promise<void> {
@@ -145,7 +152,8 @@ function metadataIn(text: string): Record<string, string> {
 /** The end of a day, in seconds of Unix time; 0 for no end. */
 const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse(`${date}T23:59:59`) / 1_000));
 
-const create = (): void =>
+async function create(): Promise<void> {
+  await renewBudgets();
   askUser({
     title: "New key",
     action: "Create",
@@ -153,7 +161,7 @@ const create = (): void =>
       { name: "id", label: "Id", hint: "Empty: a random one. It stays for good." },
       { name: "name", label: "Name" },
       { name: "granted", label: `Quota in ${AMOUNT}`, hint: "Empty: unlimited, or limited by the budget alone." },
-      { name: "budget", label: "Budget", list: BUDGETS, hint: "The id of a budget, or empty." },
+      budgetField({ name: "budget", label: "Budget" }, knownBudgets.value),
       ...RIGHTS,
     ],
     run: (values) => {
@@ -171,11 +179,12 @@ const create = (): void =>
       });
     },
   });
+}
 
 /** Edits what the server says now, and not what the list has shown for a while. */
 const edit = (id: string): Promise<boolean> =>
   attempt(async () => {
-    const { body: key, tag } = await read<KeyReport>(at(id));
+    const [{ body: key, tag }] = await Promise.all([read<KeyReport>(at(id)), renewBudgets()]);
     let seen = tag;
     const before = key.metadata ?? {};
     const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
@@ -187,13 +196,7 @@ const edit = (id: string): Promise<boolean> =>
       action: "Save",
       fields: [
         { name: "name", label: "Name", value: key.name, isRequired: true },
-        {
-          name: "budget",
-          label: "Budget",
-          list: BUDGETS,
-          value: key.budget ?? "",
-          hint: "The id of a budget, or empty.",
-        },
+        budgetField({ name: "budget", label: "Budget", value: key.budget ?? "" }, knownBudgets.value),
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
       run: async (written) => {
