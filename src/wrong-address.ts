@@ -1,7 +1,7 @@
 /** Explains to a caller with a wrong base URL which base URL is right. */
 
 import type { Mountable } from "./gateway.ts";
-import { aboveVersion, oneLine } from "./options.ts";
+import { aboveVersion, nearest, oneLine } from "./options.ts";
 
 /** The body of a 404. The SDKs of all vendors show its message. */
 export interface WrongAddress {
@@ -44,14 +44,26 @@ export function wrongAddress(
 /** Returns a route without its version. */
 const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
 
-/** Finds the route whose end, behind its version, is the longest end of a path. */
+const segmentsOf = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
+
+/** Tells whether a path ends in the end of a route, with slips of the pen: each of its segments is that of the route, or near. */
+function isNearly(path: string, route: string): boolean {
+  const meant = segmentsOf(ending(route));
+  const written = segmentsOf(path).slice(-meant.length);
+  return (
+    written.length === meant.length &&
+    meant.every((segment, at) => written[at] === segment || nearest(written[at] ?? "", [segment]) !== undefined)
+  );
+}
+
+/** Finds the route whose end, behind its version, is the longest end of a path, or else nearly so. */
 function meantRoute({ endpoints }: Pick<Mountable, "endpoints">, method: string, path: string): string | undefined {
   const routes = endpoints.filter((endpoint) => endpoint.method === method).map((endpoint) => endpoint.path);
   // The routes of a model's methods have a wildcard, so the suggestion repeats the model.
   const model = /\/(models\/[\w.-]{1,64}:\w{1,32})$/.exec(path)?.[1];
   if (model !== undefined && routes.includes("/v1beta/models/**")) return `/v1beta/${model}`;
-  return routes
-    .filter((route) => !route.endsWith("/**") && path.endsWith(ending(route)))
-    .toSorted((one, other) => ending(other).length - ending(one).length || one.length - other.length)
-    .at(0);
+  const fixed = routes
+    .filter((route) => !route.endsWith("/**"))
+    .toSorted((one, other) => ending(other).length - ending(one).length || one.length - other.length);
+  return fixed.find((route) => path.endsWith(ending(route))) ?? fixed.find((route) => isNearly(path, route));
 }

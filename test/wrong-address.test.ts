@@ -39,6 +39,11 @@ describe("the route that was meant", () => {
     ["POST", "/models/large:generateContent", "/ai/v1beta/models/large:generateContent"],
     ["POST", "/v1beta/v1beta/models/large:streamGenerateContent", "/ai/v1beta/models/large:streamGenerateContent"],
     ["GET", "/models", "/ai/v1/models"],
+    ["POST", "/v1/chat/completion", "/ai/v1/chat/completions"],
+    ["POST", "/chat/completions/", "/ai/v1/chat/completions"],
+    ["POST", "/v1/message/count_token", "/ai/v1/messages/count_tokens"],
+    ["POST", "/v1/mesages", "/ai/v1/messages"],
+    ["GET", "/v1/model", "/ai/v1/models"],
   ])("of %s %s is %s", (method, url, meant) => {
     expect(messageOf(method, url, "/ai")).toContain(` Did you mean ${method} ${meant}? `);
   });
@@ -47,6 +52,9 @@ describe("the route that was meant", () => {
     ["GET", "/messages"],
     ["POST", "/"],
     ["POST", "/chat"],
+    ["POST", "/v1/audio/generations"],
+    ["POST", "/v1/completions"],
+    ["GET", "/favicon.ico"],
     ["PUT", "/models/large:generateContent"],
     ["POST", "//"],
     [undefined, undefined],

@@ -33,7 +33,16 @@ export const isTooLow = (count: number, estimate: number): boolean => count * TR
  * @param added The tokens that an upstream may add to those that are estimated.
  */
 export const isTooHigh = (count: number, estimate: number, added: number = TRUST.tokens): boolean =>
-  count > estimate * TRUST.times + added;
+  count > mostBelieved(estimate, added);
+
+const mostBelieved = (estimate: number, added: number): number => estimate * TRUST.times + added;
+
+/** Tells the host of a value that is no count: not a whole number, negative, or beyond every answer. */
+export const noCount = (name: string): string => `The model backend reported a usage that is no count: ${name}.`;
+
+/** Tells the host of a count that is too high to be true, with the most that is believed. The parameters are those of `isTooHigh`. */
+export const tooMany = (name: string, count: number, estimate: number, added: number = TRUST.tokens): string =>
+  `The model backend reported ${count} ${name}, and at most ${Math.floor(mostBelieved(estimate, added))} are believed.`;
 
 /** The lowest and the highest cost of a call, in quota units. */
 export interface Amounts {

@@ -63,6 +63,9 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     });
     await (await send({ body: { stream, max_tokens: 16 } })).text();
     expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+    expect(failures[0]?.text).toContain(
+      "The model backend reported 4294967296 output tokens, and at most 512 are believed.",
+    );
     expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
   });
 

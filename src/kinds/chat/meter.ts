@@ -18,7 +18,17 @@ import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
 import type { KindCall } from "../kind.ts";
-import { backendFailed, isTooHigh, isTooLow, type Meter, type MeterReport, nameOf, TRUST } from "../meter.ts";
+import {
+  backendFailed,
+  isTooHigh,
+  isTooLow,
+  type Meter,
+  type MeterReport,
+  nameOf,
+  noCount,
+  tooMany,
+  TRUST,
+} from "../meter.ts";
 import { priceAmong } from "../other-models.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
@@ -308,27 +318,32 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (!usage) return;
     this.#hasBegun = true;
     const known = { ...this.#known, ...usage };
-    const wrong = wrongCount(usage) ?? this.#tooHigh(known);
-    if (wrong === undefined) this.#known = known;
-    else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
+    const wrong = wrongCount(usage);
+    const doubt = wrong === undefined ? this.#tooHigh(known) : noCount(wrong);
+    if (doubt === undefined) this.#known = known;
+    else this.#doubt(doubt);
   }
 
-  /** Returns the name of a count that is too high to be true; undefined if there is none. */
+  /** Says which count is too high to be true; undefined if there is none. */
   #tooHigh({ details, ...usage }: Partial<Usage>): string | undefined {
     const [input, request] = [this.#inputTokens, this.#request];
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
     const most = this.#outputLimit;
+    const added = mayAdd(request) ? UNSEEN_OUTPUT_TOKENS : TRUST.tokens;
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
     const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
-    if (isTooMuch(read)) return `inputTokens, for about ${input}`;
+    if (isTooMuch(read)) return tooMany("input tokens", read, input, unseenTokens(request));
     const written = Math.max(outputTokens, reasoningTokens);
-    if (isTooHigh(written, most) && !(mayAdd(request) && !isTooHigh(written, most, UNSEEN_OUTPUT_TOKENS)))
-      return "outputTokens";
-    if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
+    if (isTooHigh(written, most, added)) return tooMany("output tokens", written, most, added);
+    const uses = sumOf(serverToolUses);
+    if (isTooHigh(uses, MAX_TOOL_USES)) return tooMany("runs of tools", uses, MAX_TOOL_USES);
     for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
-      if (kind === "output" ? isTooHigh(tokens, most) : isTooMuch(tokens)) return "details";
+      const isOutput = kind === "output";
+      if (isOutput ? !isTooHigh(tokens, most) : !isTooMuch(tokens)) continue;
+      const name = `${kind} tokens in details`;
+      return isOutput ? tooMany(name, tokens, most) : tooMany(name, tokens, input, unseenTokens(request));
     }
     return undefined;
   }

@@ -25,6 +25,8 @@ import {
   type EventShapes,
   isCount,
   isTooHigh,
+  noCount,
+  tooMany,
   type Meter,
   type MeterReport,
   wrongEvent,
@@ -175,13 +177,12 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
   #learn(count: unknown): void {
     const [inputTokens, request] = [this.#estimate, this.#request];
-    const isPossible =
-      isCount(count) && count > 0 && !isTooHigh(count, inputTokens, request.inputs.length * ADDED_TOKENS);
+    const added = request.inputs.length * ADDED_TOKENS;
+    const isSome = isCount(count) && count > 0;
+    const isPossible = isSome && !isTooHigh(count, inputTokens, added);
     if (isPossible) this.#known = count;
     else if (!this.#isDoubtful)
-      this.#call.doubt(
-        `The model backend reported a usage that is no count of its input of about ${inputTokens} tokens.`,
-      );
+      this.#call.doubt(isSome ? tooMany("input tokens", count, inputTokens, added) : noCount("inputTokens"));
     this.#isDoubtful ||= !isPossible;
   }
 

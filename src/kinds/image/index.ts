@@ -17,7 +17,16 @@ import { type ImageBooking, type ImageStore, newImageId } from "../../ports/imag
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
-import { backendFailed, isCount, isTooHigh, type Meter, type MeterReport, wrongEvent } from "../meter.ts";
+import {
+  backendFailed,
+  isCount,
+  isTooHigh,
+  type Meter,
+  type MeterReport,
+  noCount,
+  tooMany,
+  wrongEvent,
+} from "../meter.ts";
 import { imagePriceAmong } from "../other-models.ts";
 import { imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
 
@@ -253,7 +262,7 @@ class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     const { count, images } = this.#request;
     const most = Math.max(this.#inputTextTokens, (count + images.length + 1) * OUTPUT_IMAGE_TOKENS);
     const wrong = Object.entries(usage).find(([, tokens]) => !isCount(tokens) || isTooHigh(tokens, most));
-    if (wrong) this.#call.doubt(`The model backend reported a usage that is no count: ${wrong[0]}.`);
+    if (wrong) this.#call.doubt(isCount(wrong[1]) ? tooMany(wrong[0], wrong[1], most) : noCount(wrong[0]));
     else this.#usage = { ...this.#usage, ...usage };
   }
 
