@@ -70,14 +70,22 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
 export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   if (Array.isArray(answer)) return tableOf((answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item)));
-  const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
+  const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(shownOf(answer));
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
 
+/** Adds to a budget what was spent. */
+const shownOf = (answer: object): object =>
+  "overdraft" in answer ? { ...answer, spent: spentOf(answer as BudgetReport) } : answer;
+
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
+
+/** What reports of usage sum up for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
+const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "overdraft">): number =>
+  used - held + overdraft;
 
 /** The fields of keys and budgets that are amounts. */
 const AMOUNTS: ReadonlySet<string> = new Set([
@@ -88,7 +96,8 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "overdraft",
   "estimated",
   "amount",
-] satisfies (keyof BudgetReport)[]);
+  "spent",
+] satisfies (keyof BudgetReport | "spent")[]);
 
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
 const UNLIMITED = "unlimited";
@@ -196,7 +205,7 @@ class Text {
     return [
       ...this.lines({ id, name }),
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
-      ...this.lines({ models, expires: endOf(expiresAt), ...others }),
+      ...this.lines({ spent: spentOf(others), models, expires: endOf(expiresAt), ...others }),
       ...budgets.map(
         (each) =>
           `budget ${oneLine(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
@@ -215,11 +224,10 @@ class Text {
     });
   }
 
-  /** The cells of a key or a budget in a list, by their headings. `SPENT` is what reports of usage sum up, without the holds of running calls. */
+  /** The cells of a key or a budget in a list, by their headings. */
   cells(report: KeyShown | BudgetReport): Readonly<Record<string, string>> {
-    const { used, held, overdraft } = report;
-    const [ID, NAME, SPENT] = [oneLine(report.id), oneLine(report.name), this.#cell(used - held + overdraft)];
-    const OVERDRAFT = this.#cell(overdraft);
+    const [ID, NAME] = [oneLine(report.id), oneLine(report.name)];
+    const [SPENT, OVERDRAFT] = [this.#cell(spentOf(report)), this.#cell(report.overdraft)];
     if ("amount" in report) {
       const { available, period, parent } = report;
       return {

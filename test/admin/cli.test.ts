@@ -872,6 +872,8 @@ describe("polygate usage and why, as processes", () => {
     await stores.close();
     const { stdout } = await run("keys", "list");
     expect(stdout).toMatch(/^over +over +90 +10 +40 +active /m);
+    expect((await run("keys", "usage", "over")).stdout).toMatch(/^spent: 90\n(?:.*\n)*used: 70\n(?:.*\n)*held: 20\n/m);
+    expect((await run("budgets", "usage", "team", "--currency", "usd")).stdout).toMatch(/^spent: 0\.00 USD$/m);
   });
 
   it("say what the caller was told, and what helps", async () => {

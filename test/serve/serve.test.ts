@@ -320,6 +320,22 @@ describe("polygate serve", () => {
     expect(await started.ended).toEqual({ code: 0, signal: null });
   });
 
+  it("says which store it uses where the environment has another than .env", async () => {
+    const file = await written("gateway.ts", GATEWAY);
+    const store = `sqlite:${join(folder, "environment.db")}`;
+    await writeFile(join(folder, ".env"), "POLYGATE_STORE=sqlite:of-file.db\n");
+    try {
+      const command = [process.execPath, CLI, "serve", file, "--port", "0"] as const;
+      const { process: started } = await startPlayground({ POLYGATE_STORE: store }, [...command], folder);
+      const said = `The store is ${store}, as POLYGATE_STORE of the environment says. The file .env names sqlite:of-file.db.\n`;
+      expect(started.errors()).toBe(said);
+      started.child.kill("SIGTERM");
+      await started.ended;
+    } finally {
+      await rm(join(folder, ".env"));
+    }
+  });
+
   it("says in a line what is wrong outside of the file", async () => {
     const file = await written("gateway.ts", GATEWAY);
     const taken = createServer().listen(0, "127.0.0.1");
