@@ -17,12 +17,10 @@ const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
   budget: "budget",
 };
 
-/** Says in a few words how a call ended, and why: `refused: budget red`. */
-function endOf({ outcome, errorCode, refusedBy, affordedOutputTokens }: RecordedCall): string {
-  const limit = refusedBy && `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
-  const lowered = affordedOutputTokens === undefined ? undefined : `output limit lowered to ${affordedOutputTokens}`;
-  const reason = limit ?? errorCode ?? lowered;
-  return reason === undefined ? outcome : `${outcome}: ${reason}`;
+/** Says in a few words why a call ended as it did: `budget red`. Empty for a call that simply was completed. */
+function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedCall): string {
+  if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
+  return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }
 
 /**
@@ -41,10 +39,11 @@ export function callsText(
     KEY: oneLine(call.keyId ?? "-"),
     MODEL: oneLine(call.modelAsked ?? "-"),
     SPENT: amountOf(call.units, call.currency ?? currency),
-    OUTCOME: oneLine(endOf(call)),
+    OUTCOME: call.outcome,
+    REASON: oneLine(shortReasonOf(call) || "-"),
     "REQUEST ID": oneLine(call.requestId),
   }));
-  return fittedTable(rows, width, ["MODEL", "SPENT"], ["AT (UTC)", "SPENT", "REQUEST ID"]);
+  return fittedTable(rows, width, ["MODEL", "SPENT", "OUTCOME"], ["AT (UTC)", "SPENT", "REQUEST ID"]);
 }
 
 const HEADINGS = [

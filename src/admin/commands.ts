@@ -568,8 +568,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const listed = await reader.list(given({ ...filter, key: id }));
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
         if (csv) print(callsCsv(listed, currency));
-        else if (listed.length === 0) print("No such call is recorded. Calls are deleted after some days (keepDays).");
-        else {
+        else if (listed.length === 0) {
+          const isUnknown = id !== undefined && !(await store.report(id));
+          if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
+          else print("No such call is recorded. Calls are deleted after some days (keepDays).");
+        } else {
           const { text, leftOut } = callsText(listed, currency, columns);
           print(text);
           if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);

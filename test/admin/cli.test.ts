@@ -795,12 +795,12 @@ describe("polygate usage and why, as processes", () => {
     const all = await run("calls");
     expect(all).toMatchObject({ code: 0, stderr: "" });
     const [headings = "", ...rows] = all.stdout.trimEnd().split("\n");
-    expect(headings.split(/ {2,}/)).toEqual(["AT (UTC)", "KEY", "MODEL", "SPENT", "OUTCOME", "REQUEST ID"]);
+    expect(headings.split(/ {2,}/)).toEqual(["AT (UTC)", "KEY", "MODEL", "SPENT", "OUTCOME", "REASON", "REQUEST ID"]);
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(0, 1).toSpliced(2, 1))).toEqual([
-      ["team-key", "large", "refused: budget team", ids["budget"]],
-      ["rich", "large", "refused: rate of requests", ids["limited"]],
-      ["rich", "large", "completed", ids["again"]],
-      ["rich", "large", "completed", ids["done"]],
+      ["team-key", "large", "refused", "budget team", ids["budget"]],
+      ["rich", "large", "refused", "rate of requests", ids["limited"]],
+      ["rich", "large", "completed", "-", ids["again"]],
+      ["rich", "large", "completed", "-", ids["done"]],
     ]);
     expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}rich +large +0\.0+\d+ USD {2}/);
     // A narrow terminal loses columns and ends of names, and never a part of a request id.
@@ -812,8 +812,8 @@ describe("polygate usage and why, as processes", () => {
       warn: (note) => void notes.push(note),
     });
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-    expect(lines[1]).toMatch(new RegExp(`^20.* {2}team-key {2}refused: budg… {2}${ids["budget"]}$`));
-    expect(notes).toEqual(["Left out for the width: MODEL, SPENT. --csv and --json have them."]);
+    expect(lines[1]).toMatch(new RegExp(`^20.* {2}team-key {2}budget team {2,}${ids["budget"]}$`));
+    expect(notes).toEqual(["Left out for the width: MODEL, SPENT, OUTCOME. --csv and --json have them."]);
     for (const [args, found] of [
       [
         ["--key", "Rich"],
@@ -834,6 +834,9 @@ describe("polygate usage and why, as processes", () => {
     );
     const none = await run("calls", "--until", "2020-01-01");
     expect(none.stdout).toBe("No such call is recorded. Calls are deleted after some days (keepDays).\n");
+    expect((await run("calls", "--key", "nobody")).stdout).toBe(
+      "No key has the id or the name nobody, and no such call is recorded.\n",
+    );
     const csv = (await run("calls", "--csv", "--key", "rich")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^requestId,at,day,keyId,budgets,group,modelAsked,/);
     expect(csv[1]).toMatch(
