@@ -1,6 +1,7 @@
 /** The reports about recorded calls, as functions. */
 
 import { describe, expect, it } from "vitest";
+import { nextSteps } from "../../src/admin/call-admin.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { createGateway, type Gateway, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
@@ -136,9 +137,33 @@ describe("why", () => {
     expect(reason?.reasons).toContain(
       `The output limit was lowered to ${affordedOutputTokens} tokens: the rest of the quota or of a budget pays for no more.`,
     );
+    const one = await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, inputTokens + 1);
+    expect(one?.reasons.join()).toContain("The output limit was lowered to 1 token: the rest");
     const covered = await reasonsOf(speaking, { max_tokens: 100 }, undefined, 500);
     expect(covered?.call).not.toHaveProperty("affordedOutputTokens");
     expect(covered?.reasons.join()).not.toContain("lowered");
+  });
+
+  it.each([
+    [
+      "the whole output limit",
+      { needed: 8, wanted: 4_103, available: 3 },
+      "4100",
+      "what the call lacked for its whole output limit",
+    ],
+    ["a usual call, for one whose cost nobody knows", { available: 0 }, "1000000", "enough for a usual call"],
+    [
+      "a usual call, for one from before its cost was recorded",
+      { needed: 8, available: 3 },
+      "999997",
+      "enough for a usual call",
+    ],
+  ])("names a grant that pays for %s", async (_what, numbers, units, words) => {
+    const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    expect(call.refusedBy).toMatchObject({ kind: "quota", wanted: 1_000 + (call.refusedBy?.needed ?? 0) - 1 });
+    const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", ...numbers } });
+    expect(step).toBe(`polygate keys grant anna ${units} adds ${words}.`);
   });
 
   it("tells that a model which no upstream was asked for may lack a price", async () => {

@@ -75,18 +75,10 @@ describe.each(formats)("a %s request", (name, request) => {
   });
 
   it.each([
-    [
-      { available: 0, held: 100_000 },
-      "The quota that is left of this API key is held by other calls.",
-      "The quota that is left of this API key is held by other calls.",
-    ],
-    [
-      { available: 3, held: 2 },
-      "The remaining quota of this API key is too small for this request.",
-      "The remaining quota of this API key is too small for this request.",
-    ],
-    [{ available: 0, held: 0 }, "The quota of this API key is used up.", "The quota of this API key is used up."],
-  ])("names the budget of a key that has one: %o", async (saw, ofKey, ofBudget) => {
+    [{ available: 0, held: 100_000 }, "The quota that is left of this API key is held by other calls."],
+    [{ available: 3, held: 2 }, "The remaining quota of this API key is too small for this request."],
+    [{ available: 0, held: 0 }, "The quota of this API key is used up."],
+  ])("names no budget where the key's own quota has refused, with and without one: %o", async (saw, message) => {
     const reserve = async () => ({ refused: true as const, ...saw });
     const withBudget: Setup["around"] = (store) => ({
       reserve,
@@ -95,10 +87,7 @@ describe.each(formats)("a %s request", (name, request) => {
         return key && { ...key, budget: "team" };
       },
     });
-    for (const [around, message] of [
-      [() => ({ reserve }), ofKey],
-      [withBudget, ofBudget],
-    ] as const) {
+    for (const around of [() => ({ reserve }), withBudget]) {
       const { gateway } = setup({ refused: true, ...saw }, { around });
       const figures = ` Units needed: ${name === "images" ? 2_000 : 11}, available: ${saw.available}.`;
       // The least cost of the call is no amount that would help where nothing is left.
