@@ -36,7 +36,7 @@ export function callsText(
 ): ReturnType<typeof fittedTable> {
   const rows = calls.map((call) => ({
     "AT (UTC)": timeOf(call.at).slice(0, "2026-11-28T21:11".length).replace("T", " "),
-    KEY: oneLine(call.keyId ?? "-"),
+    KEY: oneLine(call.keyName || call.keyId || "-"),
     MODEL: oneLine(call.modelAsked ?? "-"),
     SPENT: amountOf(call.units, call.currency ?? currency),
     OUTCOME: call.outcome,
@@ -47,7 +47,18 @@ export function callsText(
 }
 
 const HEADINGS = [
-  ...(["requestId", "at", "day", "keyId", "budgets", "group", "modelAsked", "modelAnswered", "upstream"] as const),
+  ...([
+    "requestId",
+    "at",
+    "day",
+    "keyId",
+    "keyName",
+    "budgets",
+    "group",
+    "modelAsked",
+    "modelAnswered",
+    "upstream",
+  ] as const),
   ...(["outcome", "status", "errorCode", "errorMessage", "refusedBy", "inputTokens", "outputTokens"] as const),
   ...(["amount", "currency", "units", "estimated"] as const),
 ];

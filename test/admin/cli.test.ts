@@ -798,11 +798,11 @@ describe("polygate usage and why, as processes", () => {
     expect(headings.split(/ {2,}/)).toEqual(["AT (UTC)", "KEY", "MODEL", "SPENT", "OUTCOME", "REASON", "REQUEST ID"]);
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(0, 1).toSpliced(2, 1))).toEqual([
       ["team-key", "large", "refused", "budget team", ids["budget"]],
-      ["rich", "large", "refused", "rate of requests", ids["limited"]],
-      ["rich", "large", "completed", "-", ids["again"]],
-      ["rich", "large", "completed", "-", ids["done"]],
+      ["Rich", "large", "refused", "rate of requests", ids["limited"]],
+      ["Rich", "large", "completed", "-", ids["again"]],
+      ["Rich", "large", "completed", "-", ids["done"]],
     ]);
-    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}rich +large +0\.0+\d+ USD {2}/);
+    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}Rich +large +0\.0+\d+ USD {2}/);
     // A narrow terminal loses columns and ends of names, and never a part of a request id.
     const [lines, notes]: [string[], string[]] = [[], []];
     await runCommand(["calls", "--store", where], {
@@ -838,10 +838,10 @@ describe("polygate usage and why, as processes", () => {
       "No key has the id or the name nobody, and no such call is recorded.\n",
     );
     const csv = (await run("calls", "--csv", "--key", "rich")).stdout.trimEnd().split("\n");
-    expect(csv[0]).toMatch(/^requestId,at,day,keyId,budgets,group,modelAsked,/);
+    expect(csv[0]).toMatch(/^requestId,at,day,keyId,keyName,budgets,group,modelAsked,/);
     expect(csv[1]).toMatch(
       new RegExp(
-        `^${ids["limited"]},20[^,]*Z,20[^,]*,rich,,'=cmd.*,refused,429,rate_limited,.*,requests,0,0,0\\.0+,USD,0,0$`,
+        `^${ids["limited"]},20[^,]*Z,20[^,]*,rich,Rich,,'=cmd.*,refused,429,rate_limited,.*,requests,0,0,0\\.0+,USD,0,0$`,
       ),
     );
     expect(csv.length).toBe(4);
