@@ -1,7 +1,7 @@
 /** The record of calls in a database: what a recorded call and a report of usage contain, and how they are asked for. */
 
 import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
-import { assertOptions, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
+import { assertOptions, checkOf, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
 /** The columns that a report of usage can group by. */
@@ -104,6 +104,9 @@ export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = Object.keys({
   unrecorded: true,
 } satisfies Record<RecordedCall["outcome"], true>) as RecordedCall["outcome"][];
 
+/** The outcomes that a report of usage counts as failed. */
+export const FAILED_OUTCOMES: readonly RecordedCall["outcome"][] = ["failed", "deadline", "shutdown"];
+
 /** The most rows of a report. */
 export const MOST_ROWS: number = 100_000;
 
@@ -169,7 +172,8 @@ export interface CallFilter {
   readonly group?: string;
   readonly model?: string;
   readonly upstream?: string;
-  readonly outcome?: RecordedCall["outcome"];
+  /** The end of the calls, or several of which each is meant. */
+  readonly outcome?: RecordedCall["outcome"] | readonly RecordedCall["outcome"][];
   /** The code of the calls' error, such as `quota_exhausted`. */
   readonly errorCode?: string;
   /** The first day, such as `2026-11-01`, by the `day` of the calls. */
@@ -258,7 +262,7 @@ const FILTER_SHAPES: Shapes<CallFilter> = {
   group: "string?",
   model: "string?",
   upstream: "string?",
-  outcome: { optional: CALL_OUTCOMES },
+  outcome: { optional: (path, value) => [value].flat().forEach((one) => checkOf(CALL_OUTCOMES)(path, one)) },
   errorCode: "string?",
   sinceDay: "string?",
   untilDay: "string?",

@@ -555,6 +555,8 @@ describe("recorded calls", () => {
     for (const [filter, found] of [
       ["errorCode=quota_insufficient", [refused]],
       ["errorCode=internal", []],
+      ["outcome=failed,refused", [refused]],
+      ["outcome=failed,deadline", []],
       [`key=poor&sinceDay=${today}&untilDay=${today}&ownBudget=&upstream=`, [refused]],
       ["untilDay=2020-01-01", []],
       ["budget=none", []],
@@ -605,7 +607,8 @@ describe("recorded calls", () => {
     ["/usage?key=%00", "key must be plain text"],
     ["/usage?key=a&key=b", "key: "],
     ["/usage?team=a", "team does not exist"],
-    ["/calls?outcome=bad", "outcome: "],
+    ["/calls?outcome=bad", "outcome.0: "],
+    ["/calls?outcome=failed,bad", "outcome.1: "],
     ["/calls?outcome=refuse", 'not "refuse". Did you mean refused?'],
     ["/keys?state=activ", 'not "activ". Did you mean active?'],
     ["/calls?since=x", "since: "],

@@ -13,7 +13,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway, type Gateway } from "../../src/index.ts";
+import { createGateway, type Gateway, GatewayError } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
@@ -300,6 +300,32 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       }
       expect([column, refused]).toEqual([column, 4]);
     }
+    await page.close();
+  });
+
+  it("leads from the failed calls of a row to a list of them", async () => {
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+    const onCall = stores.recorder({ currency: "usd" });
+    for (const [outcome, status] of [
+      [new Error("broken"), 500],
+      [new GatewayError("deadline_exceeded", "late"), 504],
+    ] as const) {
+      const backend = {
+        // oxlint-disable-next-line require-yield
+        async *chat() {
+          throw outcome;
+        },
+      };
+      const gateway = createGateway({ backend, ...stores.ports, onCall, onFailure: () => {} });
+      expect((await gateway.fetch(asked("ann", "small"))).status).toBe(status);
+      await gateway.close();
+    }
+    await onCall.flush();
+    const page = await open("?part=spend&by=key");
+    await rowOf(page, "ann").getByRole("link", { name: "2 failed calls" }).click();
+    await page.getByText("2 failed calls.").waitFor();
+    expect(new URL(page.url()).searchParams.get("end")).toBe("failed,deadline,shutdown");
+    expect(await page.locator("tbody th a").count()).toBe(2);
     await page.close();
   });
 

@@ -217,12 +217,14 @@ const SUMS = {
   estimated: UNITS,
 } satisfies Record<keyof UsageSums, typeof UNITS>;
 
-/** The columns of a report: `key,day`, or several parameters. */
-const BY = v.pipe(
+/** Reads a list of words: `key,day`, or several parameters. */
+const WORDS = v.pipe(
   v.union([v.string(), v.array(v.string())]),
-  v.transform((written) => [written].flat().flatMap((columns) => columns.split(","))),
-  v.array(v.picklist(USAGE_COLUMNS)),
+  v.transform((written) => [written].flat().flatMap((words) => words.split(","))),
 );
+
+/** The columns of a report. */
+const BY = v.pipe(WORDS, v.array(v.picklist(USAGE_COLUMNS)));
 
 const USAGE_QUERY = v.strictObject({
   by: v.exactOptional(BY),
@@ -571,7 +573,7 @@ export const OPERATIONS: readonly Operation[] = [
       group: v.exactOptional(TEXT),
       model: v.exactOptional(TEXT),
       upstream: v.exactOptional(TEXT),
-      outcome: v.exactOptional(v.picklist(CALL_OUTCOMES)),
+      outcome: v.exactOptional(v.pipe(WORDS, v.array(v.picklist(CALL_OUTCOMES)))),
       errorCode: v.exactOptional(TEXT),
       sinceDay: v.exactOptional(TEXT),
       untilDay: v.exactOptional(TEXT),

@@ -6,7 +6,13 @@ import { assertOptions, CLOCK, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallRecord } from "../../ports/observer.ts";
 import { calendarOf, dateAt, spanAt } from "../budgets.ts";
-import { type CallReader, type CallRecorder, RECORDER_SHAPES, type RecorderOptions } from "../calls.ts";
+import {
+  type CallReader,
+  type CallRecorder,
+  FAILED_OUTCOMES,
+  RECORDER_SHAPES,
+  type RecorderOptions,
+} from "../calls.ts";
 import { type StoredShare, toShares } from "../driver.ts";
 import { isStorableId } from "../durable.ts";
 import { hashApiKey as hashOf, TwoGenerationMap } from "../ledger.ts";
@@ -440,7 +446,7 @@ class DaySums {
   }
 }
 
-const FAILED: ReadonlySet<string> = new Set(["failed", "deadline", "shutdown"]);
+const FAILED: ReadonlySet<string> = new Set(FAILED_OUTCOMES);
 
 function partOf(row: CallRow | Selectable<CallTable>, name: (typeof USAGE_SUMS)[number]): number {
   if (name === "calls") return 1;

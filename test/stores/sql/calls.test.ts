@@ -291,6 +291,7 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await expect(log.usage({ by: ["colour" as "key"] })).rejects.toThrow("by must name day, month, key");
     await expect(log.usage({ key: "a\0b" })).rejects.toThrow("usage: key must be plain text");
     await expect(log.list({ outcome: "lost" as "failed" })).rejects.toThrow("outcome");
+    await expect(log.list({ outcome: ["failed", "lost"] as never })).rejects.toThrow("outcome");
     expect(await log.find("a\0b")).toBeUndefined();
     await expect(log.usage({ since: "2026-02-30" })).rejects.toThrow("since must be a day");
     const behind = { since: "2026-12-01", until: "2026-11-30" };
@@ -374,7 +375,9 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect([...first, ...second, ...third].map(({ requestId }) => requestId)).toEqual(
       [4, 3, 2, 1, 0].map((at) => `page-${at}`),
     );
-    expect((await log.list({ key: id, outcome: "refused" })).map(({ requestId }) => requestId)).toEqual(["page-3"]);
+    for (const outcome of ["refused", ["refused", "failed"]] as const)
+      expect((await log.list({ key: id, outcome })).map(({ requestId }) => requestId)).toEqual(["page-3"]);
+    expect(await log.list({ key: id, outcome: [] })).toEqual([]);
     expect(await log.list({ key: id, since: DECEMBER + 1, until: DECEMBER + 2 })).toHaveLength(2);
     expect(await log.list({ key: id, after: "unknown" })).toEqual([]);
   });

@@ -19,7 +19,7 @@ type Calls = readonly [latest: Call, ...earlier: Call[]];
 
 const calls = signal<readonly Call[] | undefined>(undefined);
 const next = signal<string | null>(null);
-/** The number of refused calls that the filters let through, by the sums of usage. Undefined where these cannot count them. */
+/** The number of calls that the filters let through, by the sums of usage. Undefined where these cannot count them. */
 const counted = signal<number | undefined>(undefined);
 /** The request id of the only call that is shown; empty for the list. */
 const found = signal("");
@@ -41,7 +41,15 @@ const ENDS = {
   unrecorded: "unrecorded",
   completed: "completed",
 } as const satisfies Record<RecordedCall["outcome"], string>;
-const END_CHOICES = [...Object.entries(ENDS), ["all", "every end"]] as const;
+/** The ends of calls that the sums of usage count as failed. */
+export const FAILED_ENDS = "failed,deadline,shutdown";
+const END_CHOICES = [
+  ...Object.entries(ENDS),
+  [FAILED_ENDS, "failed, deadline or shutdown"],
+  ["all", "every end"],
+] as const;
+/** The sums of usage that count the calls of an end. */
+const SUMS: Readonly<Record<string, "refused" | "failed">> = { refused: "refused", [FAILED_ENDS]: "failed" };
 
 /** The codes of errors, which the compiler completes, from those of refusals to the others. */
 const CODES: readonly string[] = Object.keys({
@@ -150,7 +158,7 @@ async function loadRefusals(after?: string): Promise<void> {
         read<Listed<Call>>(
           `calls?${queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after })}`,
         ),
-        outcome === "refused" && errorCode === undefined ? countOf(choices) : undefined,
+        errorCode === undefined ? countOf(choices) : undefined,
       ]);
       calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
       next.value = body.next;
@@ -160,9 +168,10 @@ async function loadRefusals(after?: string): Promise<void> {
   );
 }
 
-/** Counts the refused calls of the filters, also those that are not kept one by one any more. */
-async function countOf(choices: Choices): Promise<number> {
-  return (await read<UsageReport>(`usage?${queryOf(choices)}`)).body.total.refused;
+/** Counts the calls of the filters, also those that are not kept one by one any more. Undefined for ends that no sum counts. */
+async function countOf(choices: Choices): Promise<number | undefined> {
+  const sum = SUMS[end.value];
+  return sum && (await read<UsageReport>(`usage?${queryOf(choices)}`)).body.total[sum];
 }
 
 /** Opens the call of a request id, also when it stands in the text of an error. */
@@ -318,7 +327,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
 
 const unitsOf = (all: Calls): number => all.reduce((sum, { units }) => sum + units, 0);
 
-/** Says how many calls were refused, and how many of them are not listed. */
+/** Says how many calls have ended so, and how many of them are not listed. */
 function Count({ all, listed }: { all: number; listed: number }): View {
   const hidden = all - listed;
   // The records of calls are deleted some day, and their sums stay.
@@ -328,7 +337,7 @@ function Count({ all, listed }: { all: number; listed: number }): View {
       : next.value === null
         ? ` ${plain.format(hidden)} of them are not kept one by one any more.`
         : ` These are the latest ${plain.format(listed)}.`;
-  return html`<p class="sum">${plain.format(all)} refused ${all === 1 ? "call" : "calls"}.${rest}</p>`;
+  return html`<p class="sum">${plain.format(all)} ${SUMS[end.value]} ${all === 1 ? "call" : "calls"}.${rest}</p>`;
 }
 
 /** The most keys to choose from. */

@@ -17,6 +17,7 @@ import {
 import { amountInWords, CURRENCY, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read, saveCsv } from "./api.ts";
 import { amountsIn, amountsNamed, Bar, Chips, type Column, DayField, html, Select, Table, type View } from "./parts.ts";
+import { FAILED_ENDS } from "./refusals.ts";
 
 /** The headings of the columns, by their names in the API. */
 const COLUMNS: Readonly<Record<UsageColumn, string>> = {
@@ -196,8 +197,8 @@ function nameOf(row: UsageRow, column: UsageColumn): View {
     >${more && html`<span class="quiet">${more}</span>`}`;
 }
 
-/** Returns the address of the refusals that a row, or a sum of rows, counts. */
-function refusalsOf(columns: readonly UsageColumn[], row: UsageRow): string {
+/** Returns the address of the refused or failed calls that a row, or a sum of rows, counts. */
+function callsOf(sum: "refused" | "failed", columns: readonly UsageColumn[], row: UsageRow): string {
   const { day, month, budget, ...same } = Object.fromEntries(columns.map((column) => [column, row[column]]));
   const [first, last] = day ? [day, day] : month ? monthOf(new Date(`${month}-01T00:00`)) : [];
   const choices: Choices = {
@@ -206,19 +207,20 @@ function refusalsOf(columns: readonly UsageColumn[], row: UsageRow): string {
     ...scope.value,
     ...same,
     ...(budget !== undefined && { ownBudget: budget }),
+    ...(sum === "failed" && { end: FAILED_ENDS }),
   };
   return addressOf("refusals", choices);
 }
 
-/** Shows the number of refusals, with a link to them. */
-const refusedIn =
-  (columns: readonly UsageColumn[]) =>
+/** Shows the number of refused or failed calls, with a link to them. */
+const linkedIn =
+  (sum: "refused" | "failed", columns: readonly UsageColumn[]) =>
   (row: UsageRow): View | string =>
-    row.refused > 0
-      ? html`<a href=${refusalsOf(columns, row)} onClick=${follow}
-          >${plain.format(row.refused)}<span class="unseen"> refused calls</span></a
+    row[sum] > 0
+      ? html`<a href=${callsOf(sum, columns, row)} onClick=${follow}
+          >${plain.format(row[sum])}<span class="unseen"> ${sum} calls</span></a
         >`
-      : plain.format(row.refused);
+      : plain.format(row[sum]);
 
 const columnsOf = (
   columns: readonly UsageColumn[],
@@ -238,14 +240,13 @@ const columnsOf = (
       sum: ({ units }) => amount(units),
     },
     { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
-    {
-      name: "Refused",
+    ...(["refused", "failed"] as const).map((sum) => ({
+      name: sum === "refused" ? "Refused" : "Failed",
       isNumber: true,
-      cell: refusedIn(columns),
+      cell: linkedIn(sum, columns),
       // The rows that are left out have no filter of their own.
-      sum: (row) => (row === total ? refusedIn([])(row) : plain.format(row.refused)),
-    },
-    { name: "Failed", isNumber: true, cell: ({ failed }) => plain.format(failed) },
+      sum: (row: UsageRow) => (row === total ? linkedIn(sum, [])(row) : plain.format(row[sum])),
+    })),
     { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
     { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
   ];
