@@ -98,7 +98,7 @@ it.each([
   ["prices", prices, ["priceCatalogue", "priceTable"]],
   ["redactor", redactor, ["redactor"]],
   ["stores", stores, ["checkHold", "checkOutcome", "checkRenewal", "ledgerQuotaStore", "openStores", "toApiKey"]],
-  ["telemetry", telemetry, ["openTelemetry"]],
+  ["telemetry", telemetry, ["budgetMetrics", "openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);
 });

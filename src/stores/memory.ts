@@ -13,7 +13,15 @@ import type {
   Reservation,
 } from "../ports/quota-store.ts";
 import { assertBudgetOptions, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "./budgets.ts";
-import { type KeyDirectory, type KeyReport, keyReportOf, newDurableKeyOf, pageOf, secretEndOf } from "./durable.ts";
+import {
+  type BudgetPage,
+  type KeyDirectory,
+  type KeyReport,
+  keyReportOf,
+  newDurableKeyOf,
+  pageOf,
+  secretEndOf,
+} from "./durable.ts";
 import {
   type ApiKeyOptions,
   assertHoldAmounts,
@@ -106,6 +114,8 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   assignBudget(keyId: string, budgetId: string | undefined): void;
   /** Returns a budget and the books of its current period; undefined when there is no such budget. */
   budgetReport(id: string): BudgetReport | undefined;
+  /** Lists a page of budgets in the order of their ids, without removed ones: 100 by default, from the first id behind `after`. */
+  listBudgets(page?: BudgetPage): readonly BudgetReport[];
   /** The keys as `keyAdmin` of `polygate/admin` manages them. A key that is added here may have no secret. */
   readonly keys: KeyDirectory;
 }
@@ -404,6 +414,17 @@ class MemoryStore implements MemoryQuotaStore {
 
   budgetReport(id: string): BudgetReport | undefined {
     return this.#ledger.advance().budgetReport(id);
+  }
+
+  listBudgets(page?: BudgetPage): readonly BudgetReport[] {
+    const { after, limit } = pageOf(page);
+    const ledger = this.#ledger.advance();
+    const ids = Array.from(ledger.budgets.values(), ({ isRemoved, terms }) => (isRemoved ? "" : terms.id));
+    return ids
+      .filter((id) => id > after)
+      .toSorted()
+      .slice(0, limit)
+      .flatMap((id) => ledger.budgetReport(id) ?? []);
   }
 
   readonly keys: KeyDirectory = {

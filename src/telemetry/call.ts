@@ -30,6 +30,7 @@ import type {
   UpstreamOutcome,
   Usage,
 } from "../index.ts";
+import type { BudgetLabels } from "./budgets.ts";
 import type { Instruments } from "./instruments.ts";
 import { type ModelLabels, OTHER } from "./models.ts";
 
@@ -40,6 +41,7 @@ export interface Telemetry {
   readonly propagator: TextMapPropagator;
   readonly incoming: "parent" | "link" | "ignore";
   readonly models: ModelLabels;
+  readonly budgets: BudgetLabels;
   spanAttributes(record: CallRecord): Attributes;
 }
 
@@ -134,7 +136,7 @@ export class ObservedCall implements CallObserver {
 
   /** @param model The model that was requested; undefined for a name that the caller may have invented. */
   #measure(record: CallRecord, model: string | undefined): void {
-    const { instruments, models } = this.#telemetry;
+    const { instruments, models, budgets } = this.#telemetry;
     const { modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode, refusedBy, units, certainty } = record;
     const answered = models.labelOf(modelAnswered, modelAnswered === model);
     const labels: Attributes = {
@@ -148,6 +150,8 @@ export class ObservedCall implements CallObserver {
       ...(errorCode && { "error.type": errorCode }),
       ...(refusedBy && { "polygate.refused_by": refusedBy.kind }),
     });
+    if (refusedBy?.budget !== undefined)
+      instruments.budgetRefusals.add(1, { "polygate.budget": budgets.labelOf(refusedBy.budget) });
     for (const attempt of record.attempts)
       instruments.attempts.add(1, {
         "polygate.upstream": attempt.upstream,

@@ -16,11 +16,14 @@ import {
 import type { CallRecord, Observer } from "../index.ts";
 import { assertNodeVersion } from "../node-version.ts";
 import { assertOptions, listOf, portOf } from "../options.ts";
+import { BudgetLabels } from "./budgets.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
 import { ModelLabels } from "./models.ts";
 
 assertNodeVersion();
+
+export { budgetMetrics, type BudgetMetricsOptions, type BudgetSource } from "./budgets.ts";
 
 /** The options of `openTelemetry`. */
 export interface OpenTelemetryOptions {
@@ -82,6 +85,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     propagator: options.propagator ?? w3cTraceContext,
     incoming: options.incoming ?? "parent",
     models,
+    budgets: new BudgetLabels(),
     spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
   };
   return {

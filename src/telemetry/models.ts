@@ -2,7 +2,7 @@
 
 import type { GatewayGauges } from "../index.ts";
 
-/** The label of all other models. */
+/** The label of all other models, and of all other budgets. */
 export const OTHER = "_OTHER";
 
 /**

@@ -323,7 +323,7 @@ describe("the servers", () => {
     expect(Number(units)).toBeGreaterThan(0);
     expect(metrics).toMatch(new RegExp(`^polygate_units_charged_total\\{.*\\} ${units}$`, "m"));
     const left = 1_000_000 - Number(units);
-    expect(metrics).toMatch(new RegExp(`^team_budget_available\\{.*budget="team-a".*\\} ${left}$`, "m"));
+    expect(metrics).toMatch(new RegExp(`^polygate_budget_available\\{.*polygate_budget="team-a".*\\} ${left}$`, "m"));
   });
 
   it("catch-all.ts answers wrong base URLs so that SDKs show its message", async () => {

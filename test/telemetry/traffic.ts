@@ -13,7 +13,7 @@ import {
   type QuotaStore,
 } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
-import { openTelemetry } from "../../src/telemetry/index.ts";
+import { budgetMetrics, openTelemetry } from "../../src/telemetry/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { verbsOf } from "../pipeline/bench.ts";
@@ -96,13 +96,10 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
   const observer = openTelemetry({ meterProvider });
   const main = relay({ name: "main", format: "chat-completions", baseUrl: "http://upstream.test/v1", fetch: upstream });
   const store = memoryQuotaStore(KEYS, { budgets: [{ id: "empty", amount: 1, period: "month" }] });
-  // The metrics of a host's own, as in the docs.
+  // A metric of a host's own, as in the docs.
   const meter = meterProvider.getMeter("team");
   const units = meter.createCounter("team.units");
-  const refusals = meter.createCounter("team.budget.refusals");
-  meter.createObservableGauge("team.budget.available").addCallback((gauge) => {
-    gauge.observe(store.budgetReport("empty")?.available ?? 0, { budget: "empty" });
-  });
+  budgetMetrics(meter, store);
   const lost = new Set<string>();
   const quotas: QuotaStore = {
     ...verbsOf(store),
@@ -151,10 +148,7 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
       end: async () => {},
     },
     observer,
-    onCall({ key, units: charged, refusedBy }) {
-      units.add(charged, { key: key?.id ?? "unknown" });
-      if (refusedBy?.budget !== undefined) refusals.add(1, { budget: refusedBy.budget });
-    },
+    onCall: ({ key, units: charged }) => units.add(charged, { key: key?.id ?? "unknown" }),
     onFailure: () => {},
   });
   const server = createServer((request, response) => exporter.getMetricsRequestHandler(request, response));
