@@ -97,7 +97,18 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   // The model of the demo, which tests of hosts use too.
   demo: ["index", "errors"],
   // A gateway as a server of its own: it mounts what a host mounts.
-  serve: ["index", "adapters", "options", "node-version", "ports", "stores", "stores/open", "admin/http", "admin/page"],
+  serve: [
+    "index",
+    "adapters",
+    "options",
+    "node-version",
+    "ports",
+    "stores",
+    "stores/open",
+    "admin/http",
+    "admin/page",
+    "telemetry",
+  ],
   // The command puts together what it runs.
   cli: ["admin", "options", "stores/open", "serve", "playground"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
@@ -178,7 +189,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   testing: /^node:(?:assert\/strict|crypto|events|http|net|timers\/promises|util)$/,
   // The build copies the libraries of schemas into the package; sharp is there where a host has installed it.
   demo: /^(?:ajv|fast-check|image-dimensions|json-schema-faker|sharp|node:.*)$/,
-  serve: /^node:/,
+  serve: /^(?:node:|@opentelemetry\/(?:sdk-metrics|exporter-prometheus)$)/,
   cli: /^node:/,
   playground: /./,
 };

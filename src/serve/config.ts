@@ -19,6 +19,16 @@ export interface ServerAdminOptions extends AdminPageOptions {
   readonly path?: string;
 }
 
+/** The metrics of a server for Prometheus. They have no key: only Prometheus should reach their port. */
+export interface ServerMetricsOptions {
+  /** The port, from 0 (any free port) to 65,535. It is not the port of the gateway. */
+  readonly port: number;
+  /** The address to listen on, such as `0.0.0.0` in a container. Default: 127.0.0.1. */
+  readonly host?: string;
+  /** The path of the metrics. Default: `/metrics`. */
+  readonly path?: string;
+}
+
 /** A gateway as a server of its own: the default export of the file that `polygate serve` runs. */
 export interface ServerOptions {
   /** Returns the options of the gateway. The stores fill in `quotas`, `replayStore` and `responseStore`. */
@@ -33,6 +43,8 @@ export interface ServerOptions {
   readonly prefix?: string;
   /** The admin and its page. Default: none. */
   readonly admin?: ServerAdminOptions;
+  /** Metrics for Prometheus at a port of their own, with those of budgets. Needs packages of OpenTelemetry. Default: none. */
+  readonly metrics?: ServerMetricsOptions;
   /** The address to listen on. Default: the variable `HOST`, or 127.0.0.1. */
   readonly host?: string;
   /** The port, from 0 (any free port) to 65,535. Default: the variable `PORT`, or 3000. */
@@ -60,6 +72,9 @@ export function defineServer(config: ServerOptions): ServerOptions {
     record: { optional: assertRecord },
     prefix: "string?",
     admin: { optional: fieldsOf<ServerAdminOptions>(ADMIN_SHAPES) },
+    metrics: {
+      optional: fieldsOf<ServerMetricsOptions>({ port: integer(0, 65_535), host: "string?", path: "string?" }),
+    },
     host: "string?",
     port: { optional: integer(0, 65_535) },
     closeMs: "timerMs?",

@@ -4,4 +4,10 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
-export { defineServer, type ServerAdminOptions, type ServedGateway, type ServerOptions } from "./config.ts";
+export {
+  defineServer,
+  type ServerAdminOptions,
+  type ServedGateway,
+  type ServerMetricsOptions,
+  type ServerOptions,
+} from "./config.ts";

@@ -17,6 +17,7 @@ import { systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
+import { type ServedMetrics, servedMetrics } from "./metrics.ts";
 import { listen, onEnd, type Place, placeOf, type ServerFlags } from "./process.ts";
 
 /** The time for clients to read the ends of their answers, and for `onClose` of the host, in milliseconds. */
@@ -70,7 +71,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   }
   const { prefix = "", admin } = config;
   onEnd(() => void close(config, stores, server));
-  const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}`;
+  const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}${server.metricsUrl ? `, metrics at ${server.metricsUrl}` : ""}`;
   console.log(`polygate serves ${server.url}${prefix} (${ways})`);
 }
 
@@ -78,7 +79,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
 async function close(
   config: ServerOptions,
   stores: OpenedStores,
-  { server, gateway, backend }: Started,
+  { server, gateway, backend, metrics }: Started,
 ): Promise<void> {
   const { closeMs = 60_000 } = config;
   const calls = gateway.liveCallCount();
@@ -93,6 +94,7 @@ async function close(
   server.closeAllConnections();
   if (hasMethod(backend, "close"))
     await soon(end("The close of the backend", () => (backend as ModelBackend & { close(): unknown }).close()));
+  metrics?.close();
   await end("The close of the stores", () => stores.close());
   await soon(end("onClose", () => config.onClose?.()));
   console.log("Stopped.");
@@ -116,6 +118,8 @@ interface Started {
   readonly server: Server;
   readonly gateway: Gateway;
   readonly backend: ModelBackend;
+  readonly metrics: ServedMetrics | undefined;
+  readonly metricsUrl: string | undefined;
 }
 
 async function start(config: ServerOptions, stores: OpenedStores, place: Place): Promise<Started> {
@@ -123,6 +127,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   // Redis keeps no calls.
   const isSql = stores.ports.responseStore !== undefined;
   const own = await config.gateway(stores);
+  if (config.metrics && own.observer)
+    throw new TypeError("metrics are an observer of the gateway, which has an observer already. Remove one of both.");
+  const metrics = config.metrics && (await servedMetrics(config.metrics));
   const recorder = record !== false && isSql ? stores.recorder(record) : undefined;
   const onCall = (call: CallRecord): unknown => {
     recorder?.(call);
@@ -133,6 +140,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const gateway = createGateway({
     ...stores.ports,
     ...own,
+    ...(metrics && { observer: metrics.observer }),
     ...((recorder ?? currency) && { onCall: Object.assign(onCall, { currency }) }),
   });
   const answer = toNodeHandler(gateway, { prefix });
@@ -144,7 +152,8 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
-  return { url: await listen(server, place), server, gateway, backend: own.backend };
+  const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas);
+  return { url: await listen(server, place), metricsUrl, metrics, server, gateway, backend: own.backend };
 }
 
 const pathOf = ({ path = "/admin" }: ServerAdminOptions): string => path;

@@ -95,15 +95,17 @@ class BudgetReadings {
           this.#tell(new Error("The store of the budgets does not answer in time."));
           resolve();
         }, WAIT_MS);
-        void this.#read().finally(() => {
+        const end = (): void => {
           clearTimeout(timer);
           resolve();
-        });
+        };
+        void this.#read(end);
       });
     return this.#last;
   }
 
-  async #read(): Promise<void> {
+  /** @param end Is called when the reading has succeeded or failed. */
+  async #read(end: () => void): Promise<void> {
     this.#isReading = true;
     try {
       const { budgets, isCut } = await this.#readPages();
@@ -114,6 +116,7 @@ class BudgetReadings {
       this.#tell(error);
     }
     this.#isReading = false;
+    end();
   }
 
   async #readPages(): Promise<{ readonly budgets: readonly BudgetReport[]; readonly isCut: boolean }> {
@@ -128,11 +131,16 @@ class BudgetReadings {
 
   #tell(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    if (reason === this.#told) return;
+    if (reason !== this.#told) void tell(this.#onError, error);
     this.#told = reason;
-    // The host's function may throw, and may return a promise that rejects.
-    void (async () => this.#onError(error))().catch(() => {});
   }
+}
+
+/** Calls a function of the host, which may throw, and may return a promise that rejects. */
+async function tell(onError: (error: unknown) => unknown, error: unknown): Promise<void> {
+  try {
+    await onError(error);
+  } catch {}
 }
 
 const logError = (error: unknown): void =>

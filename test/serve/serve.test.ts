@@ -196,6 +196,11 @@ describe("polygate serve", () => {
       /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Give prices, such as .*$/m,
     ],
     [
+      "has metrics beside an observer",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel(), observer: { begin: () => undefined } }), metrics: { port: 0 } });`,
+      /^wrong\.ts: metrics are an observer of the gateway, which has an observer already\. Remove one of both\.$/m,
+    ],
+    [
       "has prices in another currency than its record",
       `${DEFINE}({
         gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
@@ -263,6 +268,39 @@ describe("polygate serve", () => {
     expect(await server.process.ended).toEqual({ code: 1, signal: null });
     expect(server.process.output()).toMatch(/\nclosed\nStopped\.\n$/);
     expect(server.process.errors()).toBe("The close of the backend has failed: no bus://***@there\n");
+  });
+
+  it("tells Prometheus its metrics, with those of budgets, at a port of their own", async () => {
+    const file = await written(
+      "measured.ts",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: 0 }, closeMs: 1_000 });`,
+    );
+    const store = `sqlite:${join(folder, "measured.db")}`;
+    const server = await startPlayground(
+      {},
+      [process.execPath, CLI, "serve", file, "--port", "0", "--store", store],
+      folder,
+    );
+    const opened = await openStore(store);
+    await opened.store.addBudget({ id: "blue", amount: 1_000 });
+    await opened.store.add({ id: "team-a", apiKey: "sk-team-a", budget: "blue" });
+    await opened.close();
+    const client = new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
+    await client.chat.completions.create(ask("Hello"));
+    const { total_used: used } = await usageOf(server.url, "sk-team-a");
+    const [, url = ""] = /metrics at (http:\/\/127\.0\.0\.1:\d+\/metrics)\)$/m.exec(server.process.output()) ?? [];
+    const text = await (await fetch(url)).text();
+    expect(text).toMatch(
+      new RegExp(`^polygate_budget_available\\{.*polygate_budget="blue".*\\} ${1_000 - used}$`, "m"),
+    );
+    expect(text).toMatch(/^gen_ai_server_request_duration_count\{.*gen_ai_request_model="demo-chat".*\} 1$/m);
+    // Callers of the gateway cannot read them, and the port has nothing else.
+    expect((await fetch(`${new URL(server.url).origin}/metrics`)).status).toBe(404);
+    expect((await fetch(new URL("/v1/models", url))).status).toBe(404);
+    expect((await fetch(url, { method: "POST" })).status).toBe(405);
+    server.process.child.kill("SIGTERM");
+    expect(await server.process.ended).toEqual({ code: 0, signal: null });
+    expect(server.process.errors()).toBe("");
   });
 
   it("ends at once at a second signal", async () => {

@@ -1,0 +1,55 @@
+/** The metrics of a served gateway for Prometheus, at a port of their own. */
+
+import { createServer } from "node:http";
+import type { Observer, QuotaStore } from "../index.ts";
+import { hasMethod } from "../options.ts";
+import type { BudgetSource } from "../telemetry/index.ts";
+import type { ServerMetricsOptions } from "./config.ts";
+import { listen } from "./process.ts";
+
+export interface ServedMetrics {
+  readonly observer: Observer;
+  /** Answers Prometheus from now on, also of the budgets of a store that has some. Resolves with the address. */
+  readonly start: (quotas: QuotaStore) => Promise<string>;
+  /** Reads the store no more, and stops. */
+  readonly close: () => void;
+}
+
+/** Makes the metrics. Rejects with a TypeError that says what to install if OpenTelemetry is not installed. */
+export async function servedMetrics(options: ServerMetricsOptions): Promise<ServedMetrics> {
+  const [{ PrometheusExporter }, { MeterProvider }, { budgetMetrics, openTelemetry }] = await Promise.all([
+    import("@opentelemetry/exporter-prometheus"),
+    import("@opentelemetry/sdk-metrics"),
+    import("../telemetry/index.ts"),
+  ]).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
+    const packages = ["api", "sdk-metrics", "exporter-prometheus"].map((name) => `@opentelemetry/${name}`).join(" ");
+    throw new TypeError(`metrics need more packages: npm install ${packages}`, { cause: error });
+  });
+  const exporter = new PrometheusExporter({ preventServerStart: true });
+  const meterProvider = new MeterProvider({ readers: [exporter] });
+  const { port, host = "127.0.0.1", path = "/metrics" } = options;
+  const server = createServer((req, res) => {
+    if (/^[^?]*/.exec(req.url ?? "")?.[0] !== path) res.writeHead(404).end();
+    else if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
+    else res.writeHead(405, { allow: "GET, HEAD" }).end();
+  });
+  let removeBudgets = (): void => {};
+  return {
+    observer: openTelemetry({ meterProvider }),
+    async start(quotas) {
+      // The cast is safe: the method has this name in every store with budgets.
+      if (hasMethod(quotas, "listBudgets"))
+        removeBudgets = budgetMetrics(meterProvider.getMeter("polygate"), quotas as QuotaStore & BudgetSource);
+      const url = await listen(server, { host, port });
+      // A gateway that cannot listen ends the process.
+      server.unref();
+      return `${url}${path}`;
+    },
+    close() {
+      removeBudgets();
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
