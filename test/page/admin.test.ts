@@ -305,7 +305,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("leads from the failed calls of a row to a list of them", async () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
-    const onCall = stores.recorder({ currency: "usd" });
+    const onCall = stores.recorder();
     for (const [outcome, status] of [
       [new Error("broken"), 500],
       [new GatewayError("deadline_exceeded", "late"), 504],
