@@ -573,7 +573,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // Two keys of one name.
     await key.fill("TEAM");
     await page.keyboard.press("Enter");
-    await page.getByText("Several keys have this in their names:").waitFor();
+    await page.getByText("The filter may mean several keys:").waitFor();
+    expect(await page.getByText("No such call is recorded.").count()).toBe(0);
     expect(await barriers(page)).toEqual([]);
     await page.getByRole("link", { name: "team (k8)" }).click();
     await page.getByText("1 refused call.").waitFor();

@@ -43,11 +43,7 @@ const ENDS = {
 } as const satisfies Record<RecordedCall["outcome"], string>;
 /** The ends of calls that the sums of usage count as failed. */
 export const FAILED_ENDS = "failed,deadline,shutdown";
-const END_CHOICES = [
-  ...Object.entries(ENDS),
-  [FAILED_ENDS, "failed, deadline or shutdown"],
-  ["all", "every end"],
-] as const;
+const END_CHOICES = [...Object.entries(ENDS), [FAILED_ENDS, "failed in any way"], ["all", "every end"]] as const;
 /** The sums of usage that count the calls of an end. */
 const SUMS: Readonly<Record<string, "refused" | "failed">> = { refused: "refused", [FAILED_ENDS]: "failed" };
 
@@ -135,6 +131,13 @@ const chosen = (): Choices => ({
   until: until.value || undefined,
 });
 
+/** Returns the choices for an address. */
+const inAddress = (): Choices => ({
+  ...chosen(),
+  code: code.value || undefined,
+  end: end.value === "refused" ? undefined : end.value,
+});
+
 /** Writes a query without what is not chosen. */
 const queryOf = (choices: Choices): string =>
   String(
@@ -149,7 +152,7 @@ async function loadRefusals(after?: string): Promise<void> {
   const choices = chosen();
   const { since: sinceDay, until: untilDay, ...others } = choices;
   const errorCode = code.value || undefined;
-  noteChoices("refusals", { ...choices, code: errorCode, end: end.value === "refused" ? undefined : end.value });
+  noteChoices("refusals", inAddress());
   const outcome = end.value === "all" ? undefined : end.value;
   await load(
     async () => {
@@ -343,22 +346,26 @@ function Count({ all, listed }: { all: number; listed: number }): View {
 /** The most keys to choose from. */
 const MOST_MEANT = 10;
 
-/** Leads to the keys that a filter without calls may mean. */
-const OtherKeys = (): View =>
-  meantKeys.value.length === 0
-    ? html`<a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}
-          >Look for ${keyId.value} among the keys</a
-        >.`
-    : html`<span>
-        Several keys have this in their names:
-        ${meantKeys.value
-          .slice(0, MOST_MEANT)
-          .map(
-            ({ id, name }) =>
-              html` <a href=${addressOf("refusals", { ...chosen(), key: id })} onClick=${follow}>${name} (${id})</a>`,
-          )}
-        ${meantKeys.value.length > MOST_MEANT && ` and ${plain.format(meantKeys.value.length - MOST_MEANT)} more`}
-      </span>`;
+/** Stands in for an empty list, and leads to the keys that the filter may mean. */
+function NoCalls(): View {
+  const [first] = meantKeys.value;
+  if (found.value !== "" || keyId.value === "") return html`No such call is recorded.`;
+  if (!first)
+    return html`No such call is recorded.${" "}
+      <a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}>Look for ${keyId.value} among the keys</a
+      >.`;
+  const more = meantKeys.value.length - MOST_MEANT;
+  return html`The filter may mean several keys:
+  ${meantKeys.value
+    .slice(0, MOST_MEANT)
+    .map(
+      ({ id, name }) =>
+        html` <a href=${addressOf("refusals", { ...inAddress(), key: id })} onClick=${follow}
+          >${name === id ? id : `${name} (${id})`}</a
+        >`,
+    )}
+  ${more > 0 && ` and ${plain.format(more)} more`}`;
+}
 
 const again = (): unknown => loadRefusals();
 
@@ -390,7 +397,7 @@ export function Refusals(): View {
       columns=${columnsOf(rows ?? [])}
       rows=${rows}
       keyOf=${([{ requestId }]: Calls) => requestId}
-      empty=${html`No such call is recorded.${found.value === "" && keyId.value !== "" && html` <${OtherKeys} />`}`}
+      empty=${html`<${NoCalls} />`}
     />
     ${next.value !== null && html`<button type="button" onClick=${() => loadRefusals(next.value ?? "")}>Older calls</button>`}
   </section>`;
