@@ -23,7 +23,7 @@ export function adminOf(
 ): NodeHandler {
   let page: Promise<AdminPage> | undefined;
   const opened = async (): Promise<AdminPage> =>
-    pageIn(await folder(), { title: "polygate demo" }, lacksKysely ? KYSELY : "");
+    pageIn(await folder(), { title: "polygate demo", currency: "USD" }, lacksKysely ? KYSELY : "");
   const admin = adminHandler<Pick<IncomingMessage, "socket">>(directory, {
     ...(records.calls && { calls: records.calls }),
     ...(records.audit && { audit: records.audit }),

@@ -34,6 +34,8 @@ export async function demoGateway(address?: string): Promise<DemoGateway> {
   const gateway = createGateway({
     backend: upstream ? withUpstream(demoModel(), upstream) : demoModel(),
     quotas: store.quotas,
+    // A dollar for a million tokens: a unit is a token, and a millionth of a dollar.
+    price: ({ inputTokens, outputTokens }) => inputTokens + outputTokens,
     replayStore: memoryReplayStore(),
     responseStore: memoryResponseStore(),
     ...(codeRunner && { codeRunner }),

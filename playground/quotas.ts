@@ -5,7 +5,7 @@ import type { BudgetDirectory, CallReader, DurableQuotaStore, KeyDirectory } fro
 import { type CallRecord, memoryQuotaStore, type QuotaStore } from "../src/index.ts";
 import { LATE, systemClock, within } from "../src/ports/clock.ts";
 import type { AuditLog } from "../src/stores/open/index.ts";
-import { demoKeys } from "./keys.ts";
+import { demoKeys, teamBudgets, teamKeys, useUpTeamBlue } from "./keys.ts";
 import { optional } from "./optional.ts";
 
 export interface PlaygroundQuotas {
@@ -45,7 +45,8 @@ export async function playgroundQuotas(
 ): Promise<PlaygroundQuotas> {
   // The records of calls need the package kysely.
   if (address === undefined && !(await optional(() => import("kysely")))) {
-    const quotas = memoryQuotaStore(demoKeys);
+    const quotas = memoryQuotaStore([...demoKeys, ...teamKeys], { budgets: teamBudgets });
+    await useUpTeamBlue(quotas);
     return { quotas, directory: quotas.keys, records: {}, lacksKysely: true, hasDemoKeys: true, close: async () => {} };
   }
   // Load the clients of databases only if needed.
@@ -70,7 +71,9 @@ async function open(address: string): Promise<PlaygroundQuotas> {
   const { quotas, responseStore } = stores.ports;
   const hasDemoKeys = await addDemoKeys(quotas);
   // Redis keeps no calls.
-  const records = responseStore ? { onCall: stores.recorder(), calls: stores.calls, audit: stores.auditLog } : {};
+  const records = responseStore
+    ? { onCall: stores.recorder({ currency: "usd" }), calls: stores.calls, audit: stores.auditLog }
+    : {};
   return { quotas, directory: quotas, records, lacksKysely: false, hasDemoKeys, close: () => stores.close() };
 }
 
@@ -82,7 +85,7 @@ const unusable = (reason: string, cause?: unknown): Error =>
  * secrets are public and one of the keys is unlimited. Resolves with true if the store has the demo's keys.
  */
 async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
-  const ids = new Set(demoKeys.map(({ id }) => id));
+  const ids = new Set([...demoKeys, ...teamKeys].map(({ id }) => id));
   const known = await store.list({ limit: ids.size + 1 });
   if (known.some(({ id }) => !ids.has(id))) return false;
   const missing = demoKeys.filter(({ id }) => !known.some((key) => key.id === id));
@@ -93,5 +96,17 @@ async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
       // Another playground may have added the key at the same time.
       if (!(await store.report(key.id))) throw error;
     }
+  if (!known.some(({ id }) => id === "blue")) await addTeams(store);
   return true;
+}
+
+/** Adds the teams. A Redis Cluster refuses budgets, and another playground may add the teams at the same time. */
+async function addTeams(store: DurableQuotaStore): Promise<void> {
+  try {
+    for (const budget of teamBudgets) await store.addBudget(budget);
+    for (const key of teamKeys) await store.add(key);
+    await useUpTeamBlue(store);
+  } catch (error) {
+    console.error(`The demo has no teams: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }

@@ -34,7 +34,7 @@ export async function servedMetrics(options: ServerMetricsOptions): Promise<Serv
     else if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
     else res.writeHead(405, { allow: "GET, HEAD" }).end();
   });
-  let removeBudgets = (): void => {};
+  let removeBudgets: (() => void) | undefined;
   return {
     observer: openTelemetry({ meterProvider }),
     async start(quotas) {
@@ -47,7 +47,7 @@ export async function servedMetrics(options: ServerMetricsOptions): Promise<Serv
       return `${url}${path}`;
     },
     close() {
-      removeBudgets();
+      removeBudgets?.();
       server.close();
       server.closeAllConnections();
     },

@@ -36,7 +36,7 @@ export interface UsageQuery {
   readonly group?: string;
   readonly model?: string;
   readonly upstream?: string;
-  /** Leaves out the rows without a charge, such as lists of models. The total still counts their calls. Default: false. */
+  /** Leaves out the rows without a charge, such as refused calls. The total still counts their calls. Default: false. */
   readonly charged?: boolean;
   /** The most rows: 1 to 100,000, by default 1,000. */
   readonly limit?: number;

@@ -48,7 +48,7 @@ export function everyoneSuite({ visit }: Stage): void {
       await tab(second, "Code");
       expect(await isWiderThanScreen(page)).toBe(false);
 
-      await page.getByRole("link", { name: "Nearness" }).click();
+      await page.getByRole("link", { name: "Embeddings" }).click();
       await page.getByRole("button", { name: "Compare" }).click();
       await page.locator(".nearness").waitFor();
       expect(await barriers(page)).toEqual([]);

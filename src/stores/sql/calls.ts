@@ -91,6 +91,13 @@ const MOST_MESSAGE_CHARS = 500;
 /** The memory of a waiting call beside its texts, in bytes. */
 const DRAFT_BYTES = 1_000;
 
+/**
+ * True for a free answer that no model has given, such as a list of models: pages and SDKs ask for it often, and it would count as a call in
+ * reports. A message over a WebSocket names its model.
+ */
+const isLookUp = ({ method, outcome, units, modelAsked }: CallRecord): boolean =>
+  method === "GET" && outcome === "completed" && units === 0 && modelAsked === undefined;
+
 const groupInMetadata = ({ key }: CallRecord): string | undefined => key?.metadata?.["group"];
 
 class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
@@ -130,6 +137,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
   }
 
   #add(record: CallRecord): void {
+    if (isLookUp(record)) return;
     const { key, usage, images, refusedBy, attempts } = record;
     const upstream = attempts.at(-1)?.upstream;
     const isAnswered = record.units > 0 || record.outcome === "completed" || record.modelListed;

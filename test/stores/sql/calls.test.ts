@@ -72,6 +72,17 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     return id;
   };
 
+  it("leaves out what a GET has answered, and keeps what it was refused", async () => {
+    const log = logAt();
+    const free = { method: "GET", route: "/v1/models", units: 0, modelAsked: undefined, usage: undefined };
+    log.onCall(recordOf("answered-list", free));
+    log.onCall(recordOf("refused-list", { ...free, outcome: "refused" }));
+    log.onCall(recordOf("socket-message", { ...free, modelAsked: "large" }));
+    await log.onCall.flush();
+    expect(await log.find("answered-list")).toBeUndefined();
+    for (const id of ["refused-list", "socket-message"]) expect(await log.find(id)).toMatchObject({ requestId: id });
+  });
+
   it("keeps each column of a call, and neither prompt nor secret", async () => {
     const log = logAt({ currency: "usd" });
     const id = await newKey();

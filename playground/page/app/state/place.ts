@@ -5,7 +5,7 @@ import { computed, type ReadonlySignal, type Signal, signal } from "@preact/sign
 export const PLACES = [
   { id: "chat", name: "Chat" },
   { id: "pictures", name: "Pictures" },
-  { id: "nearness", name: "Nearness" },
+  { id: "nearness", name: "Embeddings" },
   { id: "docs", name: "Docs" },
 ] as const;
 
