@@ -26,6 +26,9 @@ export interface PolygateMatchers {
 export interface MatcherResult {
   readonly pass: boolean;
   readonly message: () => string;
+  /** The values that differ, for an editor or a runner that shows their difference. */
+  readonly actual?: unknown;
+  readonly expected?: unknown;
 }
 
 type Received = Pick<TestGateway, "records" | "settled">;
@@ -64,8 +67,8 @@ export async function assertRecorded(gateway: TestGateway, expected: ExpectedRec
   fail(await recorded("assertRecorded", gateway, expected));
 }
 
-function fail({ pass, message }: MatcherResult): void {
-  if (!pass) throw new AssertionError({ message: message(), stackStartFn: fail });
+function fail({ pass, message, actual, expected }: MatcherResult): void {
+  if (!pass) throw new AssertionError({ message: message(), actual, expected, stackStartFn: fail });
 }
 
 async function charged(name: string, gateway: unknown, units: number): Promise<MatcherResult> {
@@ -75,6 +78,8 @@ async function charged(name: string, gateway: unknown, units: number): Promise<M
   const list = records.map((record) => `\n  ${titleOf(record)}: ${record.units} (${record.certainty})`).join("");
   return {
     pass: sum === units,
+    actual: sum,
+    expected: units,
     message: () =>
       sum === units
         ? `Expected another charge than ${units} units.${list}`
@@ -92,8 +97,12 @@ async function recorded(name: string, gateway: unknown, expected: unknown): Prom
   const all = records.map((record) => ({ record, differences: [...differencesOf(record, expected, "")] }));
   const [nearest] = all.toSorted((one, other) => one.differences.length - other.differences.length);
   const pass = nearest?.differences.length === 0;
+  const record: Readonly<Record<string, unknown>> = { ...nearest?.record };
   return {
     pass,
+    // The nearest record, with the fields that are expected.
+    actual: nearest && Object.fromEntries(Object.keys(expected).map((field) => [field, record[field]])),
+    expected,
     message() {
       const wanted = display(expected);
       if (!nearest) return `Expected a record with ${wanted}, but no call was recorded.`;

@@ -83,11 +83,11 @@ describe("the gauges of budgets", () => {
   });
 });
 
-describe("a store that", () => {
-  const report = (available: number): readonly BudgetReport[] => [
-    { id: "b", name: "b", amount: 9, granted: 9, used: 9 - available, available, held: 0, overdraft: 0, estimated: 0 },
-  ];
+const report = (available: number): readonly BudgetReport[] => [
+  { id: "b", name: "b", amount: 9, granted: 9, used: 9 - available, available, held: 0, overdraft: 0, estimated: 0 },
+];
 
+describe("a store that", () => {
   it("fails is told once, and again after it has answered, and its last numbers are shown", async () => {
     let isDown = true;
     const { gauge, errors } = measured({

@@ -40,6 +40,16 @@ const messageOf = async (check: Promise<unknown>): Promise<string> =>
     (error: unknown) => (error instanceof AssertionError ? error.message : `no AssertionError: ${String(error)}`),
   );
 
+it("gives editors and runners the values that differ", async () => {
+  await using gateway = await calledGateway();
+  await expect(assertCharged(gateway, 14)).rejects.toMatchObject({ actual: 15, expected: 14 });
+  const wrong = { status: 200, modelAsked: "large" };
+  await expect(assertRecorded(gateway, wrong)).rejects.toMatchObject({
+    actual: { status: 200, modelAsked: "small" },
+    expected: wrong,
+  });
+});
+
 describe("a charge", () => {
   it("passes when it is the sum of all calls, and otherwise lists them", async () => {
     await using gateway = await calledGateway();
