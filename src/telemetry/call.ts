@@ -89,8 +89,8 @@ export class ObservedCall implements CallObserver {
       "polygate.request_id": call.requestId,
     };
     const { parent, ...spanOptions } = parentOf(telemetry, call);
-    const name = this.#operation ?? `${method} ${route}`;
-    this.#span = telemetry.tracer.startSpan(name, { ...spanOptions, attributes }, parent);
+    // The convention for HTTP servers. A request to an upstream has the name of the convention for generative AI, such as `chat small-1`.
+    this.#span = telemetry.tracer.startSpan(`${method} ${route}`, { ...spanOptions, attributes }, parent);
     this.#context = trace.setSpan(parent, this.#span);
   }
 
@@ -130,7 +130,7 @@ export class ObservedCall implements CallObserver {
     try {
       if (this.#operation !== undefined) this.#measure(record, model);
     } finally {
-      this.#endSpan(record, model);
+      this.#endSpan(record);
     }
   }
 
@@ -181,11 +181,10 @@ export class ObservedCall implements CallObserver {
     addTokens(usage.reasoning, labels, reasoningTokens);
   }
 
-  #endSpan(record: CallRecord, model: string | undefined): void {
+  #endSpan(record: CallRecord): void {
     const span = this.#span;
     const { outcome, stream, firstEventMs } = record;
     try {
-      if (this.#operation !== undefined && model !== undefined) span.updateName(`${this.#operation} ${model}`);
       span.setAttributes({
         "gen_ai.request.model": shortened(record.modelAsked),
         "gen_ai.response.model": shortened(record.modelAnswered),

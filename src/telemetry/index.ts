@@ -54,6 +54,8 @@ export interface OpenTelemetryOptions {
 
 /** The name of the instrumentation. */
 const NAME = "polygate";
+/** The version of the package. */
+const VERSION = "0.1.0";
 
 /**
  * Returns an observer that makes traces and metrics by OpenTelemetry's conventions for generative AI: a span for each call with a child
@@ -76,11 +78,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     spanAttributes: "function?",
   });
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
-  const meter = meterProvider.getMeter(NAME);
+  const meter = meterProvider.getMeter(NAME, VERSION);
   const gauges = new Gauges(meter);
   const models = new ModelLabels(options.models);
   const telemetry: Telemetry = {
-    tracer: tracerProvider.getTracer(NAME),
+    tracer: tracerProvider.getTracer(NAME, VERSION),
     instruments: new Instruments(meter),
     propagator: options.propagator ?? w3cTraceContext,
     incoming: options.incoming ?? "parent",

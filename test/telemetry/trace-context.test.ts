@@ -176,7 +176,11 @@ describe("a relay to another format", () => {
       { traceId: TRACE_ID, parent: idOf(asked) },
     ]);
     expect(answered.spanContext().traceState?.serialize()).toBe("vendor=1");
-    expect([call?.name, asked?.name, answered.name]).toEqual(["chat any", "chat large", "chat large"]);
+    expect([call?.name, asked?.name, answered.name]).toEqual([
+      "POST /v1/messages",
+      "chat large",
+      "POST /v1/chat/completions",
+    ]);
     expect(asked?.attributes).toMatchObject({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "openai",
