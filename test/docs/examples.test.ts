@@ -213,7 +213,7 @@ describe("telemetry.ts", () => {
 
   it("prints the spans of calls", async () => {
     const { stdout } = await trace();
-    expect(stdout).toContain("name: 'chat'");
+    expect(stdout).toContain("name: 'POST /v1/messages'");
     expect(stdout).toContain("'polygate.outcome': 'completed'");
   });
 
@@ -237,7 +237,7 @@ describe("telemetry.ts", () => {
           resource: {
             attributes: expect.arrayContaining([{ key: "service.name", value: { stringValue: "gateway" } }]) as unknown,
           },
-          scopeSpans: [{ scope: { name: "polygate" }, spans: [{ name: "chat" }] }],
+          scopeSpans: [{ scope: { name: "polygate" }, spans: [{ name: "POST /v1/messages" }] }],
         },
       ],
     });

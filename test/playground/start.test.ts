@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { demoKeys } from "../../playground/keys.ts";
 import { callOf, type Playground, startPlayground } from "../clients/playground.ts";
+import { post } from "../clients/wire.ts";
 
 let playground: Playground;
 beforeAll(async () => {
@@ -13,6 +14,27 @@ afterAll(() => playground.stop());
 it("names each key, and what it is there for", () => {
   for (const { apiKey } of demoKeys)
     expect(playground.process.output()).toMatch(new RegExp(`${String(apiKey)} \\([^)]+\\)`));
+});
+
+it("has a team with dollars for the month, and a team that has used them up", async () => {
+  const [red, blue] = await Promise.all(
+    ["sk-team-red", "sk-team-blue"].map((apiKey) => post(playground.url, "Hello", { apiKey })),
+  );
+  expect([red?.status, blue?.status]).toEqual([200, 429]);
+  const budgets = await (await fetch(`${playground.url}/admin/budgets`)).json();
+  expect(budgets).toMatchObject({
+    data: [
+      { id: "team-blue", granted: 2_500_000, available: 0, period: "month" },
+      { id: "team-red", granted: 5_000_000, period: "month" },
+    ],
+  });
+});
+
+it("counts no list of models as a call, and reports in dollars", async () => {
+  await fetch(`${playground.url}/v1/models`, { headers: { authorization: "Bearer sk-limited" } });
+  await post(playground.url, "Hello", { apiKey: "sk-limited" });
+  const report = async (): Promise<unknown> => (await fetch(`${playground.url}/admin/usage?by=key&key=limited`)).json();
+  await expect.poll(report).toMatchObject({ rows: [{ key: "limited", calls: 1 }], currency: "USD" });
 });
 
 it("gives a command for a shell, which is answered", async () => {
