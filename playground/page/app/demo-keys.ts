@@ -7,6 +7,6 @@ export const DEMO_KEYS = [
   { apiKey: "sk-limited", about: "demo-chat only" },
   { apiKey: "sk-empty", about: "used up" },
   { apiKey: "sk-expired", about: "expired" },
-  { apiKey: "sk-team-red", about: "$5 a month for a team" },
-  { apiKey: "sk-team-blue", about: "a team whose month is used up" },
+  { apiKey: "sk-team-red", about: "$5 a month" },
+  { apiKey: "sk-team-blue", about: "month used up" },
 ] as const;
