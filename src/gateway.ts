@@ -501,14 +501,12 @@ function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & H
   const shown = currencyCode((onCall as { readonly currency?: string } | undefined)?.currency ?? "");
   const priced = currenciesOf(prices);
   if (shown === undefined || priced.has(shown)) return;
-  if (priced.size > 0)
-    throw new RangeError(
-      `createGateway: amounts are shown in ${shown}, but the prices are in ${[...priced].join(" and ")}. Give both the same currency.`,
-    );
-  if (!prices.price && !prices.imagePrice)
-    throw new RangeError(
-      `createGateway: amounts are shown in ${shown}, but without prices a unit is a token. Give prices, such as ...priceTable({ … }) of polygate/prices, or no currency.`,
-    );
+  if (priced.size === 0 && (prices.price ?? prices.imagePrice)) return;
+  const why =
+    priced.size > 0
+      ? `the prices are in ${[...priced].join(" and ")}`
+      : "without prices, such as those of polygate/prices, a unit is a token";
+  throw new RangeError(`createGateway: amounts are shown in ${shown}, but ${why}.`);
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */

@@ -437,7 +437,6 @@ export function templateSuite(stage: () => PackageStage): void {
             { key_id: "", units: "0", outcome: "refused", calls: "1" },
             { key_id: "busy", ...told, outcome: "completed", calls: "1" },
             { key_id: "busy", units: "0", outcome: "refused", calls: "1" },
-            { key_id: "team", units: "0", outcome: "completed", calls: "1" },
             { key_id: "team", ...told, outcome: "completed", calls: "3" },
           ]);
         });

@@ -188,12 +188,12 @@ describe("polygate serve", () => {
     [
       "records a currency without prices",
       `${DEFINE}({ gateway: () => ({ backend: demoModel() }), record: { currency: "usd" } });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Give prices, such as .*$/m,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
     ],
     [
       "shows a currency without prices",
       `${DEFINE}({ gateway: () => ({ backend: demoModel() }), admin: { authorize: () => undefined, currency: "USD" } });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Give prices, such as .*$/m,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
     ],
     [
       "has metrics beside an observer",
@@ -206,7 +206,7 @@ describe("polygate serve", () => {
         gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
         record: { currency: "usd" },
       });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\. Give both the same currency\.$/m,
+      /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\.$/m,
     ],
     [
       "has syntax that is not JavaScript without its types",
