@@ -5,7 +5,7 @@ import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
 
-type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
+export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
 /** The reason why a call ended as it did. */
 export interface CallReason {

@@ -4,9 +4,7 @@ import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { fittedTable } from "./answers.ts";
-import { cellOf, timeOf } from "./call-admin.ts";
-
-type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
+import { cellOf, type RefusedBy, timeOf } from "./call-admin.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {

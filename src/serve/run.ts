@@ -135,7 +135,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     recorder?.(call);
     return own.onCall?.(call);
   };
-  // The gateway refuses a currency in which it has no prices.
+  // `createGateway` refuses this currency if the prices are in another one, or missing.
   const currency = recorder?.currency ?? admin?.currency;
   const gateway = createGateway({
     ...stores.ports,
@@ -218,7 +218,7 @@ function reasonOf(error: unknown, place: string = ""): string {
 /** The longest time in which Node reads a file once more for the place of its error, in milliseconds. */
 const CHECK_MS = 5_000;
 
-/** Returns where a syntax error is: ` at gateway.ts:3:11`. Empty when nobody tells. */
+/** Returns the place of a syntax error, such as ` at gateway.ts:3:11`; empty if Node does not tell it. */
 async function errorPlaceOf({ stack = "" }: SyntaxError, path: string): Promise<string> {
   // Node tells the place in TypeScript, but that in JavaScript only as it ends.
   return placeIn(stack) || placeIn(await checked(path));

@@ -86,7 +86,7 @@ export interface UsageReport {
   readonly currency?: string;
 }
 
-/** The first and the last day of which calls are recorded. */
+/** The first and the last day with recorded calls. */
 export interface RecordedDays {
   readonly since: string;
   readonly until: string;
@@ -172,7 +172,7 @@ export interface CallFilter {
   readonly group?: string;
   readonly model?: string;
   readonly upstream?: string;
-  /** The end of the calls, or several of which each is meant. */
+  /** The outcome of the calls, or several outcomes: calls of any of them are listed. */
   readonly outcome?: RecordedCall["outcome"] | readonly RecordedCall["outcome"][];
   /** The code of the calls' error, such as `quota_exhausted`. */
   readonly errorCode?: string;

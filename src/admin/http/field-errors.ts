@@ -50,7 +50,7 @@ function partOf(schema: Schema, key: unknown): Schema | undefined {
   return pipe?.flatMap((one) => (one !== schema && one.kind === "schema" ? (partOf(one, key) ?? []) : [])).at(-1);
 }
 
-/** The words of which a schema takes one. */
+/** Lists the words that a schema takes. */
 function wordsOf(schema: Schema): readonly string[] {
   const { type, wrapped, options } = schema as unknown as Described;
   if (wrapped) return wordsOf(wrapped);

@@ -51,7 +51,7 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
 /** True when the host's store has budgets. */
 let hasKnownBudgets = false;
 
-/** Loads the budgets to choose from, of which another user may have made some. */
+/** Loads the budgets of the list again: another user may have made some. */
 const renewBudgets = async (): Promise<void> => (hasKnownBudgets ? loadKnownBudgets() : undefined);
 
 /** Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name. */

@@ -138,7 +138,7 @@ const inAddress = (): Choices => ({
   end: end.value === "refused" ? undefined : end.value,
 });
 
-/** Writes a query without what is not chosen. */
+/** Writes the choices as a query. Leaves out undefined ones. */
 const queryOf = (choices: Choices): string =>
   String(
     new URLSearchParams(
