@@ -199,9 +199,9 @@ it("is relayed and measured, and translated for callers of another format", asyn
     ]);
     expect(told).toEqual([
       ["chat", "CLIENT", "bashō", "chat"],
-      ["chat", "SERVER", "bashō", "chat"],
+      ["POST /v1/haiku", "SERVER", "bashō", "chat"],
       ["chat", "CLIENT", "bashō", "chat"],
-      ["chat", "SERVER", "anthropic", "chat"],
+      ["POST /v1/messages", "SERVER", "anthropic", "chat"],
     ]);
     await upstream.close();
   } finally {

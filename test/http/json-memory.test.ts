@@ -102,7 +102,7 @@ it.each<[what: string, text: (index: number) => string]>([
         messages: Array.from({ length: 200 }, (_, at) => ({ role: "user", content: `${index} ${at}` })),
       }),
   ],
-])("known bodies of %s stay within their memory", (_what, make) => {
+])("known bodies of %s stay within their memory", async (_what, make) => {
   const bodies = new KnownBodies(KNOWN_BYTES);
   const parse = (index: number): unknown =>
     bodies.parse(`key ${index}`, Buffer.from(make(index)).toString(), new JsonBudget());
@@ -111,9 +111,9 @@ it.each<[what: string, text: (index: number) => string]>([
   bodies.clear();
   const before = heapBytes();
   for (let index = 0; index < 60; index++) parse(index);
-  expect(heapBytes() - before).toBeLessThan(KNOWN_BYTES * 1.05);
+  await expect.poll(() => heapBytes() - before).toBeLessThan(KNOWN_BYTES * 1.05);
   bodies.clear();
-  expect(heapBytes() - before).toBeLessThan(KNOWN_BYTES / 4);
+  await expect.poll(() => heapBytes() - before).toBeLessThan(KNOWN_BYTES / 4);
 });
 
 const MESSAGES = 1_500;
@@ -140,7 +140,7 @@ it.each<[what: string, isOther: (index: number, round: number) => boolean, round
   ["are turns whose beginning moves", (index, round) => index % 5 === 4 - (round % 5), 15],
 ])(
   "known bodies of messages that %s stay within their memory with what is derived from them",
-  (_what, isOther, rounds) => {
+  async (_what, isOther, rounds) => {
     const serve = (bodies: KnownBodies): void => {
       for (let round = 0; round < rounds; round++) {
         const text = conversation((index) => isOther(index, round));
@@ -153,7 +153,8 @@ it.each<[what: string, isOther: (index: number, round: number) => boolean, round
     const bodies = new KnownBodies(KNOWN_BYTES / 2);
     const before = heapBytes();
     serve(bodies);
-    expect(heapBytes() - before).toBeLessThan((KNOWN_BYTES / 2) * 1.05);
+    // The compiler may still hold code of the last calls.
+    await expect.poll(() => heapBytes() - before).toBeLessThan((KNOWN_BYTES / 2) * 1.05);
     bodies.clear();
   },
 );

@@ -171,7 +171,7 @@ describe("the search", () => {
     ["cost of a call", ["quota/the-price-of-a-call", "prices/"]],
     ["limit a team", ["budgets/"]],
     ["stop a running call", ["admin/live-calls"]],
-    ["docker", ["production/a-server-from-one-file", "production/a-host-to-start-from"]],
+    ["docker", ["production/docker", "production/a-server-from-one-file", "production/a-host-to-start-from"]],
     ["test my integration", ["testing/"]],
     ["azure", ["credentials/azure"]],
     ["hide secrets in prompts", ["hooks/the-redactor-mask-personal-data"]],

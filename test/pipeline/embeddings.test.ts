@@ -226,7 +226,7 @@ describe("a trace", () => {
         attributes: { ...common, "gen_ai.response.model": "m-1", "gen_ai.usage.input_tokens": 3 },
       },
       {
-        name: "embeddings m",
+        name: "POST /v1/embeddings",
         attributes: { ...common, "gen_ai.usage.input_tokens": 3, "polygate.units": 3, "polygate.format": "embeddings" },
       },
     ]);
@@ -236,7 +236,7 @@ describe("a trace", () => {
     const bench = watched({ backend: { ...embedder(), models: () => [{ id: "m" }] } });
     await answered(bench, { path: "/v1beta/models/m:embedContent", body: JSON.stringify({ content: "A" }) });
     expect(only(bench.spans())).toMatchObject({
-      name: "embeddings m",
+      name: "POST /v1beta/models/**",
       attributes: { "gen_ai.operation.name": "embeddings", "gen_ai.provider.name": "gcp.gen_ai" },
     });
   });
