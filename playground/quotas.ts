@@ -4,7 +4,7 @@ import process from "node:process";
 import type { BudgetDirectory, CallReader, DurableQuotaStore, KeyDirectory } from "../src/admin/index.ts";
 import { type CallRecord, memoryQuotaStore, type QuotaStore } from "../src/index.ts";
 import { LATE, systemClock, within } from "../src/ports/clock.ts";
-import type { AuditLog } from "../src/stores/open/index.ts";
+import type { AuditLog, CallRecorder } from "../src/stores/open/index.ts";
 import { demoKeys, teamBudgets, teamKeys, useUpTeamBlue } from "./keys.ts";
 import { optional } from "./optional.ts";
 
@@ -69,11 +69,10 @@ async function open(address: string): Promise<PlaygroundQuotas> {
   if (away !== undefined) throw away;
   onError = (error) => console.error(`The store has a problem: ${describeProblem(error)}`);
   const { quotas, responseStore } = stores.ports;
-  const hasDemoKeys = await addDemoKeys(quotas);
   // Redis keeps no calls.
-  const records = responseStore
-    ? { onCall: stores.recorder({ currency: "usd" }), calls: stores.calls, audit: stores.auditLog }
-    : {};
+  const onCall = responseStore ? stores.recorder({ currency: "usd" }) : undefined;
+  const hasDemoKeys = await addDemoKeys(quotas, onCall);
+  const records = onCall ? { onCall, calls: stores.calls, audit: stores.auditLog } : {};
   return { quotas, directory: quotas, records, lacksKysely: false, hasDemoKeys, close: () => stores.close() };
 }
 
@@ -84,7 +83,7 @@ const unusable = (reason: string, cause?: unknown): Error =>
  * Adds the missing keys of the demo, and keeps the usage of existing keys. Leaves a store with other keys unchanged, because the demo's
  * secrets are public and one of the keys is unlimited. Resolves with true if the store has the demo's keys.
  */
-async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
+async function addDemoKeys(store: DurableQuotaStore, onCall: CallRecorder | undefined): Promise<boolean> {
   const ids = new Set([...demoKeys, ...teamKeys].map(({ id }) => id));
   const known = await store.list({ limit: ids.size + 1 });
   if (known.some(({ id }) => !ids.has(id))) return false;
@@ -96,16 +95,19 @@ async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
       // Another playground may have added the key at the same time.
       if (!(await store.report(key.id))) throw error;
     }
-  if (!known.some(({ id }) => id === "blue")) await addTeams(store);
+  if (!known.some(({ id }) => id === "blue")) await addTeams(store, onCall);
   return true;
 }
 
 /** Adds the teams. A Redis Cluster refuses budgets, and another playground may add the teams at the same time. */
-async function addTeams(store: DurableQuotaStore): Promise<void> {
+async function addTeams(store: DurableQuotaStore, onCall: CallRecorder | undefined): Promise<void> {
   try {
     for (const budget of teamBudgets) await store.addBudget(budget);
     for (const key of teamKeys) await store.add(key);
-    await useUpTeamBlue(store);
+    const record = await useUpTeamBlue(store);
+    onCall?.(record);
+    // The spend agrees with the budgets from the first look at them.
+    await onCall?.flush();
   } catch (error) {
     console.error(`The demo has no teams: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -16,16 +16,25 @@ it("names each key, and what it is there for", () => {
     expect(playground.process.output()).toMatch(new RegExp(`${String(apiKey)} \\([^)]+\\)`));
 });
 
+it("shows the dollars of a team that has used up its month in its budget and in the spend at once", async () => {
+  const report = await (await fetch(`${playground.url}/admin/usage?by=budget&budget=blue`)).json();
+  expect(report).toMatchObject({ rows: [{ budget: "blue", calls: 1, units: 2_500_000 }], currency: "USD" });
+});
+
 it("has a team with dollars for the month, and a team that has used them up", async () => {
   const [red, blue] = await Promise.all(
     ["sk-team-red", "sk-team-blue"].map((apiKey) => post(playground.url, "Hello", { apiKey })),
   );
   expect([red?.status, blue?.status]).toEqual([200, 429]);
+  // The list of refusals blots out the caller's key, but not the budget.
+  await expect
+    .poll(async () => (await fetch(`${playground.url}/admin/calls?outcome=refused&key=blue`)).json())
+    .toMatchObject({ data: [{ errorMessage: expect.stringContaining('the budget "blue"') }] });
   const budgets = await (await fetch(`${playground.url}/admin/budgets`)).json();
   expect(budgets).toMatchObject({
     data: [
-      { id: "team-blue", granted: 2_500_000, available: 0, period: "month" },
-      { id: "team-red", granted: 5_000_000, period: "month" },
+      { id: "blue", name: "Team Blue", used: 2_500_000, granted: 2_500_000, available: 0, period: "month" },
+      { id: "red", name: "Team Red", granted: 5_000_000, period: "month" },
     ],
   });
 });
