@@ -63,9 +63,14 @@ export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: Budge
   return () => meter.removeBatchObservableCallback(observe, gauges);
 }
 
-/** Chooses the budgets that are labels of counters: the first that refuse a call. */
+/** Chooses the budgets that are labels of counters: the first that a call draws on, or that refuse a call. */
 export class BudgetLabels {
   readonly #labelled = new Set<string>();
+
+  /** Returns the label of a budget that gets its label now, and undefined for every other budget. */
+  firstLabelOf(budget: string): string | undefined {
+    return !this.#labelled.has(budget) && this.labelOf(budget) === budget ? budget : undefined;
+  }
 
   labelOf(budget: string): string {
     if (this.#labelled.size < MOST_BUDGETS) this.#labelled.add(budget);

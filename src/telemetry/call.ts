@@ -137,7 +137,8 @@ export class ObservedCall implements CallObserver {
   /** @param model The model that was requested; undefined for a name that the caller may have invented. */
   #measure(record: CallRecord, model: string | undefined): void {
     const { instruments, models, budgets } = this.#telemetry;
-    const { modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode, refusedBy, units, certainty } = record;
+    const { key, modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode, refusedBy, units, certainty } =
+      record;
     const answered = models.labelOf(modelAnswered, modelAnswered === model);
     const labels: Attributes = {
       ...this.#convention,
@@ -150,6 +151,9 @@ export class ObservedCall implements CallObserver {
       ...(errorCode && { "error.type": errorCode }),
       ...(refusedBy && { "polygate.refused_by": refusedBy.kind }),
     });
+    // A rate needs a first value: without it, Prometheus would not see the first refusals of a budget in use.
+    const unseen = key?.budget === undefined ? undefined : budgets.firstLabelOf(key.budget);
+    if (unseen !== undefined) instruments.budgetRefusals.add(0, { "polygate.budget": unseen });
     if (refusedBy?.budget !== undefined)
       instruments.budgetRefusals.add(1, { "polygate.budget": budgets.labelOf(refusedBy.budget) });
     for (const attempt of record.attempts)

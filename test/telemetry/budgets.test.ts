@@ -130,6 +130,16 @@ it("counts the refusals of each budget by its name", async () => {
   ]);
 });
 
+it("counts no refusal of a budget from the first call that draws on it, so that a rate sees the first refusals", async () => {
+  const bench = watched();
+  bench.store.addBudget({ id: "large", amount: 1_000_000 });
+  bench.store.assignBudget("one", "large");
+  for (let call = 0; call < 2; call++) expect((await bench.send()).status).toBe(200);
+  expect((await bench.metrics())["polygate.budget.refusals"]).toEqual([
+    { value: 0, attributes: { "polygate.budget": "large" } },
+  ]);
+});
+
 it("refuses a store without budgets and an option that does not exist", () => {
   const meter = new MeterProvider().getMeter("test");
   expect(() => budgetMetrics(meter, {} as BudgetSource)).toThrow(
