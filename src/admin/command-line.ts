@@ -2,10 +2,10 @@
 
 import { parseArgs } from "node:util";
 import { moneyOf } from "../model/money.ts";
-import { manyLines, nearest } from "../options.ts";
+import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
-import { NO_SUCH_BUDGET } from "../stores/ledger.ts";
+import { NO_SUCH_BUDGET, noSuchKey } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
 import { textOf, withBudgets } from "./answers.ts";
@@ -14,6 +14,7 @@ import {
   CALL_COMMANDS,
   type Command,
   CommandError,
+  idsLike,
   KEY_COMMANDS,
   OPTION_HELP,
   OPTIONS,
@@ -227,11 +228,28 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     }
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
-      throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
+      throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
+    if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
+      throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
     throw named(error, address);
   } finally {
     await opened.close();
   }
+}
+
+/** The beginning of the message of `noSuchKey`. */
+const NO_SUCH_KEY = noSuchKey("").message.slice(0, -" .".length);
+
+/** Adds to the error for an unknown id the ids that were probably meant: people know names. */
+async function unknownId(
+  { message }: RangeError,
+  beginning: string,
+  group: "budgets" | "keys",
+  list: Parameters<typeof idsLike>[1],
+): Promise<CommandError> {
+  const ids = await idsLike(message.slice(beginning.length + " ".length, -".".length), list).catch(() => []);
+  const meant = ids.length > 3 ? "" : question(ids.map(oneLine));
+  return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`);
 }
 
 /** Names the store of an error that its server or its client has made: such an error often has nothing but a port. */

@@ -158,7 +158,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   month: ["--month MONTH", "the days of a month, such as 2026-11"],
   since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default of usage)"],
   until: ["--until DAY", "the last day"],
-  key: ["--key ID", "only calls of this key; calls also takes its name"],
+  key: ["--key KEY", "only calls of this key, by its id or its name"],
   group: ["--group NAME", "only calls of keys of this group"],
   model: ["--model NAME", "only calls of this model"],
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
@@ -303,8 +303,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     about: "what a key has used and has left",
     examples: ["usage team-a", "usage team-a --json"],
     operands: ["ID"],
-    read([id = ""]) {
-      return (keys) => keys.usage(id);
+    read([text = ""], _values, { warn }) {
+      return async (keys, { store }) => keys.usage(await idOfKey({ keys, store }, text, warn));
     },
   },
   list: {
@@ -518,19 +518,21 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       const spreadsheet = wordOf("--spreadsheet", values.spreadsheet, SPREADSHEETS);
       const csv = values.csv === true || spreadsheet !== undefined;
       if (csv && json) throw new UsageError("Choose --csv or --json.");
-      const query = {
+      const chosen = {
         by: columnsOf(values.by ?? "key"),
         ...daysOf(values, "30d"),
-        ...given({ key, budget, group, model, upstream, charged }),
+        ...given({ budget, group, model, upstream, charged }),
         limit: MOST_ROWS,
       };
-      return async (_keys, { store, calls }) => {
-        await assertBudget(store, query);
-        const report = await readerIn(calls).usage(query);
+      return async (keys, { store, calls }) => {
+        const reader = readerIn(calls);
+        await assertBudget(store, chosen);
+        const query = { ...chosen, ...(key !== undefined && { key: await idOfKey({ keys, store }, key, warn) }) };
+        const report = await reader.usage(query);
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
         if (json) return report;
-        const note = report.total.calls === 0 ? await noteOfNone(readerIn(calls), query, report.recorded) : undefined;
+        const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
           print(usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n"));
           if (note !== undefined) warn(note);
@@ -564,7 +566,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         await assertBudget(store, given({ budget }));
-        const id = key === undefined ? undefined : await idOfKey(keys, store, key);
+        const id = key === undefined ? undefined : await idOfKey({ keys, store }, key, warn);
         const listed = await reader.list(given({ ...filter, key: id }));
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
         if (csv) print(callsCsv(listed, currency));
@@ -591,11 +593,14 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     about: "says why a call ended as it did, by its request id (SQL)",
     examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
     operands: ["REQUEST_ID"],
-    read([id = ""], { json = false, currency }, { print }) {
-      return async (keys, { store, calls }) => {
-        const call = await readerIn(calls).find(id);
+    read([text = ""], { json = false, currency }, { print }) {
+      // People paste the whole message of a client, which has the id in it.
+      const [id = text] = /\breq_[\w-]+/.exec(text) ?? [];
+      return async (keys, { calls }) => {
+        const reader = readerIn(calls);
+        const call = (await reader.find(text)) ?? (await reader.find(id));
         if (!call)
-          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, store, id)}`);
+          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
         const reason = { reasons: reasonsOf(call, currency), call };
         const next = nextSteps(call, currency);
         if (json) return { ...reason, next };
@@ -609,31 +614,68 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
 };
 
 /** Says what to ask for when no call has a request id. People often have only the name of a key. */
-async function hintOfNoCall(keys: KeyAdmin, store: OpenedStore["store"], text: string): Promise<string> {
-  const [key] = (await store.report(text)) ? [text] : await idsOfName(keys, text);
-  if (key !== undefined) return `"polygate calls --key ${argument(key)}" lists the calls of the key ${oneLine(key)}.`;
+async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
+  const [key, ...others] = await idsLike(text, (page) => keys.list(page));
+  if (key !== undefined && others.length === 0)
+    return `"polygate calls --key ${argument(key)}" lists the calls of the key ${oneLine(key)}.`;
   if (!text.startsWith("req_"))
     return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
   return "Calls are written a second after their end, and deleted after some days (keepDays).";
 }
 
-/** Returns the ids of the keys of a name, which need not be unique. */
-async function idsOfName(keys: KeyAdmin, name: string): Promise<string[]> {
-  const ids: string[] = [];
-  for (let page = await keys.list({ limit: MOST_LISTED }); page.length > 0;) {
-    ids.push(...page.filter((key) => key.name === name).map(({ id }) => id));
-    page = await keys.list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
-  }
-  return ids;
+/** A key or a budget. Names need not be unique. */
+interface Named {
+  readonly id: string;
+  readonly name: string;
 }
 
-/** Returns the id of the key that a user means by its id or its name. Calls of keys in other tables are found by the id alone. */
-async function idOfKey(keys: KeyAdmin, store: OpenedStore["store"], text: string): Promise<string> {
+/**
+ * Returns the ids of the keys or the budgets that a user means by a text: the id itself, or else all of that name, or else all of that
+ * name in other letters of case, or else all with the text as a part of their names.
+ */
+export async function idsLike(
+  text: string,
+  list: (page: BudgetPage) => Promise<readonly Named[]>,
+): Promise<readonly string[]> {
+  const lower = text.toLowerCase();
+  const found: Named[] = [];
+  for (let page = await list({ limit: MOST_LISTED }); page.length > 0;) {
+    found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
+    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  const steps: readonly ((item: Named) => boolean)[] = [
+    ({ id }) => id === text,
+    ({ name }) => name === text,
+    ({ name }) => name.toLowerCase() === lower,
+    () => true,
+  ];
+  const step = steps.find((fits) => found.some(fits));
+  return step === undefined ? [] : found.filter(step).map(({ id }) => id);
+}
+
+/** The most ids that a message lists. */
+const MOST_IDS = 10;
+
+/**
+ * Returns the id of the key that a user means by its id or its name, and notes an id that the text is neither. Calls of keys in other
+ * tables are found by the id alone.
+ */
+async function idOfKey(
+  { keys, store }: { keys: KeyAdmin; store: OpenedStore["store"] },
+  text: string,
+  warn: (line: string) => void = () => {},
+): Promise<string> {
   if (await store.report(text)) return text;
-  const [id = text, ...others] = await idsOfName(keys, text);
-  if (others.length === 0) return id;
+  const [id, ...others] = await idsLike(text, (page) => keys.list(page));
+  if (id === undefined) return text;
+  if (others.length === 0) {
+    warn(`${oneLine(text)} is the key ${oneLine(id)}.`);
+    return id;
+  }
+  const more = others.length < MOST_IDS ? "" : ` and ${others.length + 1 - MOST_IDS} more`;
+  const ids = [id, ...others].slice(0, MOST_IDS).map(oneLine).join(", ");
   throw new UsageError(
-    `--key: several keys have the name ${oneLine(text)}. Name one of their ids: ${[id, ...others].map(oneLine).join(", ")}.`,
+    `Several keys have the name ${oneLine(text)}, or have it in their names. Name one of their ids: ${ids}${more}.`,
   );
 }
 

@@ -384,7 +384,10 @@ describe("polygate keys", () => {
   it("prints errors as JSON if told", async () => {
     const env = { POLYGATE_STORE: store };
     const failed = await polygate(["keys", "usage", "nobody", "--json"], env);
-    expect([failed.code, JSON.parse(failed.stderr)]).toEqual([1, { error: "There is no API key of the id nobody." }]);
+    expect([failed.code, JSON.parse(failed.stderr)]).toEqual([
+      1,
+      { error: 'There is no API key of the id nobody. "polygate keys list" lists the keys.' },
+    ]);
     const wrong = await polygate(["keys", "list", "--limit", "0", "--json"], env);
     expect([wrong.code, JSON.parse(wrong.stderr)]).toEqual([2, { error: expect.stringContaining("--limit must be") }]);
   });
@@ -847,6 +850,40 @@ describe("polygate usage and why, as processes", () => {
     expect(csv.length).toBe(4);
   });
 
+  it("takes the name of a key or a part of it to read, and the exact id to change", async () => {
+    const other = "other-2";
+    for (const [id, name] of [
+      [other, "Rich"],
+      ["cleo-1", "Cleo"],
+    ] as const)
+      await run("keys", "create", "--id", id, "--name", name);
+    const usage = await run("keys", "usage", "cle");
+    expect(usage).toMatchObject({ code: 0, stdout: expect.stringMatching(/^id: cleo-1\n/) });
+    expect(usage.stderr).toContain("cle is the key cleo-1.\n");
+    const several = await run("usage", "--key", "RICH");
+    expect(several.stderr).toContain("Name one of their ids: other-2, rich.");
+    expect((await run("usage", "--key", "team-K", "--json")).stdout).toContain('"calls": 1');
+    expect((await run("keys", "usage", "nobody")).stderr).toContain("There is no API key of the id nobody.");
+    expect(await run("keys", "grant", "cleo", "5")).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: 'There is no API key of the id cleo. Did you mean "cleo-1"? "polygate keys list" lists the keys.\n',
+    });
+    await run("budgets", "create", "team-b", "--amount", "100", "--name", "Team B");
+    expect((await run("budgets", "top-up", "Team B", "5")).stderr).toContain('Did you mean "team-b"?');
+    const database = new DatabaseSync(where.slice("sqlite:".length));
+    database.exec("DELETE FROM polygate_keys WHERE id IN ('other-2', 'cleo-1')");
+    database.close();
+  });
+
+  it("finds the request id in a text that was pasted", async () => {
+    const id = ids["limited"] ?? "";
+    const { stdout } = await run("why", id);
+    expect(stdout).toContain("A rate limit was reached.");
+    expect(await run("why", `error: 429 (request_id ${id}; try again )`)).toMatchObject({ code: 0, stdout });
+    expect((await run("why", "error: request_id req_1 )")).stderr).toContain("No call of the request id req_1 is");
+  });
+
   it("hints at the list of calls where a request id is none", async () => {
     for (const name of ["rich", "Rich"])
       expect((await run("why", name)).stderr).toBe(
@@ -1230,7 +1267,7 @@ describe("polygate budgets", () => {
     [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
     [["usage", "nobody"], 'There is no budget of the id nobody. "polygate budgets list" lists the budgets.'],
     [["remove", "nobody"], "There is no budget of the id nobody."],
-    [["assign", "nobody", "org"], "There is no API key of the id nobody."],
+    [["assign", "nobody", "org"], 'There is no API key of the id nobody. "polygate keys list" lists the keys.'],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
     [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
     [["amount", "org"], "budgets amount needs UNITS. Usage: polygate budgets amount ID UNITS"],
