@@ -69,7 +69,12 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
  */
 export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
-  if (Array.isArray(answer)) return tableOf((answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item)));
+  if (Array.isArray(answer)) {
+    const rows = (answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item));
+    return "AMOUNT" in (rows[0] ?? {})
+      ? tableOf(rows, PLAIN_COLUMNS, LEAST_WIDTH, ["ID", "PERIOD", "ENDS"])
+      : tableOf(rows);
+  }
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(shownOf(answer));
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
@@ -99,6 +104,9 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "spent",
 ] satisfies (keyof BudgetReport | "spent")[]);
 
+/** The width of a table that goes to no terminal, in characters. */
+export const PLAIN_COLUMNS = 120;
+
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
 const UNLIMITED = "unlimited";
 const OF_BUDGET = "none of its own";
@@ -114,6 +122,9 @@ function wordsOf(models: readonly string[] | undefined, most = Infinity): string
 }
 
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
+
+/** Writes the day of a time in a time zone. A period ends at the beginning of a day there. */
+const dayIn = (timeZone: string, at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZone }).format(at);
 
 /** The least width to which a column of names is cut, in characters. */
 const LEAST_WIDTH = 8;
@@ -229,14 +240,16 @@ class Text {
     const [ID, NAME] = [oneLine(report.id), oneLine(report.name)];
     const [SPENT, OVERDRAFT] = [this.#cell(spentOf(report)), this.#cell(report.overdraft)];
     if ("amount" in report) {
-      const { available, period, parent } = report;
+      const { granted, available, period, timeZone = "UTC", endsAt, parent } = report;
       return {
         ID,
         NAME,
+        AMOUNT: this.#cell(granted),
         SPENT,
         AVAILABLE: this.#cell(available),
         OVERDRAFT,
         PERIOD: period ?? "no period",
+        ENDS: endsAt === undefined ? "" : dayIn(timeZone, endsAt),
         PARENT: oneLine(parent ?? "-"),
       };
     }

@@ -35,6 +35,10 @@ export const SPREADSHEETS = ["excel", "excel-europe"] as const;
  */
 export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
+/** Returns what stands between the cells of CSV, and the decimal point of its numbers. */
+export const separatorsOf = (spreadsheet: Spreadsheet | undefined): readonly [separator: string, point: string] =>
+  spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
+
 /** Reports about recorded calls. The functions reject with a TypeError or a RangeError for a wrong query. */
 export interface CallAdmin extends CallReader {
   /** Says why a call ended as it did. Undefined when the call is not recorded, or not any more. */
@@ -160,7 +164,7 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
   assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
   const { spreadsheet } = options;
   const table = usageTable(report, codeOf(options.currency));
-  const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
+  const [separator, point] = separatorsOf(spreadsheet);
   const lines = table.rows.map((cells) =>
     cells
       .map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell.replace(".", point) : cellOf(cell)))

@@ -4,7 +4,7 @@ import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { fittedTable } from "./answers.ts";
-import { cellOf, type RefusedBy, timeOf } from "./call-admin.ts";
+import { cellOf, type RefusedBy, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -32,16 +32,21 @@ export function callsText(
   currency: string | undefined,
   width: number,
 ): ReturnType<typeof fittedTable> {
-  const rows = calls.map((call) => ({
-    "AT (UTC)": timeOf(call.at).slice(0, "2026-11-28T21:11".length).replace("T", " "),
-    KEY: oneLine(call.keyName || call.keyId || "-"),
-    MODEL: oneLine(call.modelAsked ?? "-"),
-    SPENT: amountOf(call.units, call.currency ?? currency),
-    OUTCOME: call.outcome,
-    REASON: oneLine(shortReasonOf(call) || "-"),
-    "REQUEST ID": oneLine(call.requestId),
-  }));
-  return fittedTable(rows, width, ["MODEL", "SPENT", "OUTCOME"], ["AT (UTC)", "SPENT", "REQUEST ID"]);
+  const table = (from: number, to: number) => {
+    const rows = calls.map((call) => ({
+      "AT (UTC)": timeOf(call.at).slice(from, to).replace("T", " "),
+      KEY: oneLine(call.keyName || call.keyId || "-"),
+      MODEL: oneLine(call.modelAsked ?? "-"),
+      SPENT: amountOf(call.units, call.currency ?? currency),
+      OUTCOME: call.outcome,
+      REASON: oneLine(shortReasonOf(call) || "-"),
+      "REQUEST ID": oneLine(call.requestId),
+    }));
+    return fittedTable(rows, width, ["SPENT", "OUTCOME"], ["AT (UTC)", "SPENT", "REQUEST ID"]);
+  };
+  const whole = table(0, "2026-11-28T21:11".length);
+  // The year is the least loss: recorded calls are deleted after some days.
+  return whole.leftOut.length === 0 ? whole : table("2026-".length, "2026-11-28T21:11".length);
 }
 
 const HEADINGS = [
@@ -61,24 +66,55 @@ const HEADINGS = [
   ...(["amount", "currency", "units", "estimated"] as const),
 ];
 
+/** The headings of spreadsheets, for people. Programs read the names of the fields. */
+const WORDS = {
+  requestId: "Request id",
+  at: "Time (UTC)",
+  day: "Day",
+  keyId: "Key",
+  keyName: "Key name",
+  budgets: "Budgets",
+  group: "Group",
+  modelAsked: "Model asked for",
+  modelAnswered: "Model of the answer",
+  upstream: "Upstream",
+  outcome: "Outcome",
+  status: "Status",
+  errorCode: "Error code",
+  errorMessage: "Error message",
+  refusedBy: "Refused by",
+  inputTokens: "Input tokens",
+  outputTokens: "Output tokens",
+  amount: "Amount",
+  currency: "Currency",
+  units: "Units",
+  estimated: "Estimated units",
+} satisfies Record<(typeof HEADINGS)[number], string>;
+
 /**
- * Writes calls as CSV (RFC 4180), with a line of headings. A text that a spreadsheet would take for a formula begins with an apostrophe.
+ * Writes recorded calls as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for
+ * a formula begins with an apostrophe.
  *
  * @param given The currency of amounts for calls that were recorded without one. Default: these have no amount.
  */
-export function callsCsv(calls: readonly RecordedCall[], given: string | undefined): string {
+export function callsCsv(calls: readonly RecordedCall[], given: string | undefined, spreadsheet?: Spreadsheet): string {
+  const [separator, point] = separatorsOf(spreadsheet);
   const lines = calls.map((call) => {
     const currency = call.currency ?? given;
     const { refusedBy, budgets, at, units } = call;
     const cells: Readonly<Partial<Record<(typeof HEADINGS)[number], string | number>>> = {
       ...call,
-      at: timeOf(at),
+      at: spreadsheet ? timeOf(at).slice(0, "2026-11-28T21:11:59".length).replace("T", " ") : timeOf(at),
       budgets: budgets.join(" "),
       refusedBy: `${refusedBy?.kind ?? ""} ${refusedBy?.budget ?? ""}`.trim(),
-      amount: currency === undefined ? "" : decimalsOf(units),
+      amount: currency === undefined ? "" : decimalsOf(units).replace(".", point),
       currency: currency ?? "",
     };
-    return HEADINGS.map((name) => cellOf(String(cells[name] ?? ""))).join(",");
+    return HEADINGS.map((name) => {
+      const cell = String(cells[name] ?? "");
+      return name === "amount" ? cell : cellOf(cell);
+    }).join(separator);
   });
-  return [HEADINGS.join(","), ...lines].join("\n");
+  const headings = spreadsheet ? HEADINGS.map((name) => WORDS[name]) : HEADINGS;
+  return (spreadsheet ? "\uFEFF" : "") + [headings.join(separator), ...lines].join("\n");
 }

@@ -23,7 +23,7 @@ import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { fittedTable, type KeyMade } from "./answers.ts";
+import { fittedTable, type KeyMade, PLAIN_COLUMNS } from "./answers.ts";
 import { argument, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
@@ -515,9 +515,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     read(_operands, values, { print, warn = () => {}, columns }) {
       const { json = false, currency, key, budget, group, model, upstream, charged } = values;
-      const spreadsheet = wordOf("--spreadsheet", values.spreadsheet, SPREADSHEETS);
-      const csv = values.csv === true || spreadsheet !== undefined;
-      if (csv && json) throw new UsageError("Choose --csv or --json.");
+      const { csv, spreadsheet } = csvOf(values);
       const chosen = {
         by: columnsOf(values.by ?? "key"),
         ...daysOf(values, "30d"),
@@ -554,11 +552,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     options: [
       ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
-      ...(["since", "until", "after", "limit", "csv"] as const),
+      ...(["since", "until", "after", "limit", "csv", "spreadsheet"] as const),
     ],
     read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
-      const { json = false, csv = false, currency, key, budget, group, model, upstream, code } = values;
-      if (csv && json) throw new UsageError("Choose --csv or --json.");
+      const { json = false, currency, key, budget, group, model, upstream, code } = values;
+      const { csv, spreadsheet } = csvOf(values);
       const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
       const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
       const { limit = 100, after } = pageOf(values);
@@ -569,7 +567,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const id = key === undefined ? undefined : await idOfKey({ keys, store }, key, warn);
         const listed = await reader.list(given({ ...filter, key: id }));
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
-        if (csv) print(callsCsv(listed, currency));
+        if (csv) print(callsCsv(listed, currency, spreadsheet));
         else if (listed.length === 0) {
           const isUnknown = id !== undefined && !(await store.report(id));
           if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
@@ -612,6 +610,14 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** Reads in which form the rows are printed. A spreadsheet reads CSV. */
+function csvOf({ csv: isCsv = false, json = false, spreadsheet: text }: Values) {
+  const spreadsheet = wordOf("--spreadsheet", text, SPREADSHEETS);
+  const csv = isCsv || spreadsheet !== undefined;
+  if (csv && json) throw new UsageError("Choose --csv or --json.");
+  return { csv, spreadsheet };
+}
 
 /** Says what to ask for when no call has a request id. People often have only the name of a key. */
 async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
@@ -678,9 +684,6 @@ async function idOfKey(
     `Several keys have the name ${oneLine(text)}, or have it in their names. Name one of their ids: ${ids}${more}.`,
   );
 }
-
-/** The width of a table that goes to no terminal, in characters. */
-const PLAIN_COLUMNS = 120;
 
 /**
  * Formats a report for people, with the sum of all rows at its end. Leaves out columns in which every row is zero or empty, and the units

@@ -815,8 +815,10 @@ describe("polygate usage and why, as processes", () => {
       warn: (note) => void notes.push(note),
     });
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-    expect(lines[1]).toMatch(new RegExp(`^20.* {2}team-key {2}budget team {2,}${ids["budget"]}$`));
-    expect(notes).toEqual(["Left out for the width: MODEL, SPENT, OUTCOME. --csv and --json have them."]);
+    expect(lines[1]).toMatch(
+      new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d +team-key {2}large +budget team +${ids["budget"]}$`),
+    );
+    expect(notes).toEqual(["Left out for the width: SPENT, OUTCOME. --csv and --json have them."]);
     for (const [args, found] of [
       [
         ["--key", "Rich"],
@@ -848,6 +850,15 @@ describe("polygate usage and why, as processes", () => {
       ),
     );
     expect(csv.length).toBe(4);
+    const european = (await run("calls", "--key", "rich", "--spreadsheet", "excel-europe")).stdout.split("\n");
+    expect(european[0]).toMatch(
+      /^\uFEFFRequest id;Time \(UTC\);Day;Key;Key name;.*;Amount;Currency;Units;Estimated units$/,
+    );
+    expect(european[1]).toMatch(
+      new RegExp(`^${ids["limited"]};20\\d\\d-\\d\\d-\\d\\d [\\d:]{8};20[^;]*;rich;Rich;.*;0;0;0,0+;USD;0;0$`),
+    );
+    const wrong = await run("calls", "--spreadsheet", "excell");
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("Did you mean excel?") });
   });
 
   it("takes the name of a key or a part of it to read, and the exact id to change", async () => {
@@ -1111,7 +1122,11 @@ describe("polygate budgets", () => {
     expect(await budgets("unassign", "free")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
-    expect(rowsOf(await budgets("list"))).toBe("org\torg\t0\t1000\t0\tmonth\t-\nteam\tTeam\t0\t70\t0\tno period\torg");
+    const table = await budgets("list");
+    expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +AVAILABLE +OVERDRAFT +PERIOD +ENDS +PARENT$/);
+    expect(rowsOf(table)).toMatch(
+      /^org\torg\t1000\t0\t1000\t0\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t70\t0\tno period\torg$/,
+    );
     expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
     await expect(budgets("remove", "team")).rejects.toThrow(
@@ -1122,7 +1137,7 @@ describe("polygate budgets", () => {
     );
     await keys("revoke", "member");
     expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
-    expect(rowsOf(await budgets("list"))).toBe("org\torg\t0\t1000\t0\tmonth\t-");
+    expect(rowsOf(await budgets("list"))).toMatch(/^org\torg\t1000\t0\t1000\t0\tmonth\t20[^\t]*\t-$/);
     expect(await budgets("usage", "team")).toContain("removed: true");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
@@ -1176,7 +1191,14 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t0.000000 USD\t50.000001 USD\t0.000000 USD");
+    expect(rowsOf(await budgets("list", ...usd))).toContain(
+      "money\tmoney\t50.000001 USD\t0.000000 USD\t50.000001 USD\t0.000000 USD",
+    );
+    const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
+    await budgets("create", ...wide, "--parent", "money", ...usd);
+    const lines = (await budgets("list", ...usd)).split("\n");
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(120);
+    await budgets("remove", "wide-budget");
     // A binary fraction of 1.005 times a million is 1004999.9999999999.
     await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
     expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
