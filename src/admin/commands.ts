@@ -411,11 +411,16 @@ const budgetChange = (
   about,
   examples: [example],
   operands: ["ID", "UNITS"],
-  read([id = "", text = ""], { currency }) {
+  read([id = "", text = ""], { currency }, { warn }) {
     const units = unitsOf("UNITS", text, currency);
     return async (_keys, { store }) => {
       await change(store, id, units);
-      return store.budgetReport(id);
+      const report = await store.budgetReport(id);
+      if (units > 0 && report?.available === 0)
+        warn?.(
+          "Nothing is available yet: the budget has used what it was given. Top-ups fill the gap of a lowered amount first.",
+        );
+      return report;
     };
   },
 });

@@ -887,6 +887,21 @@ describe("polygate usage and why, as processes", () => {
     database.close();
   });
 
+  it("notes a top-up that leaves nothing available, because the amount was lowered below the use", async () => {
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "lowered", amount: 1_000 });
+    await quotas.add({ id: "lowered-key", apiKey: "sk-lowered", budget: "lowered" });
+    const hold = { id: "gap", keyId: "lowered-key", atLeast: 600, atMost: 600, leaseMs: LONGEST_MS };
+    expect(await quotas.reserve(hold)).toEqual({ granted: 600 });
+    await stores.close();
+    expect((await run("budgets", "amount", "lowered", "100")).stderr).toContain("Nothing is available yet");
+    expect((await run("budgets", "top-up", "lowered", "500")).stderr).toContain("Nothing is available yet");
+    const enough = await run("budgets", "top-up", "lowered", "7");
+    expect(enough.stdout).toContain("available: 7\n");
+    expect(enough.stderr).not.toContain("Nothing is available");
+  });
+
   it("finds the request id in a text that was pasted", async () => {
     const id = ids["limited"] ?? "";
     const { stdout } = await run("why", id);
