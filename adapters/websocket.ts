@@ -138,7 +138,7 @@ class Peers {
   }
 }
 
-/** The time for which a client may still read why its message is refused, in milliseconds. */
+/** The time for a client to read the refusal of its message, in milliseconds. */
 const FAREWELL_MS = 1_000;
 
 /** Reads no more of a client whose message has no room. */

@@ -170,8 +170,24 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
       .map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell.replace(".", point) : cellOf(cell)))
       .join(separator),
   );
-  const headings = spreadsheet ? table.headings.map((heading) => HEADINGS[heading] ?? heading) : table.headings;
-  return (spreadsheet ? "\uFEFF" : "") + [headings.join(separator), ...lines, ""].join("\r\n");
+  return csvFile(table.headings, lines, HEADINGS, spreadsheet);
+}
+
+/**
+ * Writes a CSV file of finished lines.
+ *
+ * @param headings The names of the fields: the headings for programs.
+ * @param words The headings of a spreadsheet, by the names of the fields.
+ */
+export function csvFile(
+  headings: readonly string[],
+  lines: readonly string[],
+  words: Readonly<Record<string, string>>,
+  spreadsheet: Spreadsheet | undefined,
+): string {
+  const [separator] = separatorsOf(spreadsheet);
+  const first = spreadsheet ? headings.map((heading) => words[heading] ?? heading) : headings;
+  return (spreadsheet ? "\uFEFF" : "") + [first.join(separator), ...lines, ""].join("\r\n");
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

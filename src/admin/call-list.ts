@@ -4,7 +4,7 @@ import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { fittedTable } from "./answers.ts";
-import { cellOf, type RefusedBy, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
+import { cellOf, csvFile, type RefusedBy, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -49,25 +49,8 @@ export function callsText(
   return whole.leftOut.length === 0 ? whole : table("2026-".length, "2026-11-28T21:11".length);
 }
 
-const HEADINGS = [
-  ...([
-    "requestId",
-    "at",
-    "day",
-    "keyId",
-    "keyName",
-    "budgets",
-    "group",
-    "modelAsked",
-    "modelAnswered",
-    "upstream",
-  ] as const),
-  ...(["outcome", "status", "errorCode", "errorMessage", "refusedBy", "inputTokens", "outputTokens"] as const),
-  ...(["amount", "currency", "units", "estimated"] as const),
-];
-
-/** The headings of spreadsheets, for people. Programs read the names of the fields. */
-const WORDS = {
+/** The fields of a call in CSV, with their headings in spreadsheets. Programs read the names of the fields. */
+const HEADINGS = {
   requestId: "Request id",
   at: "Time (UTC)",
   day: "Day",
@@ -89,7 +72,12 @@ const WORDS = {
   currency: "Currency",
   units: "Units",
   estimated: "Estimated units",
-} satisfies Record<(typeof HEADINGS)[number], string>;
+} as const;
+
+type Heading = keyof typeof HEADINGS;
+
+// The cast is safe: an object literal has no other keys.
+const NAMES = Object.keys(HEADINGS) as Heading[];
 
 /**
  * Writes recorded calls as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for
@@ -102,7 +90,7 @@ export function callsCsv(calls: readonly RecordedCall[], given: string | undefin
   const lines = calls.map((call) => {
     const currency = call.currency ?? given;
     const { refusedBy, budgets, at, units } = call;
-    const cells: Readonly<Partial<Record<(typeof HEADINGS)[number], string | number>>> = {
+    const cells: Readonly<Partial<Record<Heading, string | number>>> = {
       ...call,
       at: spreadsheet ? timeOf(at).slice(0, "2026-11-28T21:11:59".length).replace("T", " ") : timeOf(at),
       budgets: budgets.join(" "),
@@ -110,11 +98,10 @@ export function callsCsv(calls: readonly RecordedCall[], given: string | undefin
       amount: currency === undefined ? "" : decimalsOf(units).replace(".", point),
       currency: currency ?? "",
     };
-    return HEADINGS.map((name) => {
+    return NAMES.map((name) => {
       const cell = String(cells[name] ?? "");
       return name === "amount" ? cell : cellOf(cell);
     }).join(separator);
   });
-  const headings = spreadsheet ? HEADINGS.map((name) => WORDS[name]) : HEADINGS;
-  return (spreadsheet ? "\uFEFF" : "") + [headings.join(separator), ...lines].join("\n");
+  return csvFile(NAMES, lines, HEADINGS, spreadsheet);
 }

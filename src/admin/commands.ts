@@ -537,14 +537,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (json) return report;
         const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
-          print(usageCsv(report, given({ currency, spreadsheet })).trimEnd().replaceAll("\r\n", "\n"));
+          print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));
           if (note !== undefined) warn(note);
         } else if (note !== undefined) print(note);
-        else {
-          const { text, leftOut } = usageText(report, currency, columns ?? PLAIN_COLUMNS);
-          print(text);
-          if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
-        }
+        else printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
         return undefined;
       };
     },
@@ -572,16 +568,12 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const id = key === undefined ? undefined : await idOfKey({ keys, store }, key, warn);
         const listed = await reader.list(given({ ...filter, key: id }));
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
-        if (csv) print(callsCsv(listed, currency, spreadsheet));
+        if (csv) print(linesOfCsv(callsCsv(listed, currency, spreadsheet)));
         else if (listed.length === 0) {
           const isUnknown = id !== undefined && !(await store.report(id));
           if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
           else print("No such call is recorded. Calls are deleted after some days (keepDays).");
-        } else {
-          const { text, leftOut } = callsText(listed, currency, columns);
-          print(text);
-          if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
-        }
+        } else printTable(callsText(listed, currency, columns), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
           { limit },
@@ -615,6 +607,19 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** Returns CSV without its last line break, which `print` adds, and with the line breaks of a terminal. */
+const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
+
+/** Prints a table, and notes the columns that it leaves out. */
+function printTable(
+  { text, leftOut }: ReturnType<typeof fittedTable>,
+  print: (line: string) => void,
+  warn: (line: string) => void,
+): void {
+  print(text);
+  if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
+}
 
 /** Reads in which form the rows are printed. A spreadsheet reads CSV. */
 function csvOf({ csv: isCsv = false, json = false, spreadsheet: text }: Values) {
@@ -739,7 +744,7 @@ function restOf({ rows, total, by }: UsageReport): UsageSums | undefined {
 const NAMED = ["key", "group", "model", "upstream"] as const;
 
 /** Asks for the word that was probably meant. */
-function question(text: string, words: readonly string[]): string {
+function nearestHint(text: string, words: readonly string[]): string {
   const meant = nearest(text, words);
   return meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
 }
@@ -753,7 +758,7 @@ export function wordOf<Word extends string>(
   const word = words.find((known) => known === text);
   if (text === undefined || word !== undefined) return word;
   const all = [words.slice(0, -1).join(", "), ...words.slice(-1)].join(" or ");
-  throw new UsageError(`${name} must be ${all}, not ${text}.${question(text, words)}`);
+  throw new UsageError(`${name} must be ${all}, not ${text}.${nearestHint(text, words)}`);
 }
 
 /** Says why a report counts no calls. */
@@ -770,7 +775,7 @@ async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: Record
     const { rows } = await calls.usage({ by: [column], since, ...given({ until }) });
     const names = rows.flatMap((row) => row[column] || []);
     if (names.includes(name)) continue;
-    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${question(name, names)}`;
+    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${nearestHint(name, names)}`;
   }
   return `No such call is recorded ${days}. ${kept}`;
 }
@@ -787,7 +792,7 @@ function columnsOf(text: string): readonly UsageColumn[] {
     const column = USAGE_COLUMNS.find((known) => known === name);
     if (column) return column;
     throw new UsageError(
-      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${question(name, USAGE_COLUMNS)}`,
+      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${nearestHint(name, USAGE_COLUMNS)}`,
     );
   });
 }
@@ -870,7 +875,7 @@ function assertTimeZone(zone: string): void {
   try {
     calendarOf(zone);
   } catch {
-    const hint = question(zone, Intl.supportedValuesOf("timeZone")) || " Write a name such as Europe/Berlin.";
+    const hint = nearestHint(zone, Intl.supportedValuesOf("timeZone")) || " Write a name such as Europe/Berlin.";
     throw new UsageError(`--time-zone: ${zone} is no time zone.${hint}`);
   }
 }

@@ -80,7 +80,7 @@ export interface UsageReport {
   readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
-  /** The first and the last day of which calls are recorded, outside of the query too. Absent without any. */
+  /** The first and the last day with recorded calls, whatever the query asks for. Absent if no call is recorded. */
   readonly recorded?: RecordedDays;
   /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */
   readonly currency?: string;
@@ -297,6 +297,16 @@ function assertDays<Field extends string>(
     if (day !== undefined && !isDay(day))
       throw new RangeError(`${where}: ${name} must be a day, such as 2026-11-28, not ${quoted(day)}`);
   }
+  assertOrder(where, fields, first, last);
+}
+
+/** Throws a RangeError for two fields of which the first is after the last. */
+function assertOrder<Field extends string, Value extends string | number>(
+  where: string,
+  fields: { readonly [name in Field]?: Value },
+  first: Field,
+  last: Field,
+): void {
   const [since, until] = [fields[first], fields[last]];
   if (since !== undefined && until !== undefined && since > until)
     throw new RangeError(`${where}: ${first} must not be after ${last}, but ${since} is after ${until}`);
@@ -319,9 +329,7 @@ export function daysOfMonth(month: string): { readonly since: string; readonly u
 export function assertCallFilter(filter: CallFilter): void {
   assertOptions<CallFilter>("list", filter, FILTER_SHAPES);
   assertPlain("list", filter);
-  const { since, until } = filter;
-  if (since !== undefined && until !== undefined && since > until)
-    throw new RangeError(`list: since must not be after until, but ${since} is after ${until}`);
+  assertOrder<"since" | "until", number>("list", filter, "since", "until");
   assertDays("list", filter, "sinceDay", "untilDay");
 }
 

@@ -59,7 +59,7 @@ export async function assertCharged(gateway: TestGateway, units: number): Promis
 }
 
 /**
- * Waits until all calls are recorded, and checks that one of the records has the expected fields.
+ * Waits until all calls are recorded. Then checks that a record has the expected fields.
  *
  * @throws AssertionError that names the fields in which the nearest record differs.
  */

@@ -74,7 +74,7 @@ const AUTHORIZE_MS = 10_000;
 const WORK_MS = 30_000;
 /** The wait that a client is told while the store is away, in seconds. */
 const RETRY_AFTER = { "retry-after": "5" };
-/** The time for which the host hears no more of a store that is away, in milliseconds. */
+/** The time between two reports of a store that is away, in milliseconds. */
 const QUIET_MS = 60_000;
 const MAX_BODY_BYTES = 64 * 1024;
 const LONGEST_NAME = 200;

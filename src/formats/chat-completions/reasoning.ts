@@ -70,7 +70,7 @@ export function writeExtra(signed: Signed): WrittenExtra {
   return text === "" ? {} : { extra_content: { google: { thought_signature: text } } };
 }
 
-/** Tells whether a signature may go to a Gemini model: its own maker wrote it, or nobody is named. */
+/** Tells whether a signature may go to a Gemini model: Gemini wrote it, or it names no maker. */
 export const isGoogles = ({ signature, maker = MAKER }: Signed): boolean => Boolean(signature) && maker === MAKER;
 
 /** The fields of a message in which providers show reasoning as a text. */

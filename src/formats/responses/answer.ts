@@ -42,7 +42,7 @@ const failureOf = ({ error }: OpenAIErrorBody): { readonly code: string; readonl
 /** Takes an event of the stream: its type, and its fields beside the type and the sequence number. */
 type EmitEvent = (type: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** The reasons for which an answer is incomplete. An answer with any other reason is completed. */
+/** The reasons of incomplete answers. Any other reason completes an answer. */
 const INCOMPLETE: ReadonlyMap<FinishReason, "max_output_tokens" | "content_filter"> = new Map<
   FinishReason,
   "max_output_tokens" | "content_filter"

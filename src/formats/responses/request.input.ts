@@ -151,7 +151,7 @@ class ItemDecoder {
   }
 }
 
-/** Decodes code that has run, and what it has printed; undefined for code with other output, such as pictures. */
+/** Decodes code that has run, with its printed output. Returns undefined for other output, such as pictures. */
 function decodeCode({ code, outputs }: Readonly<Record<string, unknown>>): Part[] | undefined {
   if (typeof code !== "string") return undefined;
   const ran: Part = { type: "code", language: "python", code };

@@ -262,7 +262,7 @@ export function describeProblem(error: unknown): string {
   return manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@")) + stepAfter(cause);
 }
 
-/** The commands that make a database, by the codes of PostgreSQL and MySQL for one that does not exist. */
+/** The commands that make a missing database, by the error codes of PostgreSQL and MySQL. */
 const MAKERS: Readonly<Record<string, string>> = { "3D000": "createdb", ER_BAD_DB_ERROR: "mysqladmin create" };
 
 /** Says how to make a database that does not exist. */

@@ -111,7 +111,7 @@ export interface OpenedStores {
   readonly calls: CallReader;
   /** Keeps the admin's log of changes: the option `audit` of `adminHandler`. Throws an Error for Redis. */
   readonly auditLog: AuditLog;
-  /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
+  /** Charges the holds of dead processes and deletes old rows, at once. Reports failures to `onError`. */
   sweep(): Promise<void>;
   /**
    * Writes the recorded calls that wait, stops the sweeps, waits for the sweep that runs, and closes all connections. Gives up on a database

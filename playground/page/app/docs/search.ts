@@ -9,7 +9,7 @@ export interface Hit {
   /** The id of the heading in its page; empty for the page as a whole. */
   readonly heading: string;
   readonly title: string;
-  /** The part of the section's text that has the most of the words; its beginning, if none has any. */
+  /** The part of the section with the most searched words. If no part has one, the beginning of the section. */
   readonly excerpt: string;
 }
 

@@ -186,7 +186,7 @@ function search(event: SubmitEvent): void {
   if (call !== "") go(addressOf("refusals", { call }));
 }
 
-/** Groups calls by key, model, and the limit that refused them or the error with which they failed. */
+/** Groups calls of one key and model that ended with the same limit or error. */
 const folded = (all: readonly Call[]): readonly Calls[] =>
   // The cast is safe: no group is empty.
   [...Map.groupBy(all, sortOf).values()] as unknown as readonly Calls[];
