@@ -301,9 +301,9 @@ function assertDays<Field extends string>(
 }
 
 /** Throws a RangeError for two fields of which the first is after the last. */
-function assertOrder<Field extends string, Value extends string | number>(
+function assertOrder<Field extends string>(
   where: string,
-  fields: { readonly [name in Field]?: Value },
+  fields: { readonly [name in Field]?: string | number },
   first: Field,
   last: Field,
 ): void {
@@ -329,7 +329,7 @@ export function daysOfMonth(month: string): { readonly since: string; readonly u
 export function assertCallFilter(filter: CallFilter): void {
   assertOptions<CallFilter>("list", filter, FILTER_SHAPES);
   assertPlain("list", filter);
-  assertOrder<"since" | "until", number>("list", filter, "since", "until");
+  assertOrder("list", filter, "since", "until");
   assertDays("list", filter, "sinceDay", "untilDay");
 }
 
