@@ -149,6 +149,12 @@ const MAX_MESSAGE = 500;
 /** The name of a field, a model or a tool, and no content. */
 const NAME = /^[\w$.:/-]{1,64}$/;
 
+/**
+ * Matches a quotation, which ends with the message at the latest. Otherwise, each of many quotes in a long message would be compared with all
+ * behind it: a hook may quote megabytes of its caller.
+ */
+const QUOTATION = /"((?:[^"\\]|\\[^])*)(?:"|\\?$)|(?<!\w)'([^']*)(?:'(?!\w)|$)/g;
+
 /** Returns the message of an error without the texts of the request that it quotes. */
 function withoutTexts({ message, path = [] }: GatewayError, secret: string | undefined): string {
   let text = redact(message, secret);
@@ -158,7 +164,7 @@ function withoutTexts({ message, path = [] }: GatewayError, secret: string | und
     text
       // The caller's value stands at the end of a message, such as: must be an integer, not "ten".
       .replace(/, not ["'{[].*$/s, ", not …")
-      .replaceAll(/"((?:[^"\\]|\\.)*)"|(?<!\w)'([^']*)'(?!\w)/g, (quoted, double?: string, single?: string) =>
+      .replaceAll(QUOTATION, (quoted, double?: string, single?: string) =>
         NAME.test(double ?? single ?? "") ? quoted : `${quoted[0]}…${quoted[0]}`,
       )
       .slice(0, MAX_MESSAGE)

@@ -360,6 +360,16 @@ describe("a call that is refused", () => {
       {},
     ],
     [
+      "a hook that ends in a quotation",
+      'Do not send "…"',
+      {
+        hooks: [
+          { before: () => Promise.reject(new GatewayError("invalid_request", 'Do not send "a secret \\"prompt\\')) },
+        ],
+      },
+      {},
+    ],
+    [
       "a backend, whose words are its own",
       undefined,
       {
