@@ -80,7 +80,7 @@ export function readingSuite({ visit }: Stage): void {
     expect(await isWiderThanScreen(page)).toBe(false);
     await pages.getByRole("link", { name: "Prices", exact: true }).click();
     await untilText(page.getByRole("article", { name: "Docs" }).getByRole("heading", { level: 2 }), /^Prices$/);
-    expect(await pages.isVisible()).toBe(false);
+    await expect.poll(() => pages.isVisible()).toBe(false);
     expect(await isWiderThanScreen(page)).toBe(false);
   });
 
