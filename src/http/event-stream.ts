@@ -26,7 +26,7 @@ export interface EventStreamOptions {
 }
 
 /** A piece of a streamed body, or its end. */
-export type Step = IteratorResult<string, undefined>;
+export type TextStep = IteratorResult<string, undefined>;
 
 /** The longest piece that is made of one turn's frames, in characters. */
 const MAX_PIECE_CHARS = 64 * 1024;
@@ -34,7 +34,7 @@ const MAX_PIECE_CHARS = 64 * 1024;
 /** Calls back when the promises of this turn have settled. Without it, as in Workers, every frame is its own piece. */
 const nextTick = (globalThis as { process?: { nextTick?: (callback: () => void) => void } }).process?.nextTick;
 
-const DONE: Step = { done: true, value: undefined };
+const DONE: TextStep = { done: true, value: undefined };
 
 /** The options of a stream that has ended. */
 const OVER: Omit<EventStreamOptions, "clock"> = {
@@ -50,7 +50,7 @@ const OVER: Omit<EventStreamOptions, "clock"> = {
 export class EventStream implements AsyncIterableIterator<string, undefined> {
   #options: EventStreamOptions;
   /** The reader that waits for the next frames. */
-  #reader: ((step: Step) => void) | undefined;
+  #reader: ((step: TextStep) => void) | undefined;
   /** The unread frames. */
   #ready = "";
   #pulling = false;
@@ -70,7 +70,7 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
     return this;
   }
 
-  next(): Promise<Step> {
+  next(): Promise<TextStep> {
     return new Promise((resolve) => {
       this.#reader = resolve;
       if (!this.#deliver()) this.#pull();
@@ -78,7 +78,7 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   }
 
   /** Called when the client has stopped reading. */
-  return(): Promise<Step> {
+  return(): Promise<TextStep> {
     this.#options.cancelled();
     return Promise.resolve(DONE);
   }

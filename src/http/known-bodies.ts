@@ -24,18 +24,18 @@ import {
 import { keepText } from "../model/kept-text.ts";
 
 /** A value of a body: a member of the outermost object, or an element of an array there. */
-interface Piece extends JsonCounts, ListedValue {
+interface KnownPiece extends JsonCounts, ListedValue {
   /** The characters in the text, from the comma or bracket before the piece to the one behind it. */
   readonly length: number;
   readonly value: unknown;
 }
 
 /** A member of the outermost object, with its name. */
-interface Member extends Piece {
+interface Member extends KnownPiece {
   /** The place of the colon in the piece. */
   readonly colon: number;
   /** The place of the first element, and the elements; undefined for other values, and in a small body. */
-  readonly elements: { readonly at: number; readonly pieces: readonly Piece[] } | undefined;
+  readonly elements: { readonly at: number; readonly pieces: readonly KnownPiece[] } | undefined;
 }
 
 /** A body that was parsed. */
@@ -271,12 +271,12 @@ class PieceParser {
   #list(
     begin: number,
     known: { at: number; member: Member } | undefined,
-  ): { readonly pieces: readonly Piece[]; readonly value: unknown; readonly end: number } | undefined {
+  ): { readonly pieces: readonly KnownPiece[]; readonly value: unknown; readonly end: number } | undefined {
     const text = this.#text;
     if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
     const budget = this.#budget;
     const outside = countsOf(budget);
-    const pieces: Piece[] = [];
+    const pieces: KnownPiece[] = [];
     const knownPieces = known?.member.elements?.pieces ?? [];
     let knownAt = (known?.at ?? 0) + (known?.member.elements?.at ?? 0);
     for (let at = begin; ; at++) {
@@ -313,13 +313,13 @@ class PieceParser {
   }
 
   /** Tells whether a piece stands at a place: a comma or the closing bracket must follow, because `1` is also the beginning of `12`. */
-  #isSame(at: number, { length }: Piece, knownAt: number, close: number): boolean {
+  #isSame(at: number, { length }: KnownPiece, knownAt: number, close: number): boolean {
     const next = this.#text.charCodeAt(at + length);
     if (next !== COMMA && next !== close) return false;
     return this.#text.slice(at, at + length) === this.#knownText.slice(knownAt, knownAt + length);
   }
 
-  #taken<Known extends Piece>(piece: Known): Known {
+  #taken<Known extends KnownPiece>(piece: Known): Known {
     take(this.#budget, piece);
     share(piece);
     return piece;
@@ -327,7 +327,7 @@ class PieceParser {
 }
 
 /** Lets results for a piece and its elements be kept: a piece that has come again may do so many times. */
-function share(piece: Piece & Partial<Member>): void {
+function share(piece: KnownPiece & Partial<Member>): void {
   if (piece.results) return;
   piece.results = noResults();
   for (const element of piece.elements?.pieces ?? []) share(element);

@@ -3,17 +3,17 @@
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
 import { Wait } from "../ports/clock.ts";
-import type { Step } from "./event-stream.ts";
+import type { TextStep } from "./event-stream.ts";
 
-const DONE: Step = { done: true, value: undefined };
+const DONE: TextStep = { done: true, value: undefined };
 
 /** A text of the source, in a linked list. A reader holds the piece that it has read last, so pieces that all have read are freed. */
-interface Piece {
+interface TextPiece {
   readonly text: string;
   readonly isKeepAlive: boolean;
   /** The bytes of the source up to the end of this piece. */
   readonly endsAt: number;
-  next: Piece | undefined;
+  next: TextPiece | undefined;
 }
 
 interface SharedStreamOptions {
@@ -31,8 +31,8 @@ export class SharedStream {
   readonly #source: AsyncIterator<string, undefined>;
   readonly #options: SharedStreamOptions;
   /** An empty piece before the first one; undefined once the beginning is no longer kept. */
-  #beginning: Piece | undefined;
-  #last: Piece;
+  #beginning: TextPiece | undefined;
+  #last: TextPiece;
   #isDone = false;
   readonly #readers = new Set<SharedReader>();
   #runsOn = false;
@@ -89,7 +89,7 @@ export class SharedStream {
     return (this.#pulling ??= this.#source.next().then((step) => this.#take(step)));
   }
 
-  #take(step: Step): void {
+  #take(step: TextStep): void {
     this.#pulling = undefined;
     if (step.done) {
       this.#isDone = true;
@@ -111,13 +111,13 @@ const tooSlow = (): GatewayError => new GatewayError("client_closed", "The clien
 /** A reader of a shared stream. Drops its references when it leaves: a connection may keep this object for as long as it lives. */
 class SharedReader implements AsyncIterableIterator<string, undefined> {
   #stream: SharedStream | undefined;
-  #at: Piece;
+  #at: TextPiece;
   #onLeave: ((isThrough: boolean) => void) | undefined;
   #failure: { readonly reason: unknown } | undefined;
   /** The wait for the next piece. */
   #wait: Wait<void> | undefined;
 
-  constructor(stream: SharedStream, beginning: Piece, onLeave: (isThrough: boolean) => void) {
+  constructor(stream: SharedStream, beginning: TextPiece, onLeave: (isThrough: boolean) => void) {
     this.#stream = stream;
     this.#at = beginning;
     this.#onLeave = onLeave;
@@ -132,7 +132,7 @@ class SharedReader implements AsyncIterableIterator<string, undefined> {
     return this;
   }
 
-  async next(): Promise<Step> {
+  async next(): Promise<TextStep> {
     for (;;) {
       if (this.#failure) throw this.#failure.reason;
       const stream = this.#stream;
@@ -150,7 +150,7 @@ class SharedReader implements AsyncIterableIterator<string, undefined> {
     }
   }
 
-  async return(): Promise<Step> {
+  async return(): Promise<TextStep> {
     this.#leave(false);
     return DONE;
   }

@@ -49,9 +49,9 @@ export function derived<Value, Result>(
 }
 
 /** Stands for some neighbouring values: holds the result for them, and leads to the step with one more value. */
-interface Step extends ListedValue {
+interface NeighbourStep extends ListedValue {
   value?: unknown;
-  next?: WeakMap<ListedValue, Step> | undefined;
+  next?: WeakMap<ListedValue, NeighbourStep> | undefined;
 }
 
 /** The most neighbours whose result is kept: each step takes memory. */
@@ -87,10 +87,10 @@ export function derivedList<Value, Result extends object>(
  * Returns the step of some neighbours; undefined if one of them is not shared. Each value keeps one result, the one for its latest neighbours:
  * a caller who divides the same messages into ever new turns fills no memory.
  */
-function stepTo(known: readonly ListedValue[], start: number, end: number, number: number): Step | undefined {
+function stepTo(known: readonly ListedValue[], start: number, end: number, number: number): NeighbourStep | undefined {
   const { results } = known[start] ?? UNSHARED;
   if (!results || end - start > MOST_NEIGHBOURS) return undefined;
-  let step = (results[number] ??= { results: undefined }) as Step;
+  let step = (results[number] ??= { results: undefined }) as NeighbourStep;
   for (let at = start + 1; at < end; at++) {
     const value = known[at];
     if (!value?.results) return undefined;

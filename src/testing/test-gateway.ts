@@ -99,7 +99,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
       `testGateway: key.budget: there is no budget ${JSON.stringify(budget)}; write budgets: [{ id: ${JSON.stringify(budget)}, amount: 1_000_000 }].`,
     );
   const failures: Failure[] = [];
-  const calls = new Calls<Context>();
+  const calls = new CallLog<Context>();
   const { fetch, ...gateway } = createGateway<Context>({
     ...own,
     backend: own.backend ?? scriptedBackend("Hello."),
@@ -169,7 +169,7 @@ async function windOn(closed: Promise<void>, clock: Clock | ManualClock): Promis
 }
 
 /** Collects the records of calls, and knows which calls have none yet. */
-class Calls<Context> {
+class CallLog<Context> {
   readonly records: CallRecord<Context>[] = [];
   #begun = 0;
   #waiting: (() => void)[] = [];

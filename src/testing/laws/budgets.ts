@@ -56,7 +56,8 @@ const HOUR_MS = 3_600_000;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
-interface Scene {
+/** The keys and budgets that a law begins with. */
+interface Setting {
   readonly keys: readonly { readonly granted?: number; readonly budget?: string }[];
   readonly budgets: readonly BudgetOptions[];
 }
@@ -146,19 +147,19 @@ class Stage {
 
 const byPercent = (one: string, other: string): number => one.localeCompare(other, "en", { numeric: true });
 
-function law(name: string, scene: Scene, body: (stage: Stage) => Promise<void>): BudgetLaw {
+function law(name: string, setting: Setting, body: (stage: Stage) => Promise<void>): BudgetLaw {
   return {
     name,
     async verify(open) {
       const suffix = randomUUID().slice(0, 8);
       const events: BudgetEvent[] = [];
       const opened = await open({
-        keys: scene.keys.map(({ budget, ...key }, index) => ({
+        keys: setting.keys.map(({ budget, ...key }, index) => ({
           ...key,
           apiKey: `secret-${index}-${suffix}`,
           ...(budget !== undefined && { budget: `${budget}-${suffix}` }),
         })),
-        budgets: scene.budgets.map(({ id, parent, ...budget }) => ({
+        budgets: setting.budgets.map(({ id, parent, ...budget }) => ({
           ...budget,
           id: `${id}-${suffix}`,
           ...(parent !== undefined && { parent: `${parent}-${suffix}` }),
@@ -167,7 +168,7 @@ function law(name: string, scene: Scene, body: (stage: Stage) => Promise<void>):
       });
       try {
         const keys = await Promise.all(
-          scene.keys.map(async ({ granted }, index) => {
+          setting.keys.map(async ({ granted }, index) => {
             const found = await opened.store.find(`secret-${index}-${suffix}`);
             assert.ok(found, "find must know the keys that the store was opened with");
             return new Ledger(opened, suffix, found.id, [`secret-${index}-${suffix}`], granted);
@@ -195,7 +196,7 @@ async function isTaken(change: Promise<void>): Promise<boolean> {
 }
 
 /** Three levels: a key of a team, the team, and its organisation. */
-const chain = (key: number, team: number, org: number): Scene => ({
+const chain = (key: number, team: number, org: number): Setting => ({
   keys: [{ granted: key, budget: "team" }],
   budgets: [
     { id: "org", amount: org },
@@ -204,7 +205,7 @@ const chain = (key: number, team: number, org: number): Scene => ({
 });
 
 /** An unlimited key of one budget. */
-const single = (budget: Omit<BudgetOptions, "id">): Scene => ({
+const single = (budget: Omit<BudgetOptions, "id">): Setting => ({
   keys: [{ budget: "team" }],
   budgets: [{ id: "team", ...budget }],
 });

@@ -59,7 +59,7 @@ export async function* withCode(
   let asked = offered(request, name);
   const counted = new Counted();
   for (let number = 1; ; number++) {
-    const turn = new Turn(loop, name, number, counted, asked.maxOutputTokens);
+    const turn = new ModelTurn(loop, name, number, counted, asked.maxOutputTokens);
     try {
       for await (const event of loop.ask(asked, contextOf(turn, call), turn.isFirst)) {
         const passed = turn.pass(event);
@@ -113,7 +113,7 @@ export async function* withCode(
 const FAILED = { failed: "The code has failed.", "deadline-exceeded": "The code has taken too long." } as const;
 
 /** Returns the call as a turn sees it: events that the turn has received and nobody has read are counted with all turns. */
-const contextOf = (turn: Turn, call: CallContext): TurnContext => ({
+const contextOf = (turn: ModelTurn, call: CallContext): TurnContext => ({
   key: call.key,
   signal: call.signal,
   observeUpstream: call.observeUpstream,
@@ -245,7 +245,7 @@ class Counted {
 }
 
 /** An answer of the model. */
-class Turn {
+class ModelTurn {
   /** The assistant's turn, as it goes back to the model. */
   readonly parts: Part[] = [];
   readonly runs: Run[] = [];
