@@ -8,6 +8,7 @@ export const EMBEDDING = "embedding";
 
 /** A request for the vectors of its inputs. The backend chooses the value of an absent field. */
 export interface EmbeddingRequest {
+  /** The model that the caller asked for. */
   readonly model: string;
   /** The inputs, in order: at least one, and at most 2,048. */
   readonly inputs: readonly EmbeddingInput[];

@@ -15,7 +15,10 @@ export interface Failure {
   readonly error: GatewayError;
   /** The id that the caller received as `request-id`. */
   readonly requestId: string;
-  /** The part of the host that failed; undefined for a failure of the gateway itself. */
+  /**
+   * The part of the host that failed: `model-backend`, `quota-store`, `image-store`, `rate-limiter`, `replay-store`, `response-store`,
+   * `code-runner` or `hook`; undefined for a failure of the gateway itself.
+   */
   readonly port: Port | undefined;
   /**
    * The upstream whose attempt failed. Reported at once, also when another upstream then answers. Undefined for every failure that is not

@@ -63,11 +63,12 @@ export interface RateVerdict {
   readonly limits: readonly RateLimit[];
 }
 
-/** The limit that refuses a call. All fields beside the first two are for the record, and for the message to the caller. */
+/** The limit that refuses a call. All fields but `by` and `retryAfterMs` are for the record, and for the message to the caller. */
 export interface RateRefusal extends Pick<
   RefusedBy,
   "needed" | "available" | "limit" | "windowMs" | "endsAt" | "model" | "group"
 > {
+  /** The kind of limit that refuses. */
   readonly by: RateKind;
   /** The time until a retry, in milliseconds. */
   readonly retryAfterMs: number;

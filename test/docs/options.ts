@@ -18,7 +18,7 @@ const DEFAULTS: Readonly<Record<string, object>> = {
   BreakerOptions: DEFAULT_BREAKER,
 };
 
-/** The types that hosts read or write, beside those whose names end with Options, Limits or Timeouts. */
+/** The types that hosts read, write or implement, beside those whose names end with Options, Limits or Timeouts. */
 const RECORDS: readonly string[] = [
   "ApiKey",
   "AwsCredentials",
@@ -26,20 +26,31 @@ const RECORDS: readonly string[] = [
   "CallRecord",
   "Catalogue",
   "EmbeddingBatches",
+  "EmbeddingRequest",
   "Failure",
   "FileProfile",
   "GatewayHealth",
+  "HoldRequest",
   "Hook",
   "HookAnswer",
   "HookCall",
   "HookStep",
   "ImageProfile",
   "KeyUsage",
+  "LedgerDriver",
   "ModelInfo",
+  "ModelPrice",
   "Mounted",
   "OperationProfile",
+  "Outcome",
+  "QuotaRecalls",
+  "QuotaStore",
+  "RateLimiter",
+  "RateRefusal",
+  "RateVerdict",
   "RefusedBy",
   "RelayCheck",
+  "Renewal",
   "Route",
   "RouteUpstream",
   "ShadowAnswer",
@@ -89,7 +100,7 @@ function pageOf(entry: string, types: readonly DeclarationReflection[]): string 
     "Written by `npm run docs:options` from the doc comments of the types. A field with a `?` may be left out.";
   const sections = types.flatMap((type) => [
     `## ${type.name}`,
-    wrapped(textOf(type.comment)),
+    blocksOf(type.comment),
     (type.children ?? []).map((field) => fieldOf(type.name, field)).join("\n"),
   ]);
   return `${[`# Options of \`${entry}\``, wrapped(note), ...sections].join("\n\n")}\n`;
@@ -106,12 +117,21 @@ function fieldOf(owner: string, field: DeclarationReflection): string {
 }
 
 /** Returns the text of a comment in one line, without its examples. */
-const textOf = (comment: Comment | undefined): string =>
-  (comment?.summary ?? [])
-    .map((part) => part.text)
+const textOf = (comment: Comment | undefined): string => textIn(comment).replaceAll(/\s+/g, " ").trim();
+
+/** Returns the paragraphs and the lists of a comment, without its examples. An empty line parts a list from the text before it. */
+const blocksOf = (comment: Comment | undefined): string =>
+  textIn(comment)
+    .trim()
+    .split(/\n(?=- )|\n\n/)
+    .map((text, index, { [index - 1]: before = "" }) => {
+      const isItem = text.startsWith("- ");
+      return `${isItem && before.startsWith("- ") ? "\n" : "\n\n"}${wrapped(text, isItem ? "  " : "")}`;
+    })
     .join("")
-    .replaceAll(/\s+/g, " ")
     .trim();
+
+const textIn = (comment: Comment | undefined): string => (comment?.summary ?? []).map(({ text }) => text).join("");
 
 /** Writes an amount as people read it: `32 MiB`, `10 minutes`, `1,000,000`. */
 function amountOf(name: string, amount: number): string {

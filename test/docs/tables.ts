@@ -4,20 +4,22 @@ import * as converse from "../../src/clouds/converse/conversions.ts";
 import { GATEWAY_ERROR_CODES, GatewayError, type GatewayErrorCode } from "../../src/errors.ts";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
+import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/embed.ts";
 import * as generateContentErrors from "../../src/formats/generate-content/errors.ts";
 import * as messages from "../../src/formats/messages/conversions.ts";
 import * as messagesErrors from "../../src/formats/messages/errors.ts";
 import * as responses from "../../src/formats/responses/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";
 import * as openai from "../../src/formats/shared/errors.ts";
+import { EMBEDDINGS_CONVERSIONS } from "../../src/formats/shared/openai-embeddings.ts";
 
 /** The conversions of fields by the field's name. */
-export type ConversionTable = Readonly<Record<string, ConversionRule>>;
+type ConversionTable = Readonly<Record<string, ConversionRule>>;
 
 const FORMATS = { messages, "generate-content": generateContent, "chat-completions": chatCompletions, responses };
 
 /** Returns the rows of the fields that some table does not convert exactly: the field, and its conversion in each table. */
-export function conversionRows(tables: readonly ConversionTable[]): string[][] {
+function conversionRows(tables: readonly ConversionTable[]): string[][] {
   const fields = new Set(tables.flatMap((table) => Object.keys(table)));
   return [...fields]
     .map((field) => {
@@ -40,6 +42,17 @@ function errorRow(code: GatewayErrorCode): string[] {
     ...cells.map(([status, name]) => `${status} \`${name}\``),
     openai.NO_RETRY.has(code) ? "no" : "",
   ];
+}
+
+/** Returns the bodies of an error, in the order of the columns. */
+function errorBodies(): string[] {
+  const error = new GatewayError("invalid_request", "max_tokens: must be at least 1", { path: ["max_tokens"] });
+  const bodies = [
+    messagesErrors.encodeError(error, "req_0"),
+    generateContentErrors.encodeError(error),
+    openai.encodeError(error),
+  ];
+  return bodies.map((body) => `\`\`\`json\n${JSON.stringify(body, undefined, 2)}\n\`\`\``);
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -72,6 +85,10 @@ ${table([...head, "bedrock-converse"], conversionRows(tables))}
 ## Answers
 
 ${table(head, conversionRows(formats.map(({ ANSWER_CONVERSIONS }) => ANSWER_CONVERSIONS)))}
+
+## Embeddings
+
+${table(["Field", "chat-completions", "generate-content"], conversionRows([EMBEDDINGS_CONVERSIONS, EMBEDDING_CONVERSIONS]))}
 `,
     ],
     [
@@ -83,6 +100,15 @@ generate content \`error.status\`. OpenAI holds for chat completions, responses,
 cannot help, the answer has \`x-should-retry: false\`.
 
 ${table(["Code", "Messages", "Generate content", "OpenAI", "Retry"], GATEWAY_ERROR_CODES.map(errorRow))}
+
+## Bodies
+
+The error of a wrong field in messages, in generate content, and in OpenAI's formats:
+
+${errorBodies().join("\n\n")}
+
+In a stream that has begun, such a body is an \`event: error\` in messages, the last piece in generate content, the last frame in
+chat completions, and the event \`error\` before \`response.failed\` in responses.
 `,
     ],
   ]);

@@ -22,8 +22,8 @@ export function readingSuite({ visit }: Stage): void {
   });
 
   it("opens a page of the docs at a heading, and says which page there is not", async () => {
-    const page = await visit("/#docs/options/limits-and-timeouts");
-    const heading = page.locator("#docs-limits-and-timeouts");
+    const page = await visit("/#docs/responses/kept-responses");
+    const heading = page.locator("#docs-kept-responses");
     await heading.waitFor();
     const isAtTop = async (): Promise<boolean> =>
       heading.evaluate((element) => Math.abs(element.getBoundingClientRect().top - 72) < 20);
