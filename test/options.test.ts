@@ -35,6 +35,7 @@ const gateway = createGateway({ backend, quotas });
 const storage = Object.fromEntries(
   ["getItem", "getItemRaw", "setItemRaw", "setItem", "removeItem", "getKeys"].map((name) => [name, () => {}]),
 );
+const meter = { createObservableGauge() {}, addBatchObservableCallback() {} };
 const db: object = { withoutPlugins: () => db, withPlugin: () => db };
 const pool = { connect() {}, on() {} };
 const recalling = Object.fromEntries(
@@ -117,6 +118,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/stores/sql sqlResponseStore": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql sqlQuotaStore": [{ db, dialect: "sqlite" }],
   "polygate/stores/sql verifyLedger": [db, { dialect: "sqlite" }],
+  "polygate/telemetry budgetMetrics": [meter, quotas],
   "polygate/telemetry openTelemetry": [],
   "polygate/testing embedding": [[]],
   "polygate/testing image": [[]],

@@ -1,8 +1,8 @@
 /** Metrics of budgets, which are read from the quota store when an exporter collects them. */
 
 import type { BatchObservableCallback, Meter, ObservableGauge } from "@opentelemetry/api";
-import type { BudgetReport } from "../index.ts";
-import { assertMethods, assertOptions, oneLine } from "../options.ts";
+import { type BudgetReport, type Clock, systemClock } from "../index.ts";
+import { assertMethods, assertOptions, CLOCK, oneLine } from "../options.ts";
 import { OTHER } from "./models.ts";
 
 /** The part of a quota store that the metrics read: every store of the package has it. */
@@ -21,6 +21,8 @@ export interface BudgetMetricsOptions {
    * line to `console.error`.
    */
   readonly onError?: (error: unknown) => unknown;
+  /** The source of time. Default: the machine's clock. */
+  readonly clock?: Clock;
 }
 
 /** The most budgets with metrics. An SDK keeps 2,000 series of a metric by default. */
@@ -30,12 +32,21 @@ const PAGE = 500;
 /** The longest wait of an export for the store, in milliseconds. */
 const WAIT_MS = 1_000;
 
+/** The gauges: fields of `BudgetReport`. `used` and `available` add up to `granted`. */
+const GAUGES = {
+  granted: "Quota units of the current period: the amount of the budget, with what was taken over and topped up.",
+  used: "Quota units used in the current period, with those of live holds.",
+  available: "Quota units left in the current period.",
+  overdraft: "Quota units consumed in the current period beyond the budget. They are not a part of the used units.",
+} as const satisfies Partial<Record<keyof BudgetReport, string>>;
+
 /**
- * Adds gauges of each budget of a quota store to a meter: `polygate.budget.used` and `polygate.budget.available`,
- * in units of the current period, with the label `polygate.budget`. The first 1,000 budgets by their ids have metrics.
+ * Adds gauges of each budget of a quota store to a meter: `polygate.budget.granted`, `.used`, `.available` and `.overdraft`, in units of the
+ * current period, with the labels `polygate.budget` and `polygate.budget.name`. `used` and `available` add up to `granted`; `overdraft` comes
+ * on top of `used`. The first 1,000 budgets by their ids have metrics.
  *
- * An export waits at most a second for the store. While the store is slow or fails, an export has the numbers of the last reading. The SDK also
- * keeps those of a removed budget until the process ends.
+ * An export waits at most a second for the store. While the store is slow or fails, an export has the numbers of the last reading. A reader
+ * of the SDK that reports gauges as cumulative also keeps those of a removed or renamed budget until the process ends.
  *
  * @returns A function that removes the gauges. Call it before you close the store.
  * @throws TypeError for a meter or a store without the methods that are needed.
@@ -45,25 +56,26 @@ const WAIT_MS = 1_000;
 export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: BudgetMetricsOptions = {}): () => void {
   assertMethods("budgetMetrics", "meter", meter, ["createObservableGauge", "addBatchObservableCallback"], "a Meter");
   assertMethods("budgetMetrics", "quotas", quotas, ["listBudgets"], "a quota store with budgets");
-  assertOptions<BudgetMetricsOptions>("budgetMetrics", options, { onError: "function?" });
-  const budgets = new BudgetReadings(quotas, options.onError ?? logError);
-  const gauge = (name: string, description: string): ObservableGauge =>
-    meter.createObservableGauge(`polygate.budget.${name}`, { unit: "{unit}", description });
-  const used = gauge("used", "Quota units used in the current period, with those of live holds.");
-  const available = gauge("available", "Quota units left in the current period.");
-  const gauges = [used, available];
+  assertOptions<BudgetMetricsOptions>("budgetMetrics", options, { onError: "function?", clock: CLOCK });
+  const { onError = logError, clock = systemClock } = options;
+  const budgets = new BudgetReadings(quotas, onError, clock);
+  const gauges = Object.entries(GAUGES).map(([field, description]): [keyof typeof GAUGES, ObservableGauge] => [
+    // The cast is safe: `field` is a key of the table.
+    field as keyof typeof GAUGES,
+    meter.createObservableGauge(`polygate.budget.${field}`, { unit: "{unit}", description }),
+  ]);
   const observe: BatchObservableCallback = async (result) => {
     for (const report of await budgets.latest()) {
-      const label = { "polygate.budget": report.id };
-      result.observe(used, report.used, label);
-      result.observe(available, report.available, label);
+      const labels = { "polygate.budget": report.id, "polygate.budget.name": report.name };
+      for (const [field, gauge] of gauges) result.observe(gauge, report[field], labels);
     }
   };
-  meter.addBatchObservableCallback(observe, gauges);
-  return () => meter.removeBatchObservableCallback(observe, gauges);
+  const all = gauges.map(([, gauge]) => gauge);
+  meter.addBatchObservableCallback(observe, all);
+  return () => meter.removeBatchObservableCallback(observe, all);
 }
 
-/** Chooses the budgets that are labels of counters: the first that a call draws on, or that refuse a call. */
+/** Chooses the budgets that are labels of refusals: the first that a call draws on, or that refuse a call. */
 export class BudgetLabels {
   readonly #labelled = new Set<string>();
 
@@ -82,26 +94,28 @@ export class BudgetLabels {
 class BudgetReadings {
   readonly #quotas: BudgetSource;
   readonly #onError: (error: unknown) => unknown;
+  readonly #clock: Clock;
   #isReading = false;
   #last: readonly BudgetReport[] = [];
   /** The last reason that was told. */
   #told = "";
 
-  constructor(quotas: BudgetSource, onError: (error: unknown) => unknown) {
+  constructor(quotas: BudgetSource, onError: (error: unknown) => unknown, clock: Clock) {
     this.#quotas = quotas;
     this.#onError = onError;
+    this.#clock = clock;
   }
 
   /** Begins to read the budgets, unless an earlier reading still runs, and waits for the end of its own reading for a second at most. */
   async latest(): Promise<readonly BudgetReport[]> {
     if (!this.#isReading)
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(() => {
+        const cancel = this.#clock.after(WAIT_MS, () => {
           this.#tell(new Error("The store of the budgets does not answer in time."));
           resolve();
-        }, WAIT_MS);
+        });
         const end = (): void => {
-          clearTimeout(timer);
+          cancel();
           resolve();
         };
         void this.#read(end);

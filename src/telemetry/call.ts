@@ -33,6 +33,7 @@ import type {
 import type { BudgetLabels } from "./budgets.ts";
 import type { Instruments } from "./instruments.ts";
 import { type ModelLabels, OTHER } from "./models.ts";
+import type { SpendLabels } from "./spend.ts";
 
 /** The options, with their defaults, and the instruments that all calls share. */
 export interface Telemetry {
@@ -42,6 +43,7 @@ export interface Telemetry {
   readonly incoming: "parent" | "link" | "ignore";
   readonly models: ModelLabels;
   readonly budgets: BudgetLabels;
+  readonly spend: SpendLabels;
   spanAttributes(record: CallRecord): Attributes;
 }
 
@@ -136,7 +138,7 @@ export class ObservedCall implements CallObserver {
 
   /** @param model The model that was requested; undefined for a name that the caller may have invented. */
   #measure(record: CallRecord, model: string | undefined): void {
-    const { instruments, models, budgets } = this.#telemetry;
+    const { instruments, models, budgets, spend } = this.#telemetry;
     const { key, modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode, refusedBy, units, certainty } =
       record;
     const answered = models.labelOf(modelAnswered, modelAnswered === model);
@@ -162,7 +164,10 @@ export class ObservedCall implements CallObserver {
         ...(attempt.errorCode && isFailure(attempt) && { "error.type": attempt.errorCode }),
         ...(attempt.movedOn && { "polygate.moved_on": attempt.movedOn }),
       });
-    if (units > 0) instruments.callUnits.add(units, { ...labels, "polygate.certainty": certainty });
+    if (units > 0) {
+      instruments.callUnits.add(units, { ...labels, "polygate.certainty": certainty });
+      instruments.spend.add(units, spend.labelsOf(record));
+    }
     this.#measureTokens(record, labels);
     if (outcome !== "completed" || firstEventMs === undefined) return;
     instruments.timeToFirstToken.record(seconds(firstEventMs), labels);

@@ -20,10 +20,12 @@ import { BudgetLabels } from "./budgets.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
 import { ModelLabels } from "./models.ts";
+import { SPEND_COLUMNS, type SpendColumn, SpendLabels } from "./spend.ts";
 
 assertNodeVersion();
 
 export { budgetMetrics, type BudgetMetricsOptions, type BudgetSource } from "./budgets.ts";
+export type { SpendColumn } from "./spend.ts";
 
 /** The options of `openTelemetry`. */
 export interface OpenTelemetryOptions {
@@ -48,6 +50,13 @@ export interface OpenTelemetryOptions {
    * together as `_OTHER`. Default: none.
    */
   readonly models?: readonly string[];
+  /**
+   * The labels of the counter `polygate.spend`: `group`, `budget` and `key` of a call's key. The first 1,000 sets of labels have a series of
+   * their own, and all others share `_OTHER`; so name `key` only for a few hundred keys. Default: `group` and `budget`.
+   */
+  readonly spendBy?: readonly SpendColumn[];
+  /** Returns the group of a call. Default: the entry `group` of the key's metadata. */
+  readonly groupOf?: (record: CallRecord) => string | undefined;
   /** Returns further attributes of a call's span, such as the id of its key. Default: none. */
   spanAttributes?(record: CallRecord): Attributes;
 }
@@ -75,6 +84,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     propagator: { optional: portOf(["inject", "extract", "fields"], "a TextMapPropagator") },
     incoming: { optional: ["parent", "link", "ignore"] },
     models: { optional: listOf("string") },
+    spendBy: { optional: listOf(SPEND_COLUMNS) },
+    groupOf: "function?",
     spanAttributes: "function?",
   });
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
@@ -88,6 +99,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     incoming: options.incoming ?? "parent",
     models,
     budgets: new BudgetLabels(),
+    spend: new SpendLabels(options.spendBy, options.groupOf),
     spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
   };
   return {

@@ -315,11 +315,11 @@ describe("the servers", () => {
     expect(sdks.stdout).toBe("You said: Hello\n".repeat(3));
   });
 
-  it("prometheus.ts serves the gateway's metrics, and its own by key and budget", async () => {
+  it("prometheus.ts serves the gateway's metrics, by key and budget too", async () => {
     const address = `http://127.0.0.1:${await startNode("prometheus.ts")}`;
     await ask(`${address}/ai`);
     const metrics = await (await fetch(`${address}/metrics`)).text();
-    const [, units] = /^team_units_total\{.*key="anna".*\} (\d+)$/m.exec(metrics) ?? [];
+    const [, units] = /^polygate_spend_total\{.*polygate_key="anna".*\} (\d+)$/m.exec(metrics) ?? [];
     expect(Number(units)).toBeGreaterThan(0);
     expect(metrics).toMatch(new RegExp(`^polygate_units_charged_total\\{.*\\} ${units}$`, "m"));
     const left = 1_000_000 - Number(units);

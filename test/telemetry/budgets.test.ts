@@ -3,37 +3,57 @@
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
+  type MetricData,
   MeterProvider,
   PeriodicExportingMetricReader,
 } from "@opentelemetry/sdk-metrics";
-import { describe, expect, it, vi } from "vitest";
-import { type BudgetReport, memoryQuotaStore } from "../../src/index.ts";
+import { describe, expect, it } from "vitest";
+import { type BudgetReport, type Clock, memoryQuotaStore } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { budgetMetrics, type BudgetSource } from "../../src/telemetry/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { watched } from "./stage.ts";
 
 interface Read {
   /** The value of each budget, by its id. */
   readonly gauge: (name: string) => Promise<Readonly<Record<string, unknown>>>;
+  /** The values of all gauges of each budget, by the budget's name and id. */
+  readonly all: () => Promise<Readonly<Record<string, Readonly<Record<string, unknown>>>>>;
   readonly errors: unknown[];
   readonly stop: () => void;
 }
 
-function measured(quotas: BudgetSource): Read {
+function measured(quotas: BudgetSource, clock?: Clock): Read {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 2 ** 30 });
   const errors: unknown[] = [];
   const meter = new MeterProvider({ readers: [reader] }).getMeter("test");
-  const stop = budgetMetrics(meter, quotas, { onError: (error) => errors.push(error) });
+  const stop = budgetMetrics(meter, quotas, {
+    onError: (error) => errors.push(error),
+    ...(clock && { clock }),
+  });
+  const read = async (): Promise<readonly MetricData[]> => {
+    exporter.reset();
+    await reader.forceFlush();
+    return exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
+  };
   return {
     errors,
     stop,
     async gauge(name) {
-      exporter.reset();
-      await reader.forceFlush();
-      const all = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
+      const all = await read();
       const points = all.find(({ descriptor }) => descriptor.name === `polygate.budget.${name}`)?.dataPoints ?? [];
       return Object.fromEntries(points.map(({ attributes, value }) => [attributes["polygate.budget"], value]));
+    },
+    async all() {
+      const budgets: Record<string, Record<string, unknown>> = {};
+      for (const { descriptor, dataPoints } of await read())
+        for (const { attributes, value } of dataPoints) {
+          const labels = ["polygate.budget.name", "polygate.budget"].map((label) => attributes[label]);
+          const gauges = (budgets[labels.join(", ")] ??= {});
+          gauges[descriptor.name.replace("polygate.budget.", "")] = value;
+        }
+      return budgets;
     },
   };
 }
@@ -61,6 +81,23 @@ describe("the gauges of budgets", () => {
     quotas.topUpBudget("company", 1);
     expect(await gauge("available")).toEqual({ company: 970, "team-a": 270 });
     expect(errors).toEqual([]);
+  });
+
+  it("tell the units of the period, with top-ups, and beyond them the overdraft, by id and name", async () => {
+    const quotas = memoryQuotaStore([{ id: "anna", apiKey: "sk-anna", budget: "team-a" }], {
+      budgets: [
+        { id: "company", name: "The company", amount: 1_000, period: "month" },
+        { id: "team-a", amount: 30, parent: "company" },
+      ],
+    });
+    const { all } = measured(quotas);
+    await quotas.reserve(HOLD);
+    await quotas.settle("h", { used: 75, certainty: "exact" });
+    quotas.topUpBudget("company", 500);
+    expect(await all()).toEqual({
+      "The company, company": { granted: 1_500, used: 75, available: 1_425, overdraft: 0 },
+      "team-a, team-a": { granted: 30, used: 30, available: 0, overdraft: 45 },
+    });
   });
 
   it("tell all budgets of a store in SQL, page by page", async () => {
@@ -106,17 +143,30 @@ describe("a store that", () => {
   });
 
   it("hangs delays an export for a second at most, and its last numbers are shown", async () => {
+    const clock = manualClock();
     const { promise: hanging, resolve: answer } = Promise.withResolvers<readonly BudgetReport[]>();
-    const listBudgets = vi.fn<BudgetSource["listBudgets"]>(async () => hanging).mockResolvedValueOnce(report(4));
-    const { gauge, errors } = measured({ listBudgets });
+    const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+    const hang = (): Promise<readonly BudgetReport[]> => {
+      ask();
+      return hanging;
+    };
+    const answers = [() => report(4), hang, () => report(1)];
+    const { gauge, errors } = measured({ listBudgets: () => answers.shift()?.() ?? [] }, clock);
     expect(await gauge("available")).toEqual({ b: 4 });
-    expect(await gauge("available")).toEqual({ b: 4 });
+    const late = gauge("available");
+    await asked;
+    await clock.advance(999);
+    expect(errors).toEqual([]);
+    await clock.advance(1);
+    expect(await late).toEqual({ b: 4 });
     // The next export does not ask a store once more that has not answered yet.
     expect(await gauge("available")).toEqual({ b: 4 });
-    expect(listBudgets).toHaveBeenCalledTimes(2);
+    expect(answers).toHaveLength(1);
     expect(errors).toEqual([new Error("The store of the budgets does not answer in time.")]);
     answer(report(2));
-    await expect.poll(() => gauge("available")).toEqual({ b: 2 });
+    await clock.advance(0);
+    expect(await gauge("available")).toEqual({ b: 1 });
+    expect(clock.pending).toBe(0);
   });
 });
 

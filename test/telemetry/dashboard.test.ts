@@ -180,7 +180,7 @@ describe("the dashboard", () => {
       new Set([...variables.keys(), "__rate_interval", "__range"].filter((name) => name !== "datasource")),
     );
     const queried = [...variables.values()].filter(({ type }) => type === "query");
-    expect(queried).toHaveLength(2);
+    expect(queried).toHaveLength(3);
     for (const { query } of queried) {
       const [, metric = "", label = ""] =
         /^label_values\((\w+), (\w+)\)$/.exec((query as { query: string }).query) ?? [];
@@ -200,7 +200,7 @@ describe("the dashboard", () => {
           taken.add(`${x},${y}`);
         }
     for (const { title, type, description = "", fieldConfig, targets: own = [] } of panels) {
-      expect(["timeseries", "stat", "state-timeline"]).toContain(type);
+      expect(["timeseries", "stat", "state-timeline", "bargauge"]).toContain(type);
       expect([title, description.endsWith(".")]).toEqual([title, true]);
       expect(["reqps", "percentunit", "s", "currencyUSD", "short", "bytes"]).toContain(fieldConfig?.defaults.unit);
       expect(own.map(({ refId }) => refId)).toEqual("ABCDEFGH".slice(0, Math.max(1, own.length)).split(""));

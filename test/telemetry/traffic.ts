@@ -83,7 +83,7 @@ const broken: ModelBackend = {
 };
 
 const KEYS = [
-  { apiKey: "sk-rich", id: "rich", granted: 1_000_000_000 },
+  { apiKey: "sk-rich", id: "rich", granted: 1_000_000_000, budget: "blue", metadata: { group: "sea" } },
   { apiKey: "sk-poor", id: "poor", granted: 1 },
   { apiKey: "sk-lost", id: "lost", granted: 1_000_000_000 },
   { apiKey: "sk-shared", id: "shared", budget: "empty" },
@@ -93,13 +93,15 @@ const KEYS = [
 export async function scrapedGateway(): Promise<ScrapedGateway> {
   const exporter = new PrometheusExporter({ preventServerStart: true });
   const meterProvider = new MeterProvider({ readers: [exporter] });
-  const observer = openTelemetry({ meterProvider });
+  const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] });
   const main = relay({ name: "main", format: "chat-completions", baseUrl: "http://upstream.test/v1", fetch: upstream });
-  const store = memoryQuotaStore(KEYS, { budgets: [{ id: "empty", amount: 1, period: "month" }] });
-  // A metric of a host's own, as in the docs.
-  const meter = meterProvider.getMeter("team");
-  const units = meter.createCounter("team.units");
-  budgetMetrics(meter, store);
+  const store = memoryQuotaStore(KEYS, {
+    budgets: [
+      { id: "empty", amount: 1, period: "month" },
+      { id: "blue", name: "The blue team", amount: 2_000_000_000, period: "month" },
+    ],
+  });
+  budgetMetrics(meterProvider.getMeter("team"), store);
   const lost = new Set<string>();
   const quotas: QuotaStore = {
     ...verbsOf(store),
@@ -148,7 +150,6 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
       end: async () => {},
     },
     observer,
-    onCall: ({ key, units: charged }) => units.add(charged, { key: key?.id ?? "unknown" }),
     onFailure: () => {},
   });
   const server = createServer((request, response) => exporter.getMetricsRequestHandler(request, response));

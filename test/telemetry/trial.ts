@@ -83,7 +83,7 @@ export const prometheusTrial: Trial<Subject, Flags> = {
 /** Puts values in the place of Grafana's variables. */
 const filled = (expression: string): string =>
   expression
-    .replaceAll(/\$(?:instance|model)/g, ".*")
+    .replaceAll(/\$(?:instance|model|budget)/g, ".*")
     .replaceAll("$units", "1000000")
     .replaceAll(/\$__\w+/g, "30s");
 
