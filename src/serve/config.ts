@@ -3,10 +3,11 @@
 import type { AdminHandlerOptions } from "../admin/http/index.ts";
 import type { AdminPageOptions } from "../admin/page/index.ts";
 import type { GatewayOptions } from "../index.ts";
-import { assertOptions, fieldsOf, integer } from "../options.ts";
+import { assertOptions, fieldsOf, integer, listOf } from "../options.ts";
 import { RECORDER_SHAPES } from "../stores/calls.ts";
 import type { OpenedStores, OpenStoresOptions, RecorderOptions } from "../stores/open/index.ts";
 import { STORES_SHAPES } from "../stores/open/options.ts";
+import { SPEND_COLUMNS, type SpendColumn } from "../telemetry/spend.ts";
 
 /** The options of `createGateway`. Those that the stores fill in may be missing. */
 export type ServedGateway = Omit<GatewayOptions, "quotas"> & Partial<Pick<GatewayOptions, "quotas">>;
@@ -21,12 +22,14 @@ export interface ServerAdminOptions extends AdminPageOptions {
 
 /** The metrics of a server for Prometheus. They have no key: only Prometheus should reach their port. */
 export interface ServerMetricsOptions {
-  /** The port, from 0 (any free port) to 65,535. It is not the port of the gateway. */
+  /** The port, from 0 (any free port) to 65,535. It cannot be the port of the gateway. */
   readonly port: number;
   /** The address to listen on, such as `0.0.0.0` in a container. Default: 127.0.0.1. */
   readonly host?: string;
   /** The path of the metrics. Default: `/metrics`. */
   readonly path?: string;
+  /** The labels of spend, as in `openTelemetry`: `group`, `budget` and `key`. Default: `group` and `budget`. */
+  readonly spendBy?: readonly SpendColumn[];
 }
 
 /** A gateway as a server of its own: the default export of the file that `polygate serve` runs. */
@@ -43,7 +46,7 @@ export interface ServerOptions {
   readonly prefix?: string;
   /** The admin and its page. Default: none. */
   readonly admin?: ServerAdminOptions;
-  /** Metrics for Prometheus at a port of their own, with those of budgets. Needs packages of OpenTelemetry. Default: none. */
+  /** Metrics for Prometheus at a port of their own, with those of teams and budgets. Needs packages of OpenTelemetry. Default: none. */
   readonly metrics?: ServerMetricsOptions;
   /** The address to listen on. Default: the variable `HOST`, or 127.0.0.1. */
   readonly host?: string;
@@ -73,7 +76,12 @@ export function defineServer(config: ServerOptions): ServerOptions {
     prefix: "string?",
     admin: { optional: fieldsOf<ServerAdminOptions>(ADMIN_SHAPES) },
     metrics: {
-      optional: fieldsOf<ServerMetricsOptions>({ port: integer(0, 65_535), host: "string?", path: "string?" }),
+      optional: fieldsOf<ServerMetricsOptions>({
+        port: integer(0, 65_535),
+        host: "string?",
+        path: "string?",
+        spendBy: { optional: listOf(SPEND_COLUMNS) },
+      }),
     },
     host: "string?",
     port: { optional: integer(0, 65_535) },

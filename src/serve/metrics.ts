@@ -1,7 +1,7 @@
 /** The metrics of a served gateway for Prometheus, at a port of their own. */
 
 import { createServer } from "node:http";
-import type { Observer, QuotaStore } from "../index.ts";
+import type { CallRecord, Observer, QuotaStore } from "../index.ts";
 import { hasMethod } from "../options.ts";
 import type { BudgetSource } from "../telemetry/index.ts";
 import type { ServerMetricsOptions } from "./config.ts";
@@ -15,9 +15,20 @@ export interface ServedMetrics {
   readonly close: () => void;
 }
 
-/** Makes the metrics. Rejects with a TypeError that says what to install if OpenTelemetry is not installed. */
-export async function servedMetrics(options: ServerMetricsOptions): Promise<ServedMetrics> {
-  const [{ PrometheusExporter }, { MeterProvider }, { budgetMetrics, openTelemetry }] = await Promise.all([
+/**
+ * Makes the metrics. Rejects with a TypeError that says what to install if OpenTelemetry is not installed.
+ *
+ * @param groupOf Returns the group of a call, as for the record of calls. Default: the entry `group` of the key's metadata.
+ */
+export async function servedMetrics(
+  { port, host = "127.0.0.1", path = "/metrics", spendBy }: ServerMetricsOptions,
+  groupOf?: (record: CallRecord) => string | undefined,
+): Promise<ServedMetrics> {
+  const [
+    { PrometheusExporter },
+    { AggregationTemporality, InstrumentType, MeterProvider },
+    { budgetMetrics, openTelemetry },
+  ] = await Promise.all([
     import("@opentelemetry/exporter-prometheus"),
     import("@opentelemetry/sdk-metrics"),
     import("../telemetry/index.ts"),
@@ -27,8 +38,10 @@ export async function servedMetrics(options: ServerMetricsOptions): Promise<Serv
     throw new TypeError(`metrics need more packages: npm install ${packages}`, { cause: error });
   });
   const exporter = new PrometheusExporter({ preventServerStart: true });
+  // A cumulative gauge would tell the last numbers of a removed budget until the process ends.
+  exporter.selectAggregationTemporality = (type) =>
+    type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE;
   const meterProvider = new MeterProvider({ readers: [exporter] });
-  const { port, host = "127.0.0.1", path = "/metrics" } = options;
   const server = createServer((req, res) => {
     if (/^[^?]*/.exec(req.url ?? "")?.[0] !== path) res.writeHead(404).end();
     else if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
@@ -36,12 +49,12 @@ export async function servedMetrics(options: ServerMetricsOptions): Promise<Serv
   });
   let removeBudgets: (() => void) | undefined;
   return {
-    observer: openTelemetry({ meterProvider }),
+    observer: openTelemetry({ meterProvider, ...(spendBy && { spendBy }), ...(groupOf && { groupOf }) }),
     async start(quotas) {
       // The cast is safe: the method has this name in every store with budgets.
       if (hasMethod(quotas, "listBudgets"))
         removeBudgets = budgetMetrics(meterProvider.getMeter("polygate"), quotas as QuotaStore & BudgetSource);
-      const url = await listen(server, { host, port });
+      const url = await listen(server, { host, port }, { host: "metrics.host", port: "metrics.port" });
       // A gateway that cannot listen ends the process.
       server.unref();
       return `${url}${path}`;

@@ -30,20 +30,25 @@ export function portOf(name: string, text: string): number {
   throw new RangeError(`${name} must be an integer from 0 to 65535, not ${JSON.stringify(text)}.`);
 }
 
+/** The names of the settings of a place, for advice. */
+export type PlaceNames = Readonly<Record<keyof Place, string>>;
+
+const FLAGS: PlaceNames = { host: "--host or HOST", port: "--port or PORT" };
+
 /** Advice for each error that keeps a server from listening. */
-const HELP: Readonly<Record<string, string>> = {
-  EADDRINUSE: "another server is there. Choose another port with --port or PORT.",
-  EADDRNOTAVAIL: "this machine has no such address. Choose another with --host or HOST.",
-  EACCES: "ports below 1024 need more rights. Choose another port with --port or PORT.",
+const HELP: Readonly<Record<string, (names: PlaceNames) => string>> = {
+  EADDRINUSE: ({ port }) => `another server is there. Choose another port with ${port}.`,
+  EADDRNOTAVAIL: ({ host }) => `this machine has no such address. Choose another with ${host}.`,
+  EACCES: ({ port }) => `ports below 1024 need more rights. Choose another port with ${port}.`,
 };
 
-/** Listens, and resolves with the URL. Rejects with an error that says what helps. */
-export function listen(server: Server, { host, port }: Place): Promise<string> {
+/** Listens, and resolves with the URL. Rejects with an error that says what helps, by the names of the settings. */
+export function listen(server: Server, { host, port }: Place, names: PlaceNames = FLAGS): Promise<string> {
   return new Promise((resolve, reject) => {
-    const fail = (error: NodeJS.ErrnoException): void =>
-      reject(
-        new Error(`Cannot listen on ${host}:${port}: ${HELP[error.code ?? ""] ?? error.message}`, { cause: error }),
-      );
+    const fail = (error: NodeJS.ErrnoException): void => {
+      const help = HELP[error.code ?? ""]?.(names) ?? error.message;
+      reject(new Error(`Cannot listen on ${host}:${port}: ${help}`, { cause: error }));
+    };
     server.once("error", fail).listen(port, host, () => {
       server.off("error", fail);
       const { port: bound } = server.address() as AddressInfo;

@@ -129,7 +129,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const own = await config.gateway(stores);
   if (config.metrics && own.observer)
     throw new TypeError("metrics are an observer of the gateway, which has an observer already. Remove one of both.");
-  const metrics = config.metrics && (await servedMetrics(config.metrics));
+  if (config.metrics && place.port !== 0 && config.metrics.port === place.port)
+    throw new RangeError(`metrics.port: ${place.port} is the port of the gateway. Choose another port for metrics.`);
+  const metrics = config.metrics && (await servedMetrics(config.metrics, record ? record.groupOf : undefined));
   const recorder = record !== false && isSql ? stores.recorder(record) : undefined;
   const onCall = (call: CallRecord): unknown => {
     recorder?.(call);

@@ -273,7 +273,12 @@ describe("polygate serve", () => {
   it("tells Prometheus its metrics, with those of budgets, at a port of their own", async () => {
     const file = await written(
       "measured.ts",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: 0 }, closeMs: 1_000 });`,
+      `${DEFINE}({
+        gateway: () => ({ backend: demoModel() }),
+        record: { groupOf: ({ key }) => key?.metadata?.["team"] },
+        metrics: { port: 0, spendBy: ["group", "budget", "key"] },
+        closeMs: 1_000,
+      });`,
     );
     const store = `sqlite:${join(folder, "measured.db")}`;
     const server = await startPlayground(
@@ -283,8 +288,8 @@ describe("polygate serve", () => {
     );
     const opened = await openStore(store);
     await opened.store.addBudget({ id: "blue", amount: 1_000 });
-    await opened.store.add({ id: "team-a", apiKey: "sk-team-a", budget: "blue" });
-    await opened.close();
+    await opened.store.addBudget({ id: "gone", amount: 1_000 });
+    await opened.store.add({ id: "team-a", apiKey: "sk-team-a", budget: "blue", metadata: { team: "sea" } });
     const client = new OpenAI({ apiKey: "sk-team-a", baseURL: `${server.url}/v1`, maxRetries: 0 });
     await client.chat.completions.create(ask("Hello"));
     const { total_used: used } = await usageOf(server.url, "sk-team-a");
@@ -294,6 +299,15 @@ describe("polygate serve", () => {
       new RegExp(`^polygate_budget_available\\{.*polygate_budget="blue".*\\} ${1_000 - used}$`, "m"),
     );
     expect(text).toMatch(/^gen_ai_server_request_duration_count\{.*gen_ai_request_model="demo-chat".*\} 1$/m);
+    const labels = 'polygate_group="sea",polygate_budget="blue",polygate_key="team-a"';
+    expect(text).toMatch(new RegExp(`^polygate_spend_total\\{.*${labels}.*\\} ${used}$`, "m"));
+    // The metrics of a budget end with the budget.
+    expect(text).toContain('polygate_budget="gone"');
+    await opened.store.removeBudget("gone");
+    await opened.close();
+    const later = await (await fetch(url)).text();
+    expect(later).toContain('polygate_budget="blue"');
+    expect(later).not.toContain('polygate_budget="gone"');
     // Callers of the gateway cannot read them, and the port has nothing else.
     expect((await fetch(`${new URL(server.url).origin}/metrics`)).status).toBe(404);
     expect((await fetch(new URL("/v1/models", url))).status).toBe(404);
@@ -382,6 +396,10 @@ describe("polygate serve", () => {
     const store = `sqlite:${join(folder, "outside.db")}`;
     const mars = await written("mars.ts", `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`);
     const misspelt = await written("misspelt.ts", 'export default { gateway: () => ({}), stores: "sqllite:x" };');
+    const measured = await written(
+      "measured.ts",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: ${port} } });`,
+    );
     const spoilt = "spoilt.mjs";
     await writeFile(join(folder, spoilt), "const a = [\n  1 }\n];");
     const cases: readonly [args: readonly string[], line: RegExp, code?: number][] = [
@@ -400,6 +418,18 @@ describe("polygate serve", () => {
       ],
       [[misspelt], /^stores of misspelt\.ts: The address .* Did you mean sqlite:FILE\?\n$/, 2],
       [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
+      [
+        [measured, "--store", store, "--port", "0"],
+        new RegExp(
+          `^Cannot listen on 127\\.0\\.0\\.1:${port}: another server is there\\. Choose another port with metrics\\.port\\.\n$`,
+        ),
+      ],
+      [
+        [measured, "--store", store, "--port", String(port)],
+        new RegExp(
+          `^\\S*measured\\.ts: metrics\\.port: ${port} is the port of the gateway\\. Choose another port for metrics\\.\n$`,
+        ),
+      ],
     ];
     try {
       for (const [args, line, code = 1] of cases) {
