@@ -33,7 +33,7 @@ import type {
 import type { BudgetLabels } from "./budgets.ts";
 import type { Instruments } from "./instruments.ts";
 import { type ModelLabels, OTHER } from "./models.ts";
-import type { SpendLabels } from "./spend.ts";
+import type { Spend } from "./spend.ts";
 
 /** The options, with their defaults, and the instruments that all calls share. */
 export interface Telemetry {
@@ -43,7 +43,7 @@ export interface Telemetry {
   readonly incoming: "parent" | "link" | "ignore";
   readonly models: ModelLabels;
   readonly budgets: BudgetLabels;
-  readonly spend: SpendLabels;
+  readonly spend: Spend;
   spanAttributes(record: CallRecord): Attributes;
 }
 
@@ -166,7 +166,7 @@ export class ObservedCall implements CallObserver {
       });
     if (units > 0) {
       instruments.callUnits.add(units, { ...labels, "polygate.certainty": certainty });
-      instruments.spend.add(units, spend.labelsOf(record));
+      spend.add(record);
     }
     this.#measureTokens(record, labels);
     if (outcome !== "completed" || firstEventMs === undefined) return;

@@ -20,7 +20,7 @@ import { BudgetLabels } from "./budgets.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
 import { ModelLabels } from "./models.ts";
-import { SPEND_COLUMNS, type SpendColumn, SpendLabels } from "./spend.ts";
+import { Spend, SPEND_COLUMNS, type SpendColumn } from "./spend.ts";
 
 assertNodeVersion();
 
@@ -92,6 +92,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   const meter = meterProvider.getMeter(NAME, VERSION);
   const gauges = new Gauges(meter);
   const models = new ModelLabels(options.models);
+  const spend = new Spend(meter, options.spendBy, options.groupOf);
   const telemetry: Telemetry = {
     tracer: tracerProvider.getTracer(NAME, VERSION),
     instruments: new Instruments(meter),
@@ -99,7 +100,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     incoming: options.incoming ?? "parent",
     models,
     budgets: new BudgetLabels(),
-    spend: new SpendLabels(options.spendBy, options.groupOf),
+    spend,
     spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
   };
   return {
@@ -107,6 +108,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
       const forgets = [gauges.addGateway(gateway), models.addGateway(gateway)];
       return () => {
         for (const forget of forgets) forget();
+        spend.end();
       };
     },
     watchBreakers: (breakers) => gauges.addBreakers(breakers),

@@ -28,7 +28,6 @@ export class Instruments {
   /** The tokens of all calls but embeddings. The last three count parts of the first two. */
   readonly usage: Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "reasoning", Counter>>;
   readonly callUnits: Counter;
-  readonly spend: Counter;
   readonly budgetRefusals: Counter;
   readonly activeHolds: UpDownCounter;
   readonly activeHoldUnits: UpDownCounter;
@@ -101,7 +100,6 @@ export class Instruments {
     this.overdraft = counter("polygate.hold.overdraft", "{unit}", "Quota units used beyond what was held.");
     this.chargedUnits = counter("polygate.units.charged", "{unit}", "Quota units that were charged.");
     this.callUnits = counter("polygate.call.units", "{unit}", "Quota units that calls have cost.");
-    this.spend = counter("polygate.spend", "{unit}", "Quota units that calls have cost, by group, budget or key.");
     this.budgetRefusals = counter("polygate.budget.refusals", "{call}", "Calls that each budget has refused.");
     this.attempts = counter("polygate.upstream.attempts", "{attempt}", "Requests of calls to upstreams.");
     this.rateDecisions = counter("polygate.rate_limiter.decisions", "{decision}", "What the rate limiter decided.");

@@ -1,5 +1,6 @@
-/** Chooses the labels of spend. Each set of labels is a series, so only the first sets have a series of their own. */
+/** Counts spend by group, budget or key. Each set of labels is a series, so only the first sets have a series of their own. */
 
+import type { Meter } from "@opentelemetry/api";
 import type { CallRecord } from "../index.ts";
 import { OTHER } from "./models.ts";
 
@@ -16,25 +17,54 @@ const MOST_SETS = 1_000;
 
 const groupInMetadata: GroupOf = ({ key }) => key?.metadata?.["group"];
 
-export class SpendLabels {
+/** The sum of one series. */
+interface Sum {
+  readonly labels: Readonly<Record<string, string>>;
+  units: number;
+  /** True until a reader has seen the series. */
+  isNew: boolean;
+}
+
+/**
+ * The counter of spend. A new series is exported as 0 first, and with its units from the next export on: otherwise Prometheus would not see
+ * the units of the first calls.
+ */
+export class Spend {
   readonly #by: readonly SpendColumn[];
   readonly #groupOf: GroupOf;
-  readonly #known = new Set<string>();
+  readonly #sums = new Map<string, Sum>();
+  #isLast = false;
 
-  constructor(by: readonly SpendColumn[] = ["group", "budget"], groupOf: GroupOf = groupInMetadata) {
+  constructor(meter: Meter, by: readonly SpendColumn[] = ["group", "budget"], groupOf: GroupOf = groupInMetadata) {
     this.#by = by;
     this.#groupOf = groupOf;
+    const description = "Quota units that calls have cost, by group, budget or key.";
+    meter.createObservableCounter("polygate.spend", { unit: "{unit}", description }).addCallback((result) => {
+      for (const sum of this.#sums.values()) {
+        result.observe(sum.isNew && !this.#isLast ? 0 : sum.units, sum.labels);
+        sum.isNew = false;
+      }
+    });
   }
 
-  /** Returns the labels of a call. A call without a group or a budget lacks that label. */
-  labelsOf(record: CallRecord): Readonly<Record<string, string>> {
-    const values = this.#by.map((column) => [`polygate.${column}`, this.#valueOf(column, record)] as const);
-    const id = JSON.stringify(values);
-    if (this.#known.size < MOST_SETS) this.#known.add(id);
-    const isKnown = this.#known.has(id);
-    return Object.fromEntries(
-      values.flatMap(([name, value]) => (isKnown ? (value === undefined ? [] : [[name, value]]) : [[name, OTHER]])),
-    );
+  add(record: CallRecord): void {
+    const values = this.#by.map((column) => this.#valueOf(column, record));
+    const own = JSON.stringify(values);
+    const id = this.#sums.has(own) || this.#sums.size < MOST_SETS ? own : OTHER;
+    let sum = this.#sums.get(id);
+    if (!sum) {
+      const labels = this.#by.flatMap((column, at) => {
+        const value = id === OTHER ? OTHER : values[at];
+        return value === undefined ? [] : [[`polygate.${column}`, value] as const];
+      });
+      this.#sums.set(id, (sum = { labels: Object.fromEntries(labels), units: 0, isNew: true }));
+    }
+    sum.units += record.units;
+  }
+
+  /** Exports new series with their units at once, because the next export may be the last. */
+  end(): void {
+    this.#isLast = true;
   }
 
   #valueOf(column: SpendColumn, record: CallRecord): string | undefined {

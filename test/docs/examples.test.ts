@@ -318,6 +318,8 @@ describe("the servers", () => {
   it("prometheus.ts serves the gateway's metrics, by key and budget too", async () => {
     const address = `http://127.0.0.1:${await startNode("prometheus.ts")}`;
     await ask(`${address}/ai`);
+    // A series of spend begins with 0.
+    expect(await (await fetch(`${address}/metrics`)).text()).toMatch(/^polygate_spend_total\{.*\} 0$/m);
     const metrics = await (await fetch(`${address}/metrics`)).text();
     const [, units] = /^polygate_spend_total\{.*polygate_key="anna".*\} (\d+)$/m.exec(metrics) ?? [];
     expect(Number(units)).toBeGreaterThan(0);

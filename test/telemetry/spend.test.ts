@@ -1,23 +1,32 @@
 /** The counter of spend, by group, budget and key, with a bound of its series. */
 
 import { describe, expect, it } from "vitest";
-import type { CallRecord, RecordedKey } from "../../src/index.ts";
+import type { CallRecord } from "../../src/index.ts";
 import { openTelemetry, type OpenTelemetryOptions } from "../../src/telemetry/index.ts";
-import { SpendLabels } from "../../src/telemetry/spend.ts";
-import { type Setup } from "../pipeline/bench.ts";
-import { type Point, watched } from "./stage.ts";
+import type { Opened, Setup } from "../pipeline/bench.ts";
+import { type Collected, type Point, watched } from "./stage.ts";
 
 const KEY = { granted: 1_000, metadata: { group: "blue", team: "sea" } };
 
 const teamOf = ({ key }: CallRecord): string | undefined => key?.metadata?.["team"];
 
-/** The series of spend after two calls of one key that draws on a budget. */
-async function spent(options?: OpenTelemetryOptions, key: Setup["key"] = KEY): Promise<readonly Point[] | undefined> {
+/** A gateway after two calls of one key that draws on a budget. */
+async function called(options?: OpenTelemetryOptions, key: Setup["key"] = KEY): Promise<Opened & Collected> {
   const bench = watched({ key }, options);
-  bench.store.addBudget({ id: "marine", amount: 1_000 });
+  bench.store.addBudget({ id: "marine", amount: 100_000 });
   bench.store.assignBudget("one", "marine");
   for (let call = 0; call < 2; call++) await (await bench.send()).text();
-  return (await bench.metrics())["polygate.spend"];
+  return bench;
+}
+
+const spendOf = async ({ metrics }: Collected): Promise<readonly Point[] | undefined> =>
+  (await metrics())["polygate.spend"];
+
+/** The series of spend after these calls. */
+async function spent(options?: OpenTelemetryOptions, key?: Setup["key"]): Promise<readonly Point[] | undefined> {
+  const bench = await called(options, key);
+  await spendOf(bench);
+  return spendOf(bench);
 }
 
 describe("spend", () => {
@@ -53,15 +62,29 @@ describe("spend", () => {
     ]);
   });
 
-  it("has 1,000 sets of labels at most, and one for all others", () => {
-    const labels = new SpendLabels(["key", "budget"]);
-    // The cast is safe: labels read nothing else of a record.
-    const of = (id: string, budget?: string): Readonly<Record<string, string>> =>
-      labels.labelsOf({ key: { id, budget } as RecordedKey } as CallRecord);
-    for (let key = 0; key < 1_000; key++) expect(of(String(key))).toEqual({ "polygate.key": String(key) });
-    expect(of("0", "blue")).toEqual({ "polygate.key": "_OTHER", "polygate.budget": "_OTHER" });
-    expect(of("1000")).toEqual({ "polygate.key": "_OTHER", "polygate.budget": "_OTHER" });
-    expect(of("999")).toEqual({ "polygate.key": "999" });
+  it("is 0 in the first export of a series, so that Prometheus sees the first calls", async () => {
+    const bench = await called({ spendBy: ["key"] });
+    const labels = { "polygate.key": "one" };
+    expect(await spendOf(bench)).toEqual([{ value: 0, attributes: labels }]);
+    expect(await spendOf(bench)).toEqual([{ value: 28, attributes: labels }]);
+    await (await bench.send()).text();
+    expect(await spendOf(bench)).toEqual([{ value: 42, attributes: labels }]);
+  });
+
+  it("is complete in the export after the gateway has closed", async () => {
+    const bench = await called({ spendBy: ["key"] });
+    await bench.gateway.close();
+    expect(await spendOf(bench)).toEqual([{ value: 28, attributes: { "polygate.key": "one" } }]);
+  });
+
+  it("has 1,000 sets of labels at most, and one for all others", async () => {
+    let call = 0;
+    const bench = await called({ spendBy: ["group", "key"], groupOf: () => `group ${call++}` }, { granted: 100_000 });
+    for (; call < 1_002;) await (await bench.send()).text();
+    await spendOf(bench);
+    const series = (await spendOf(bench)) ?? [];
+    expect(series).toHaveLength(1_001);
+    expect(series.at(-1)).toEqual({ value: 28, attributes: { "polygate.group": "_OTHER", "polygate.key": "_OTHER" } });
   });
 
   it("refuses a label that does not exist", () => {
