@@ -87,6 +87,7 @@ const KEYS = [
   { apiKey: "sk-poor", id: "poor", granted: 1 },
   { apiKey: "sk-lost", id: "lost", granted: 1_000_000_000 },
   { apiKey: "sk-shared", id: "shared", budget: "empty" },
+  { apiKey: "sk-over", id: "over", budget: "overdrawn" },
 ];
 
 /** Starts the gateway and a server for its metrics. */
@@ -98,6 +99,8 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
   const store = memoryQuotaStore(KEYS, {
     budgets: [
       { id: "empty", amount: 1, period: "month" },
+      // The second call lowers its output limit to the rest, and the upstream pays no attention to the limit.
+      { id: "overdrawn", amount: 700 },
       { id: "blue", name: "The blue team", amount: 2_000_000_000, period: "month" },
     ],
   });
@@ -164,6 +167,7 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
     await send({ model: "alias-embed" }, { path: "/v1/embeddings", extra: { input: "Hello" } });
     await send({ model: "small-1" }, { key: "sk-poor" });
     await send({ model: "small-1" }, { key: "sk-shared" });
+    await send({ model: "small-1" }, { key: "sk-over" });
     await send({ model: "small-1" }, { key: "sk-nobody" });
     await send({ model: "small-1" }, { headers: { "x-limit": "requests" } });
     await send({ model: "small-1" }, { headers: { "x-limit": "down" } });
