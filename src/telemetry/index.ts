@@ -90,9 +90,9 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   });
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
   const meter = meterProvider.getMeter(NAME, VERSION);
-  const gauges = new Gauges(meter);
   const models = new ModelLabels(options.models);
-  const spend = new Spend(meter, options.spendBy, options.groupOf);
+  const spend = new Spend(options.spendBy, options.groupOf);
+  const gauges = new Gauges(meter, spend);
   const telemetry: Telemetry = {
     tracer: tracerProvider.getTracer(NAME, VERSION),
     instruments: new Instruments(meter),

@@ -5,6 +5,7 @@
 
 import type { Counter, Histogram, Meter, UpDownCounter } from "@opentelemetry/api";
 import type { BreakerGauge, BreakerState, GatewayGauges } from "../index.ts";
+import type { Spend } from "./spend.ts";
 
 // The bucket boundaries that the conventions recommend, in seconds and in tokens.
 const DURATIONS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -115,14 +116,14 @@ export class Instruments {
 const BREAKER_STATES = ["closed", "open", "half-open"] as const satisfies readonly BreakerState[];
 
 /**
- * The metrics that are read only when they are collected: the sum over all gateways of their current state, and the state of circuit
- * breakers.
+ * The metrics that are read only when they are collected: the sum over all gateways of their current state, the state of circuit breakers,
+ * and spend.
  */
 export class Gauges {
   readonly #gateways = new Set<GatewayGauges>();
   readonly #breakers: BreakerGauge[] = [];
 
-  constructor(meter: Meter) {
+  constructor(meter: Meter, spend: Spend) {
     this.#sum(meter, "polygate.call.active", "{call}", "Calls that are not settled yet.", "calls");
     this.#sum(meter, "polygate.stream.active", "{stream}", "Calls among them whose answer is streamed.", "streams");
     this.#sum(
@@ -145,6 +146,10 @@ export class Gauges {
             "polygate.breaker.state": each,
           });
     });
+    const ofSpend = "Quota units that calls have cost, by group, budget or key.";
+    meter
+      .createObservableCounter("polygate.spend", { unit: "{unit}", description: ofSpend })
+      .addCallback((result) => spend.report((units, labels) => result.observe(units, labels)));
   }
 
   /** Returns a function that removes the gateway. */

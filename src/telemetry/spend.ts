@@ -1,6 +1,5 @@
 /** Counts spend by group, budget or key. Each set of labels is a series, so only the first sets have a series of their own. */
 
-import type { Meter } from "@opentelemetry/api";
 import type { CallRecord } from "../index.ts";
 import { OTHER } from "./models.ts";
 
@@ -26,7 +25,7 @@ interface Sum {
 }
 
 /**
- * The counter of spend. A new series is exported as 0 first, and with its units from the next export on: otherwise Prometheus would not see
+ * The sums of spend. A new series is exported as 0 first, and with its units from the next export on: otherwise Prometheus would not see
  * the units of the first calls.
  */
 export class Spend {
@@ -35,16 +34,17 @@ export class Spend {
   readonly #sums = new Map<string, Sum>();
   #isLast = false;
 
-  constructor(meter: Meter, by: readonly SpendColumn[] = ["group", "budget"], groupOf: GroupOf = groupInMetadata) {
+  constructor(by: readonly SpendColumn[] = ["group", "budget"], groupOf: GroupOf = groupInMetadata) {
     this.#by = by;
     this.#groupOf = groupOf;
-    const description = "Quota units that calls have cost, by group, budget or key.";
-    meter.createObservableCounter("polygate.spend", { unit: "{unit}", description }).addCallback((result) => {
-      for (const sum of this.#sums.values()) {
-        result.observe(sum.isNew && !this.#isLast ? 0 : sum.units, sum.labels);
-        sum.isNew = false;
-      }
-    });
+  }
+
+  /** Passes each sum to an export. */
+  report(observe: (units: number, labels: Sum["labels"]) => void): void {
+    for (const sum of this.#sums.values()) {
+      observe(sum.isNew && !this.#isLast ? 0 : sum.units, sum.labels);
+      sum.isNew = false;
+    }
   }
 
   add(record: CallRecord): void {
