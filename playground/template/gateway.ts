@@ -67,8 +67,7 @@ export function endWith(closeServer: () => unknown): void {
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
     await backend.close();
-    await stores.close();
-    await closeTelemetry();
+    await Promise.all([closeTelemetry(), stores.close()]);
     console.log("Ended: all calls are settled.");
     process.exit();
   };

@@ -6,7 +6,8 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Observer } from "polygate";
-import { openTelemetry } from "polygate/telemetry";
+import { budgetMetrics, openTelemetry } from "polygate/telemetry";
+import { stores } from "./stores.ts";
 
 const { HOST, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = process.env;
 
@@ -20,6 +21,9 @@ const meterProvider = METRICS_PORT
     })
   : undefined;
 
+/** Adds what each budget has used and left, from the database. */
+const removeBudgetMetrics = meterProvider && budgetMetrics(meterProvider.getMeter("gateway"), stores.ports.quotas);
+
 /** Sends a span for each call. The exporter reads the address from the environment. */
 const tracerProvider = OTEL_EXPORTER_OTLP_ENDPOINT
   ? new TracerProvider({ resource, spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })] })
@@ -30,7 +34,8 @@ export const observer: Observer | undefined =
     ? openTelemetry({ ...(meterProvider && { meterProvider }), ...(tracerProvider && { tracerProvider }) })
     : undefined;
 
-/** Sends the last spans, and closes the port of the metrics. */
+/** Reads the budgets no more, sends the last spans, and closes the port of the metrics. */
 export async function closeTelemetry(): Promise<void> {
+  removeBudgetMetrics?.();
   await Promise.allSettled([meterProvider?.shutdown(), tracerProvider?.shutdown()]);
 }

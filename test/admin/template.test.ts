@@ -63,7 +63,8 @@ beforeAll(async () => {
   host = await startPlayground(env, [process.execPath, "server.ts"], folder);
   // The gateway has made the tables.
   const opened = await openStore(`sqlite:${join(folder, "gateway.db")}`);
-  await opened.store.add({ id: "team-a", apiKey: "sk-team-a" });
+  await opened.store.addBudget({ id: "blue", name: "Blue team", amount: 1_000_000 });
+  await opened.store.add({ id: "team-a", apiKey: "sk-team-a", budget: "blue" });
   await opened.close();
 });
 afterAll(async () => {
@@ -85,6 +86,10 @@ it("lists the models of MODELS, answers them, and names each in the metrics", as
   const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
   const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
   expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+  expect(text).toMatch(
+    /^polygate_budget_granted\{.*polygate_budget="blue",polygate_budget_name="Blue team".*\} 1000000$/m,
+  );
+  expect(text).toMatch(/^polygate_spend_total\{.*polygate_budget="blue".*\} 0$/m);
 });
 
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
