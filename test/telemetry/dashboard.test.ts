@@ -227,11 +227,16 @@ describe("the alert rules", () => {
 });
 
 describe("the docs", () => {
+  const page = readFileSync(new URL("../../docs/telemetry.md", import.meta.url), "utf8");
+
+  it("ask for what a gateway exposes", () => {
+    const queries = Array.from(page.matchAll(/```promql\n(.+?)\n```/gs), ([, query = ""]) => query);
+    expect(queries.length).toBeGreaterThan(1);
+    expect(queries.flatMap(problemsOf)).toEqual([]);
+  });
+
   it("list every metric, and no other", () => {
-    const [, table = ""] =
-      /<!-- metrics -->\n\n((?:\|.*\n)+)/.exec(
-        readFileSync(new URL("../../docs/telemetry.md", import.meta.url), "utf8"),
-      ) ?? [];
+    const [, table = ""] = /<!-- metrics -->\n\n((?:\|.*\n)+)/.exec(page) ?? [];
     const cells = Array.from(table.matchAll(/^\| (`.*?) *\|/gm), ([, cell = ""]) => cell);
     const told = cells.flatMap((cell) => Array.from(cell.matchAll(/`([\w.]+)`/g), ([, name = ""]) => name));
     const names = [...metrics].map((name) => name.replace(/_total$/, ""));
