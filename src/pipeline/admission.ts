@@ -105,7 +105,8 @@ const MODEL_FIRST = /^\s*\{\s*"model"\s*:\s*"([^"\\]+)"/;
 export function noteModel(call: Call, endpoint: Endpoint, content: unknown): void {
   const { found, services } = call;
   if (found.model !== undefined || !services.isRecorded) return;
-  learnModels(call);
+  // A stranger does not make the gateway ask the backend.
+  if (call.key) learnModels(call);
   const name = quietly(() =>
     "modelIn" in endpoint && endpoint.modelIn ? endpoint.modelIn(call.wildcardPath) : modelOf(content, call),
   );

@@ -156,10 +156,10 @@ async function enter<Decoded>(
 ): Promise<Entered<Decoded> | Answer> {
   const { rateLimiter, replays, responses } = call.services;
   const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(endpoint);
-  const key = await authenticate(call, expiredKeysMayAsk);
-  if (responses) call.kept = responses.documentsOf(documentsCallOf(call, endpoint, key), key);
   let content: unknown;
   try {
+    const key = await authenticate(call, expiredKeysMayAsk);
+    if (responses) call.kept = responses.documentsOf(documentsCallOf(call, endpoint, key), key);
     if (rateLimiter) await limitRequests(call, key, rateLimiter);
     const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
     const body: ReadBody = hasBody ? await readBody(call, endpoint, key) : {};

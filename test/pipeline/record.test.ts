@@ -279,6 +279,18 @@ describe("a call that is refused", () => {
       {},
     ],
     [
+      "for a key that is unknown, with its model in the address",
+      { key: undefined, modelAsked: "gem", status: 401, errorCode: "invalid_api_key" },
+      {},
+      { path: "/v1beta/models/gem:generateContent", headers: { "x-goog-api-key": "sk-two", authorization: "" } },
+    ],
+    [
+      "for a key that has expired, with its model in the address",
+      { key: { id: "one" }, modelAsked: "gem", status: 401, errorCode: "expired_api_key" },
+      { key: { expiresAt: 1 } },
+      { path: "/v1beta/models/gem:generateContent" },
+    ],
+    [
       "for its body",
       { key: { id: "one" }, modelAsked: undefined, status: 400, errorCode: "malformed_body" },
       {},

@@ -65,3 +65,13 @@ it("asks a backend for its models once for refused calls, also when it fails or 
     expect([failures, clock.pending]).toEqual([[], 0]);
   }
 });
+
+it("asks a backend for no models for a caller without a valid key", async () => {
+  const models = vi.fn<() => readonly ModelInfo[]>(() => LISTED);
+  const records: CallRecord[] = [];
+  const { send } = opened({ backend: listing(models), onCall: (record) => records.push(record) });
+  const path = "/v1beta/models/known:generateContent";
+  await (await send({ path, headers: { authorization: "Bearer sk-nobody" } })).text();
+  expect(records).toMatchObject([{ modelAsked: "known", errorCode: "invalid_api_key" }]);
+  expect(models).not.toHaveBeenCalled();
+});
