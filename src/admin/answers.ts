@@ -37,7 +37,31 @@ const isMade = (answer: object): answer is KeyMade => "apiKey" in answer && "mod
 
 const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimited" in item;
 
-/** Adds to each key of an answer the budgets that it draws on. Such a key is not unlimited, also without a quota of its own. */
+const isBudget = (item: object): item is BudgetReport => "amount" in item && "granted" in item;
+
+/** A budget with what its bill says. */
+export interface BudgetTold extends BudgetReport {
+  /** The charges of the period, as reports of usage sum them up: also beyond the budget, without the holds of running calls. */
+  readonly spent: number;
+  /** The share of what the period was given that is spent, in whole percent, rounded down. It may be above 100. */
+  readonly percentUsed: number;
+}
+
+/** Adds to a budget what was spent. */
+export function budgetTold(report: BudgetReport): BudgetTold {
+  const spent = spentOf(report);
+  const given = givenTo(report);
+  // A budget without any units has none left.
+  return { ...report, spent, percentUsed: given === 0 ? 100 : Math.floor((100 * spent) / given) };
+}
+
+/** The units that the period of a budget was given. */
+const givenTo = ({ granted, gap = 0 }: Pick<BudgetReport, "granted" | "gap">): number => granted - gap;
+
+/**
+ * Adds to each key of an answer the budgets that it draws on, and to each budget what was spent. Such a key is not unlimited, also without a
+ * quota of its own.
+ */
 export async function withBudgets(answer: object, store: DurableQuotaStore): Promise<object> {
   const read = new Map<string, BudgetReport | undefined>();
   const budgetsOf = async (key: KeyReport): Promise<BudgetShown[]> => {
@@ -53,6 +77,7 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
     return budgets;
   };
   const shown = async (item: object): Promise<object> => {
+    if (isBudget(item)) return budgetTold(item);
     if (!isKey(item) || item.budget === undefined) return item;
     const budgets = await budgetsOf(item as KeyReport);
     return { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
@@ -66,24 +91,46 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
 /**
  * Formats an answer for people: a line for each field, or for each key or budget of a list. Amounts are units, or money if there is a
  * currency.
+ *
+ * @param width The most characters of a line in a list of budgets.
  */
-export function textOf(answer: object, currency?: string): string {
+export function textOf(answer: object, currency?: string, width: number = PLAIN_COLUMNS): string {
   const text = new Text(currency);
   if (Array.isArray(answer)) {
-    const rows = (answer as (KeyShown | BudgetReport)[]).map((item) => text.cells(item));
-    return "AMOUNT" in (rows[0] ?? {})
-      ? tableOf(rows, PLAIN_COLUMNS, LEAST_WIDTH, ["ID", "PERIOD", "ENDS"])
-      : tableOf(rows);
+    // The casts are safe: lists are of keys or of budgets, and `withBudgets` has told the latter.
+    return answer.every(isBudget)
+      ? budgetsText(answer as BudgetTold[], currency, width)
+      : tableOf((answer as KeyShown[]).map((key) => text.cells(key)));
   }
-  const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(shownOf(answer));
+  const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
 
-/** Adds to a budget what was spent. */
-const shownOf = (answer: object): object =>
-  "overdraft" in answer ? { ...answer, spent: spentOf(answer as BudgetReport) } : answer;
+/** Formats budgets as a table. Leaves out the columns in which no budget has anything. */
+function budgetsText(budgets: readonly BudgetTold[], currency: string | undefined, width: number): string {
+  const of = currency === undefined ? "" : ` ${currency}`;
+  const amount = (units: number): string => (currency === undefined ? String(units) : decimalsOf(units));
+  const hasParent = budgets.some(({ parent }) => parent !== undefined);
+  const hasOverdraft = budgets.some(({ overdraft }) => overdraft > 0);
+  const rows = budgets.map((budget) => {
+    const { spent, percentUsed, available, overdraft, period, timeZone = "UTC", endsAt, parent = "-" } = budget;
+    return {
+      ID: oneLine(budget.id),
+      NAME: oneLine(budget.name),
+      [`AMOUNT${of}`]: amount(givenTo(budget)),
+      [`SPENT${of}`]: amount(spent),
+      USED: spent > 0 && percentUsed === 0 ? "<1 %" : `${percentUsed} %`,
+      [`AVAILABLE${of}`]: amount(available),
+      ...(hasOverdraft && { [`OVERDRAFT${of}`]: amount(overdraft) }),
+      PERIOD: period ?? "no period",
+      ENDS: endsAt === undefined ? "" : dayIn(timeZone, endsAt),
+      ...(hasParent && { PARENT: oneLine(parent) }),
+    };
+  });
+  return tableOf(rows, width, LEAST_WIDTH, ["ID", "PERIOD", "ENDS"]);
+}
 
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
@@ -102,7 +149,8 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "estimated",
   "amount",
   "spent",
-] satisfies (keyof BudgetReport | "spent")[]);
+  "gap",
+] satisfies (keyof BudgetTold)[]);
 
 /** The width of a table that goes to no terminal, in characters. */
 export const PLAIN_COLUMNS = 120;
@@ -169,7 +217,7 @@ export function tableOf(
   const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
   const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
   const isNumber = headings.map((_, at) =>
-    lines.slice(1).every((cells) => /^(?:-?[\d.]+(?: [A-Z]{3})?|unlimited)$/.test(cells[at] ?? "")),
+    lines.slice(1).every((cells) => /^(?:<?-?[\d.]+(?: (?:[A-Z]{3}|%))?|unlimited)$/.test(cells[at] ?? "")),
   );
   const isWhole = headings.map((heading, at) => isNumber[at] || whole.includes(heading));
   let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
@@ -235,31 +283,15 @@ class Text {
     });
   }
 
-  /** The cells of a key or a budget in a list, by their headings. */
-  cells(report: KeyShown | BudgetReport): Readonly<Record<string, string>> {
-    const [ID, NAME] = [oneLine(report.id), oneLine(report.name)];
-    const [SPENT, OVERDRAFT] = [this.#cell(spentOf(report)), this.#cell(report.overdraft)];
-    if ("amount" in report) {
-      const { granted, available, period, timeZone = "UTC", endsAt, parent } = report;
-      return {
-        ID,
-        NAME,
-        AMOUNT: this.#cell(granted),
-        SPENT,
-        AVAILABLE: this.#cell(available),
-        OVERDRAFT,
-        PERIOD: period ?? "no period",
-        ENDS: endsAt === undefined ? "" : dayIn(timeZone, endsAt),
-        PARENT: oneLine(parent ?? "-"),
-      };
-    }
+  /** The cells of a key in a list, by their headings. */
+  cells(report: KeyShown): Readonly<Record<string, string>> {
     const { budget, expiresAt } = report;
     return {
-      ID,
-      NAME,
-      SPENT,
+      ID: oneLine(report.id),
+      NAME: oneLine(report.name),
+      SPENT: this.#cell(spentOf(report)),
       AVAILABLE: this.#rest(report),
-      OVERDRAFT,
+      OVERDRAFT: this.#cell(report.overdraft),
       STATE: stateOf(report, Date.now()),
       MODELS: wordsOf(modelsOf(report), MOST_MODELS),
       EXPIRES: endOf(expiresAt).slice(0, "2030-01-31".length),

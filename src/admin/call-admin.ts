@@ -3,7 +3,10 @@
 import { amountOf, currencyCode, decimalsOf } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
+import type { BudgetReport } from "../stores/budgets.ts";
 import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
+import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
+import { MOST_UNITS } from "../stores/ledger.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
@@ -231,7 +234,8 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   upgrade_required: "The route is a WebSocket that the host has not wired.",
   missing_api_key: "The request had no API key.",
   malformed_credential: "The authorization header has another scheme than Bearer.",
-  invalid_api_key: "The API key is unknown, deleted or revoked.",
+  invalid_api_key:
+    "No key has this secret, so the record names none: the secret may be mistyped, removed, ended or that of a revoked key.",
   expired_api_key: "The API key has expired.",
   model_not_found: "The backend does not have the model.",
   model_not_allowed: "The key may not use the model.",
@@ -306,33 +310,33 @@ const USUAL_UNITS = 1_000_000;
 export const argument = (word: string): string =>
   /^[\w.:@/-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", "'\\''")}'`;
 
+/** The quota or the budget that has refused a call, as it is now. */
+export type LimitNow = Pick<BudgetReport, "available" | "gap">;
+
+/** Reads the quota or the budget that has refused a call; undefined for any other call, and where the store does not know it. */
+export async function limitNow(
+  { refusedBy: { kind, budget } = { kind: "calls" }, keyId }: RecordedCall,
+  store: Pick<KeyDirectory, "report"> & Partial<Pick<BudgetDirectory, "budgetReport">>,
+): Promise<LimitNow | undefined> {
+  if (kind === "budget" && budget !== undefined) return store.budgetReport?.(budget);
+  const key = kind === "quota" && keyId !== undefined ? await store.report(keyId) : undefined;
+  return key?.unlimited ? { available: MOST_UNITS } : key;
+}
+
 /**
  * Says what helps a caller who was refused, as commands where there are some. Empty for a call that needs no help, or none of an operator.
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
+ * @param now The quota or the budget that has refused the call. Default: as it was at that moment.
  */
-export function nextSteps(call: RecordedCall, currency?: string): readonly string[] {
+export function nextSteps(call: RecordedCall, currency?: string, now?: LimitNow): readonly string[] {
   const { errorCode, refusedBy, keyId, modelAsked, status } = call;
   const key = argument(keyId ?? "KEY");
   switch (errorCode) {
     case "quota_exhausted":
     case "quota_insufficient":
-    case "quota_held": {
-      const { kind, budget, needed = 0, wanted, available = 0, held = 0 } = refusedBy ?? {};
-      const code = call.currency ?? currency;
-      // The least that the call lacked would buy an answer of a single token.
-      const missing = Math.max(1, (wanted ?? Math.max(needed, USUAL_UNITS)) - available);
-      const amount =
-        code === undefined
-          ? String(missing)
-          : `${decimalsOf(missing).replace(/\.?0+$/, "")} --currency ${code.toLowerCase()}`;
-      const verb = kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${key}`;
-      return [
-        `polygate ${verb} ${amount} adds ${wanted === undefined ? "enough for a usual call" : "what the call lacked for its whole output limit"}.`,
-        ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
-        ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
-      ];
-    }
+    case "quota_held":
+      return topUpSteps(call, currency, now);
     case "model_not_allowed":
       return [`polygate keys update ${key} --models MODELS replaces the models that the key may use.`];
     case "model_not_found":
@@ -342,7 +346,10 @@ export function nextSteps(call: RecordedCall, currency?: string): readonly strin
     case "expired_api_key":
       return [`polygate keys update ${key} --expires DATE makes the key valid again.`];
     case "invalid_api_key":
-      return ["The caller must use another secret: polygate keys add-secret KEY makes one."];
+      return [
+        "Ask for the name of the key: polygate keys usage NAME says whether it is revoked.",
+        "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
+      ];
     case "rate_limited":
       return refusedBy?.endsAt === undefined
         ? ["The caller may try again soon."]
@@ -359,6 +366,33 @@ export function nextSteps(call: RecordedCall, currency?: string): readonly strin
         ? ["The caller must change the request."]
         : [];
   }
+}
+
+/** Says how much helps a caller whose quota or budget was too small. */
+function topUpSteps(
+  { errorCode, refusedBy = { kind: "quota" }, keyId, ...call }: RecordedCall,
+  currency: string | undefined,
+  now: LimitNow | undefined,
+): readonly string[] {
+  const { kind, budget, needed = 0, wanted, held = 0 } = refusedBy;
+  const { available, gap = 0 } = now ?? { available: refusedBy.available ?? 0 };
+  const code = call.currency ?? currency;
+  // The least that the call needs would buy an answer of a single token.
+  const useful = wanted ?? Math.max(needed, USUAL_UNITS);
+  const missing = Math.max(now ? 0 : 1, useful - available) + gap;
+  if (missing === 0) return ["There is enough for the call now: the caller may try again."];
+  const amount =
+    code === undefined
+      ? String(missing)
+      : `${decimalsOf(missing).replace(/\.?0+$/, "")} --currency ${code.toLowerCase()}`;
+  const verb =
+    kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${argument(keyId ?? "KEY")}`;
+  const lacked = wanted === undefined ? "enough for a usual call" : "what the call lacked for its whole output limit";
+  return [
+    `polygate ${verb} ${amount} adds ${lacked}${gap > 0 ? `, and first fills the gap of ${amountOf(gap, code)} by which the budget's amount is below its use` : ""}.`,
+    ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
+    ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
+  ];
 }
 
 /** Limits that count quota units. The others count requests, tokens or calls. */

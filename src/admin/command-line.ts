@@ -216,7 +216,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
-    print(values.json ? jsonOf(shown) : textOf(shown, currency));
+    print(values.json ? jsonOf(shown) : textOf(shown, currency, terminal.columns));
     if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
       print(
         `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,

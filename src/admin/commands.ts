@@ -2,7 +2,7 @@
 
 import type { parseArgs } from "node:util";
 import { given } from "../model/json.ts";
-import { decimalsOf } from "../model/money.ts";
+import { amountOf, decimalsOf } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import { type BudgetOptions, type BudgetPeriod, calendarOf } from "../stores/budgets.ts";
 import {
@@ -24,7 +24,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { fittedTable, type KeyMade, PLAIN_COLUMNS } from "./answers.ts";
-import { argument, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
+import { argument, limitNow, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
@@ -416,10 +416,11 @@ const budgetChange = (
     return async (_keys, { store }) => {
       await change(store, id, units);
       const report = await store.budgetReport(id);
-      if (units > 0 && report?.available === 0)
-        warn?.(
-          "Nothing is available yet: the budget has used what it was given. Top-ups fill the gap of a lowered amount first.",
-        );
+      if (units > 0 && report?.available === 0) {
+        const { gap = 0 } = report;
+        const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
+        warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
+      }
       return report;
     };
   },
@@ -591,13 +592,13 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     read([text = ""], { json = false, currency }, { print }) {
       // People paste the whole message of a client, which has the id in it.
       const [id = text] = /\breq_[\w-]+/.exec(text) ?? [];
-      return async (keys, { calls }) => {
+      return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const call = (await reader.find(text)) ?? (await reader.find(id));
         if (!call)
           throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
         const reason = { reasons: reasonsOf(call, currency), call };
-        const next = nextSteps(call, currency);
+        const next = nextSteps(call, currency, await limitNow(call, store));
         if (json) return { ...reason, next };
         const [...lines] = linesOf(reason, currency);
         lines.splice(reason.reasons.length, 0, ...next.map((step) => `Next: ${oneLine(step)}`));

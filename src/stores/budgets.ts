@@ -52,6 +52,8 @@ export interface BudgetReport {
   readonly available: number;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
+  /** The units of `used` beyond those that the period was given, after its amount was lowered. Top-ups fill them first. Absent for none. */
+  readonly gap?: number;
   /** Units that were consumed beyond the budget. */
   readonly overdraft: number;
   /** Units of `used` that rest on estimates. */
@@ -234,6 +236,7 @@ export class Budget {
     const { id, name, amount, period, timeZone, rollover, chain } = this.terms;
     const { used, available, held, overdraft, estimated } = this.window;
     const parent = chain[1];
+    const gap = used - this.window.granted;
     return {
       id,
       name,
@@ -246,6 +249,7 @@ export class Budget {
       used,
       available,
       held,
+      ...(gap > 0 && { gap }),
       overdraft,
       estimated,
     };

@@ -13,9 +13,9 @@ import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
-import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
-import { openStores } from "../../src/stores/open/index.ts";
+import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
@@ -665,10 +665,39 @@ async function budgets(...args: string[]): Promise<string> {
   return lines.join("\n");
 }
 
+/** Sends a call with a key, and returns its request id. */
+async function askOf(gateway: Gateway, key: string, body: object): Promise<string> {
+  const response = await gateway.fetch(
+    new Request("http://host/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: `Bearer sk-${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }], ...body }),
+    }),
+  );
+  await response.text();
+  return response.headers.get("request-id") ?? "";
+}
+
 describe("polygate usage and why, as processes", () => {
   const FORMULA = "=cmd|' /C calc'!A1";
   let where: string;
   let ids: Record<string, string>;
+
+  const backend = {
+    models: () => [{ id: "large" }],
+    async *chat() {
+      yield "Hello.";
+    },
+  };
+
+  const gatewayOn = (stores: OpenedStores, rateLimiter?: RateLimiter): Gateway =>
+    createGateway({
+      backend,
+      ...(rateLimiter && { rateLimiter }),
+      onCall: stores.recorder({ currency: "usd" }),
+      ...priceTable({ "*": { input: 1, output: 1 } }),
+      ...stores.ports,
+    });
 
   beforeAll(async () => {
     where = `sqlite:${join(folder, "calls.db")}`;
@@ -678,36 +707,13 @@ describe("polygate usage and why, as processes", () => {
     const rich = { granted: 1_000_000, metadata: { group: FORMULA } };
     await quotas.add({ id: "rich", name: "Rich", apiKey: "sk-rich", ...rich });
     await quotas.add({ id: "team-key", apiKey: "sk-team", budget: "team" });
-    const backend = {
-      models: () => [{ id: "large" }],
-      async *chat() {
-        yield "Hello.";
-      },
-    };
     const rateLimiter = flexibleRateLimiter({ perModel: { requests: [stores.counter(2, 60)] } });
-    const gateway = createGateway({
-      backend,
-      rateLimiter,
-      onCall: stores.recorder({ currency: "usd" }),
-      ...priceTable({ "*": { input: 1, output: 1 } }),
-      ...stores.ports,
-    });
-    const ask = async (key: string, body: object): Promise<string> => {
-      const response = await gateway.fetch(
-        new Request("http://host/v1/chat/completions", {
-          method: "POST",
-          headers: { authorization: `Bearer sk-${key}`, "content-type": "application/json" },
-          body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }], ...body }),
-        }),
-      );
-      await response.text();
-      return response.headers.get("request-id") ?? "";
-    };
+    const gateway = gatewayOn(stores, rateLimiter);
     ids = {
-      done: await ask("rich", {}),
-      again: await ask("rich", {}),
-      limited: await ask("rich", {}),
-      budget: await ask("team", { messages: [{ role: "user", content: "word ".repeat(5_000) }] }),
+      done: await askOf(gateway, "rich", {}),
+      again: await askOf(gateway, "rich", {}),
+      limited: await askOf(gateway, "rich", {}),
+      budget: await askOf(gateway, "team", { messages: [{ role: "user", content: "word ".repeat(5_000) }] }),
     };
     await gateway.close();
     await stores.close();
@@ -895,9 +901,11 @@ describe("polygate usage and why, as processes", () => {
     const hold = { id: "gap", keyId: "lowered-key", atLeast: 600, atMost: 600, leaseMs: LONGEST_MS };
     expect(await quotas.reserve(hold)).toEqual({ granted: 600 });
     await stores.close();
-    expect((await run("budgets", "amount", "lowered", "100")).stderr).toContain("Nothing is available yet");
-    expect((await run("budgets", "top-up", "lowered", "500")).stderr).toContain("Nothing is available yet");
-    const enough = await run("budgets", "top-up", "lowered", "7");
+    const gap = "Nothing is available yet: the budget has used what it was given. The next top-ups first fill a gap of";
+    expect((await run("budgets", "amount", "lowered", "100")).stderr).toContain(`${gap} 500.\n`);
+    expect((await run("budgets", "top-up", "lowered", "400")).stderr).toContain(`${gap} 100.\n`);
+    expect((await run("budgets", "usage", "lowered")).stdout).toMatch(/^granted: 600\n.*^gap: 100\n/ms);
+    const enough = await run("budgets", "top-up", "lowered", "107");
     expect(enough.stdout).toContain("available: 7\n");
     expect(enough.stderr).not.toContain("Nothing is available");
   });
@@ -953,6 +961,51 @@ describe("polygate usage and why, as processes", () => {
     const [, command = ""] =
       /^Next: polygate (.+) adds what the call lacked for its whole output limit\.$/m.exec(stdout) ?? [];
     expect((await run(...command.split(" "))).stdout).toMatch(/^available: 0\.\d+ USD$/m);
+    const again = await run("why", ids["budget"] ?? "");
+    expect(again.stdout).toMatch(/^Next: There is enough for the call now: the caller may try again\.$/m);
+  });
+
+  it("say of a revoked key that no key has its secret, with commands that work", async () => {
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "gone-1", name: "Gone", apiKey: "sk-gone" });
+    await quotas.revoke("gone-1");
+    const gateway = gatewayOn(stores);
+    const id = await askOf(gateway, "gone", {});
+    await gateway.close();
+    await stores.close();
+    const { stdout } = await run("why", id);
+    expect(stdout).toMatch(
+      /^No key has this secret, so the record names none: the secret may be mistyped, removed, ended or that of a revoked key\.$/m,
+    );
+    expect(stdout).toMatch(
+      /^Next: Ask for the name of the key: polygate keys usage NAME says whether it is revoked\.$/m,
+    );
+    expect(stdout).toMatch(/^Next: polygate keys create makes a key in place of a revoked one\./m);
+    expect((await run("keys", "usage", "Gone")).stdout).toMatch(/^revoked: true$/m);
+  });
+
+  it("name the gap that a top-up of a lowered budget fills first", async () => {
+    await run("budgets", "create", "tight", "--amount", "100");
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "tight-key", apiKey: "sk-tight", budget: "tight" });
+    const gateway = gatewayOn(stores);
+    await quotas.reserve({ id: "all", keyId: "tight-key", atLeast: 100, atMost: 100, leaseMs: LONGEST_MS });
+    await quotas.settle("all", { used: 100, certainty: "exact" });
+    await quotas.setBudgetAmount("tight", 40);
+    const id = await askOf(gateway, "tight", { max_tokens: 50 });
+    await gateway.close();
+    await stores.close();
+    const { stdout } = await run("why", id);
+    const command = "budgets top-up tight 1.00006 --currency usd";
+    expect(stdout).toMatch(
+      new RegExp(
+        `^Next: polygate ${command} adds enough for a usual call, and first fills the gap of 0\\.00006 USD by which the budget's amount is below its use\\.$`,
+        "m",
+      ),
+    );
+    expect((await run(...command.split(" "))).stdout).toMatch(/^available: 1\.00 USD$/m);
   });
 
   it.each([
@@ -1138,9 +1191,10 @@ describe("polygate budgets", () => {
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
     const table = await budgets("list");
-    expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +AVAILABLE +OVERDRAFT +PERIOD +ENDS +PARENT$/);
+    // No budget is overdrawn.
+    expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +USED +AVAILABLE +PERIOD +ENDS +PARENT$/);
     expect(rowsOf(table)).toMatch(
-      /^org\torg\t1000\t0\t1000\t0\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t70\t0\tno period\torg$/,
+      /^org\torg\t1000\t0\t0 %\t1000\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t0 %\t70\tno period\torg$/,
     );
     expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
@@ -1152,10 +1206,58 @@ describe("polygate budgets", () => {
     );
     await keys("revoke", "member");
     expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
-    expect(rowsOf(await budgets("list"))).toMatch(/^org\torg\t1000\t0\t1000\t0\tmonth\t20[^\t]*\t-$/);
+    const last = await budgets("list");
+    expect(last.split("\n")[0]).not.toContain("PARENT");
+    expect(rowsOf(last)).toMatch(/^org\torg\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
     expect(await budgets("usage", "team")).toContain("removed: true");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
+  });
+
+  it("lists the share that is spent of what the period was given, and what is overdrawn", async () => {
+    const { run } = await fresh("shares");
+    const stores = await openStores(`sqlite:${join(folder, "shares.db")}`);
+    const { quotas } = stores.ports;
+    for (const [id, amount, used] of [
+      ["a-third", 100, 29],
+      ["little", 1_000, 1],
+      ["lowered", 600, 500],
+      ["none", 0, 0],
+      ["over", 10, 25],
+    ] as const) {
+      await quotas.addBudget({ id, amount });
+      await quotas.add({ id, apiKey: `sk-${id}`, budget: id });
+      await quotas.reserve({ id, keyId: id, atLeast: 0, atMost: used, leaseMs: LONGEST_MS });
+      await quotas.settle(id, { used, certainty: "exact" });
+    }
+    await quotas.setBudgetAmount("lowered", 400);
+    await stores.close();
+    const lines: string[] = [];
+    const listed = async (...args: string[]): Promise<string> => {
+      lines.length = 0;
+      const where = ["--store", `sqlite:${join(folder, "shares.db")}`];
+      await runCommand(["budgets", "list", ...args, ...where], { ...terminal, print: (line) => void lines.push(line) });
+      return lines.join("\n");
+    };
+    await run("", "migrate");
+    const [headings = "", ...rows] = (await listed("--currency", "usd")).split("\n");
+    expect(headings.split(/ {2,}/)).toEqual(
+      "ID,NAME,AMOUNT USD,SPENT USD,USED,AVAILABLE USD,OVERDRAFT USD,PERIOD,ENDS".split(","),
+    );
+    expect(rows.map((row) => row.split(/ {2,}/).slice(2, 7))).toEqual([
+      ["0.000100", "0.000029", "29 %", "0.000071", "0.000000"],
+      ["0.001000", "0.000001", "<1 %", "0.000999", "0.000000"],
+      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000"],
+      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000"],
+      ["0.000010", "0.000025", "250 %", "0.000000", "0.000015"],
+    ]);
+    expect(JSON.parse(await listed("--json"))).toMatchObject([
+      { id: "a-third", spent: 29, percentUsed: 29 },
+      { id: "little", percentUsed: 0 },
+      { id: "lowered", amount: 400, granted: 500, spent: 500, gap: 100, percentUsed: 125 },
+      { id: "none", percentUsed: 100 },
+      { id: "over", spent: 25, overdraft: 15, percentUsed: 250 },
+    ]);
   });
 
   it("shows what a key has left in its budgets, with and without a quota of its own", async () => {
@@ -1206,9 +1308,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain(
-      "money\tmoney\t50.000001 USD\t0.000000 USD\t50.000001 USD\t0.000000 USD",
-    );
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t50.000001\t0.000000\t0 %\t50.000001");
     const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");

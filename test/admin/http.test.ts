@@ -154,7 +154,10 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/budgets", { id: "team", amount: 10 })).status).toBe(409);
     expect((await ask("POST", "/budgets/team/top-up", { units: 5 })).body).toMatchObject({ available: 15 });
     expect((await ask("PATCH", "/budgets/team", { amount: 20 })).body).toMatchObject({ amount: 20, available: 25 });
-    expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [{ id: "team" }], next: null });
+    expect((await ask("GET", "/budgets")).body).toMatchObject({
+      data: [{ id: "team", spent: 0, percentUsed: 0 }],
+      next: null,
+    });
     expect((await ask("GET", "/budgets/none")).status).toBe(404);
     expect((await ask("PATCH", "/budgets/none", { amount: 1 })).status).toBe(404);
     await ask("POST", "/keys", { id: "user", budget: "team" });
@@ -579,6 +582,10 @@ describe("recorded calls", () => {
       ],
       next: expect.arrayContaining([expect.stringMatching(/^polygate keys grant poor /)]),
     });
+    await stores.ports.quotas.grant("poor", 1_000_000);
+    const enough = { next: expect.arrayContaining(["There is enough for the call now: the caller may try again."]) };
+    expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject(enough);
+    expect((await ask("GET", "/calls?key=poor")).body).toMatchObject({ data: [enough] });
     expect((await ask("GET", `/calls/${completed}`)).body).toMatchObject({ next: [] });
     expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });

@@ -608,6 +608,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.addBudget({ id: "team", amount: 5_000_000, period: "month" });
     await quotas.addBudget({ id: "solo", amount: 1 });
     await quotas.addBudget({ id: "other", amount: 100 });
+    await quotas.addBudget({ id: "lowered", amount: 100 });
+    await quotas.add({ id: "low", apiKey: "sk-low", budget: "lowered" });
+    await quotas.reserve({ id: "gap", keyId: "low", atLeast: 29, atMost: 29, leaseMs: 60_000 });
+    await quotas.settle("gap", { used: 29, certainty: "exact" });
     await quotas.add({ id: "empty", apiKey: "sk-empty", granted: 4, budget: "other" });
     await quotas.reserve({ id: "hold", keyId: "empty", atLeast: 1, atMost: 4, leaseMs: 60_000 });
     await quotas.settle("hold", { used: 7, certainty: "exact" });
@@ -617,6 +621,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "team").waitFor();
     expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+<1% of \$5\.00/);
     expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.000% of \$0\.000001/);
+    expect(await rowOf(page, "lowered").textContent()).toMatch(/\$0\.00002929% of \$0\.0001\s*\$0\.000071–/);
+    await quotas.setBudgetAmount("lowered", 10);
+    await page.reload();
+    await rowOf(page, "lowered").waitFor();
+    expect(await rowOf(page, "lowered").textContent()).toMatch(
+      /290% of \$0\.00001\s*\$0\.00(?:0000)?top-ups first fill \$0\.000019/,
+    );
     const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
     await page.getByRole("link", { name: "Spend of team" }).click();
     await rowOf(page, "rich").waitFor();

@@ -21,7 +21,17 @@ import {
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type CallAdmin, inCurrency, nextSteps, reasonsOf, SPREADSHEETS, usageCsv } from "../call-admin.ts";
+import { budgetTold } from "../answers.ts";
+import {
+  type LimitNow,
+  limitNow,
+  type CallAdmin,
+  inCurrency,
+  nextSteps,
+  reasonsOf,
+  SPREADSHEETS,
+  usageCsv,
+} from "../call-admin.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -180,7 +190,11 @@ const BUDGET = v.object({
   used: UNITS,
   available: UNITS,
   held: UNITS,
+  gap: v.exactOptional(UNITS),
   overdraft: UNITS,
+  estimated: UNITS,
+  spent: UNITS,
+  percentUsed: UNITS,
 });
 
 const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
@@ -455,7 +469,10 @@ export const OPERATIONS: readonly Operation[] = [
     needs: "budgets",
     query: v.strictObject(PAGE),
     answer: pageOf(BUDGET),
-    run: async ({ store }, { query }) => paged((await store.listBudgets?.(query)) ?? [], query.limit, idIn),
+    async run({ store }, { query }) {
+      const reports = (await store.listBudgets?.(query)) ?? [];
+      return paged(reports.map(budgetTold), query.limit, idIn);
+    },
   }),
   operation({
     method: "POST",
@@ -470,7 +487,7 @@ export const OPERATIONS: readonly Operation[] = [
     async run(desk, { body }) {
       const { store } = desk;
       await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
-      return { ...(await budgetTold(desk, body.id)), made: body.id };
+      return { ...(await tellBudget(desk, body.id)), made: body.id };
     },
   }),
   operation({
@@ -480,7 +497,7 @@ export const OPERATIONS: readonly Operation[] = [
     needs: "budgets",
     answer: BUDGET,
     tagged: true,
-    run: (desk, { id }) => budgetTold(desk, id),
+    run: (desk, { id }) => tellBudget(desk, id),
   }),
   operation({
     method: "PATCH",
@@ -496,7 +513,7 @@ export const OPERATIONS: readonly Operation[] = [
       const expected = expects(ifMatch, tagOfAmount);
       return expected.in(async () => {
         await desk.store.setBudgetAmount?.(id, body.amount, expected.holds);
-        return budgetTold(desk, id);
+        return tellBudget(desk, id);
       });
     },
   }),
@@ -511,7 +528,7 @@ export const OPERATIONS: readonly Operation[] = [
     tagged: true,
     async run(desk, { id, body }) {
       await desk.store.topUpBudget?.(id, body.units);
-      return budgetTold(desk, id);
+      return tellBudget(desk, id);
     },
   }),
   operation({
@@ -583,7 +600,15 @@ export const OPERATIONS: readonly Operation[] = [
     answer: pageOf(CALL),
     async run(desk, { query }) {
       const listed = await recordedIn(desk).list(query);
-      return paged(listed.map(callTold), query.limit, ({ requestId }) => requestId);
+      // Many calls of a page are refused by the same limit.
+      const limits = new Map<string, LimitNow | undefined>();
+      const told: ExplainedCall[] = [];
+      for (const call of listed) {
+        const limit = JSON.stringify([call.refusedBy?.budget ?? call.keyId, call.refusedBy?.kind]);
+        if (!limits.has(limit)) limits.set(limit, await limitNow(call, desk.store));
+        told.push(callTold(call, limits.get(limit)));
+      }
+      return paged(told, query.limit, ({ requestId }) => requestId);
     },
   }),
   operation({
@@ -595,7 +620,7 @@ export const OPERATIONS: readonly Operation[] = [
     async run(desk, { id }) {
       const call = await recordedIn(desk).find(id);
       if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
-      return { body: callTold(call) };
+      return { body: callTold(call, await limitNow(call, desk.store)) };
     },
   }),
   operation({
@@ -681,14 +706,18 @@ export interface ExplainedCall extends RecordedCall {
   readonly next: readonly string[];
 }
 
-const callTold = (call: RecordedCall): ExplainedCall => ({ ...call, reasons: reasonsOf(call), next: nextSteps(call) });
+const callTold = (call: RecordedCall, now: LimitNow | undefined): ExplainedCall => ({
+  ...call,
+  reasons: reasonsOf(call),
+  next: nextSteps(call, undefined, now),
+});
 
 const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
 
-async function budgetTold({ store }: Desk, id: string): Promise<Told> {
+async function tellBudget({ store }: Desk, id: string): Promise<Told> {
   const report = await store.budgetReport?.(id);
   if (!report) throw noSuchBudget(id);
-  return { body: report, tag: tagOfAmount(report.amount) };
+  return { body: budgetTold(report), tag: tagOfAmount(report.amount) };
 }
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */

@@ -409,7 +409,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     const key = stage.key();
     await key.hold("call", 80);
     await stage.setAmount("team", 50);
-    await stage.expect("team", { amount: 50, used: 80, available: 0 }, "what is held stays held");
+    await stage.expect("team", { amount: 50, used: 80, available: 0, gap: 30 }, "what is held stays held");
     await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 80 }, "nothing is available");
     await key.settle("call", 10);
     await stage.expect("team", { used: 10, available: 40, overdraft: 0 }, "the rest of the lowered amount");
@@ -418,7 +418,11 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.hold("last", 80);
     await stage.setAmount("team", 0);
     await key.settle("last", 30);
-    await stage.expect("team", { used: 10, available: 0, overdraft: 30 }, "what it no longer covers is overdraft");
+    await stage.expect(
+      "team",
+      { used: 10, available: 0, gap: 10, overdraft: 30 },
+      "what it no longer covers is overdraft",
+    );
   }),
 
   law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage) => {

@@ -43,7 +43,7 @@ const percent = new Intl.NumberFormat(undefined, { style: "percent" });
 
 /** Writes the used share of an amount, rounded down, but never as nothing when something is used. */
 export function shareOf(used: number, all: number): string {
-  const hundredths = all > 0 ? Math.floor((used / all) * 100) : 0;
+  const hundredths = all > 0 ? Math.floor((used * 100) / all) : 0;
   return used > 0 && hundredths === 0 && all > 0 ? `<${percent.format(0.01)}` : percent.format(hundredths / 100);
 }
 

@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import { ALL_DAYS, type Choices } from "./address.ts";
-import { AMOUNT, readAmount, writtenAmount } from "./amounts.ts";
+import { AMOUNT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
   amountsIn,
@@ -162,6 +162,7 @@ function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetReport): Choices {
 
 const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly Column<BudgetReport>[] => {
   const ofUsed = amountsIn(rows.map(({ used }) => used));
+  const ofLeft = amountsIn(rows.map(({ available }) => available));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
   return [
@@ -182,7 +183,14 @@ const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly C
     {
       name: amountsNamed("Used"),
       isNumber: true,
-      cell: ({ used, overdraft, granted }) => html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted} />`,
+      cell: ({ used, overdraft, granted, gap = 0 }) =>
+        html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted - gap} />`,
+    },
+    {
+      name: amountsNamed("Left"),
+      isNumber: true,
+      cell: ({ available, gap }) =>
+        html`${ofLeft(available)}${gap !== undefined && html`<span class="quiet">top-ups first fill ${amountOf(gap)}</span>`}`,
     },
     {
       name: amountsNamed("Overdrawn"),
