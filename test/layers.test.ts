@@ -93,7 +93,20 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "node-version",
   ],
   "admin/page": ["admin/http", "options", "node-version", "stores", "ports", "pipeline"],
-  admin: ["options", "stores", "stores/open", "stores/sql", "stores/redis", "ports", "model", "node-version"],
+  admin: [
+    "options",
+    "stores",
+    "stores/open",
+    "stores/sql",
+    "stores/redis",
+    "ports",
+    "model",
+    "node-version",
+    // The codes of errors, as clients of each format read them.
+    "errors",
+    "limits",
+    "formats/all",
+  ],
   // The model of the demo, which tests of hosts use too.
   demo: ["index", "errors"],
   // A gateway as a server of its own: it mounts what a host mounts.

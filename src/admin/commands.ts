@@ -26,6 +26,7 @@ import { unitsOf } from "./amounts.ts";
 import { fittedTable, type KeyMade, PLAIN_COLUMNS } from "./answers.ts";
 import { argument, limitNow, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
+import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -164,7 +165,10 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
   charged: ["--charged", "leaves out the rows without a charge; the sum counts their calls"],
   outcome: ["--outcome OUTCOME", `only calls that ended so: ${CALL_OUTCOMES.join(", ")}`],
-  code: ["--code CODE", "only calls with this error code, such as quota_exhausted"],
+  code: [
+    "--code CODE",
+    "only calls with this error code, as recorded (quota_exhausted) or as read (insufficient_quota)",
+  ],
   csv: ["--csv", "prints the rows as CSV"],
   spreadsheet: ["--spreadsheet NAME", `prints CSV for a spreadsheet to open: ${SPREADSHEETS.join(" or ")}`],
   host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
@@ -556,13 +560,14 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
       ...(["since", "until", "after", "limit", "csv", "spreadsheet"] as const),
     ],
-    read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+    async read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
       const { json = false, currency, key, budget, group, model, upstream, code } = values;
       const { csv, spreadsheet } = csvOf(values);
       const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
       const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
       const { limit = 100, after } = pageOf(values);
-      const filter = { budget, group, model, upstream, outcome, errorCode: code, sinceDay, untilDay, after, limit };
+      const errorCode = code === undefined ? undefined : await codesOf(code, warn);
+      const filter = { budget, group, model, upstream, outcome, errorCode, sinceDay, untilDay, after, limit };
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         await assertBudget(store, given({ budget }));
@@ -608,6 +613,17 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** Reads the code of an error, and notes the codes that stand for it in the record. */
+async function codesOf(text: string, warn: (line: string) => void): Promise<readonly string[]> {
+  try {
+    const codes = await codesMeant("--code", text);
+    if (!codes.some((code) => code === text)) warn(`${text} is recorded as ${oneOf(codes)}.`);
+    return codes;
+  } catch (error) {
+    throw error instanceof RangeError ? new UsageError(error.message) : error;
+  }
+}
 
 /** Returns CSV without its last line break, which `print` adds, and with the line breaks of a terminal. */
 const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
@@ -758,9 +774,12 @@ export function wordOf<Word extends string>(
 ): Word | undefined {
   const word = words.find((known) => known === text);
   if (text === undefined || word !== undefined) return word;
-  const all = [words.slice(0, -1).join(", "), ...words.slice(-1)].join(" or ");
-  throw new UsageError(`${name} must be ${all}, not ${text}.${nearestHint(text, words)}`);
+  throw new UsageError(`${name} must be ${oneOf(words)}, not ${text}.${nearestHint(text, words)}`);
 }
+
+/** Lists words of which one is meant: `a, b or c`. */
+const oneOf = (words: readonly string[]): string =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {

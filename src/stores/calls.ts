@@ -1,7 +1,7 @@
 /** The record of calls in a database: what a recorded call and a report of usage contain, and how they are asked for. */
 
 import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
-import { assertOptions, checkOf, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
+import { assertOptions, assertText, checkOf, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
 /** The columns that a report of usage can group by. */
@@ -174,8 +174,8 @@ export interface CallFilter {
   readonly upstream?: string;
   /** The outcome of the calls, or several outcomes: calls of any of them are listed. */
   readonly outcome?: RecordedCall["outcome"] | readonly RecordedCall["outcome"][];
-  /** The code of the calls' error, such as `quota_exhausted`. */
-  readonly errorCode?: string;
+  /** The code of the calls' error, such as `quota_exhausted`, or several codes: calls with any of them are listed. */
+  readonly errorCode?: string | readonly string[];
   /** The first day, such as `2026-11-01`, by the `day` of the calls. */
   readonly sinceDay?: string;
   /** The last day, which counts as a whole. */
@@ -263,7 +263,7 @@ const FILTER_SHAPES: Shapes<CallFilter> = {
   model: "string?",
   upstream: "string?",
   outcome: { optional: (path, value) => [value].flat().forEach((one) => checkOf(CALL_OUTCOMES)(path, one)) },
-  errorCode: "string?",
+  errorCode: { optional: (path, value) => [value].flat().forEach((one) => assertText(path, one)) },
   sinceDay: "string?",
   untilDay: "string?",
   since: "fromZero?",
@@ -335,7 +335,7 @@ export function assertCallFilter(filter: CallFilter): void {
 
 /** Throws a RangeError for a text that no database stores. */
 function assertPlain(where: string, texts: object): void {
-  for (const [name, text] of Object.entries(texts))
+  for (const [name, text] of Object.entries(texts).flatMap(([name, value]) => [value].flat().map((one) => [name, one])))
     if (typeof text === "string" && (text.includes("\0") || !text.isWellFormed()))
       throw new RangeError(`${where}: ${name} must be plain text, not ${quoted(text)}`);
 }

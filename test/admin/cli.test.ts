@@ -832,6 +832,11 @@ describe("polygate usage and why, as processes", () => {
       ],
       [["--key", "rich", "--outcome", "refused"], ["limited"]],
       [["--code", "quota_insufficient", "--since", "1d"], ["budget"]],
+      [["--code", "insufficient_quota"], ["budget"]],
+      [
+        ["--code", "rate_limit_error"],
+        ["budget", "limited"],
+      ],
       [["--group", FORMULA, "--limit", "1"], ["limited"]],
       [["--group", FORMULA, "--limit", "1", "--after", ids["limited"] ?? ""], ["again"]],
     ] as const) {
@@ -840,6 +845,9 @@ describe("polygate usage and why, as processes", () => {
       expect([args, listed.map(({ requestId }) => requestId)]).toEqual([args, found.map((name) => ids[name])]);
       expect(listed[0]?.reasons[0]).toMatch(/^The call was refused|^The call was completed/);
     }
+    expect((await run("calls", "--code", "RESOURCE_EXHAUSTED")).stderr).toBe(
+      "RESOURCE_EXHAUSTED is recorded as quota_insufficient, quota_held or rate_limited.\n",
+    );
     expect((await run("calls", "--limit", "2")).stderr).toBe(
       `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
     );
@@ -1011,6 +1019,12 @@ describe("polygate usage and why, as processes", () => {
   it.each([
     [["calls", "--outcome", "refuse"], 2, "or unrecorded, not refuse. Did you mean refused?"],
     [["calls", "--csv", "--json"], 2, "Choose --csv or --json."],
+    [
+      ["calls", "--code", "insuficient_quota"],
+      2,
+      "--code must be the code of an error, such as quota_exhausted, not insuficient_quota. Did you mean insufficient_quota?",
+    ],
+    [["calls", "--code", "429"], 2, "such as quota_exhausted, not 429.\n"],
     [["calls", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["why"], 2, "why needs REQUEST_ID. Usage: polygate why REQUEST_ID"],
     [["why", "req_unknown"], 1, "No call of the request id req_unknown is recorded."],

@@ -558,6 +558,8 @@ describe("recorded calls", () => {
     for (const [filter, found] of [
       ["errorCode=quota_insufficient", [refused]],
       ["errorCode=internal", []],
+      ["errorCode=rate_limit_error", [refused]],
+      ["errorCode=rate_limit_exceeded", []],
       ["outcome=failed,refused", [refused]],
       ["outcome=failed,deadline", []],
       [`key=poor&sinceDay=${today}&untilDay=${today}&ownBudget=&upstream=`, [refused]],
@@ -618,6 +620,7 @@ describe("recorded calls", () => {
     ["/calls?outcome=failed,bad", "outcome.1: "],
     ["/calls?outcome=refuse", 'not "refuse". Did you mean refused?'],
     ["/keys?state=activ", 'not "activ". Did you mean active?'],
+    ["/calls?errorCode=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
     ["/calls?since=x", "since: "],
     ["/calls?limit=1001", "limit: "],
     ["/calls?sinceDay=2026-02-30", "sinceDay must be a day"],

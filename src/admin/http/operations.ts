@@ -32,6 +32,7 @@ import {
   SPREADSHEETS,
   usageCsv,
 } from "../call-admin.ts";
+import { codesMeant } from "../error-codes.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -599,7 +600,9 @@ export const OPERATIONS: readonly Operation[] = [
     }),
     answer: pageOf(CALL),
     async run(desk, { query }) {
-      const listed = await recordedIn(desk).list(query);
+      const { errorCode: word, ...filter } = query;
+      const errorCode = word === undefined ? undefined : await codesMeant("errorCode", word);
+      const listed = await recordedIn(desk).list(given({ ...filter, errorCode }));
       // Many calls of a page are refused by the same limit.
       const limits = new Map<string, LimitNow | undefined>();
       const told: ExplainedCall[] = [];

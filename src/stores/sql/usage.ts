@@ -209,21 +209,28 @@ const CALL_COLUMNS = [
   ["group", "group_name"],
   ["model", "model"],
   ["upstream", "upstream"],
+] as const satisfies readonly (readonly [keyof CallFilter, keyof CallTable])[];
+
+/** The columns of recorded calls of which a filter names one value or several. */
+const LISTED_COLUMNS = [
+  ["outcome", "outcome"],
   ["errorCode", "error_code"],
 ] as const satisfies readonly (readonly [keyof CallFilter, keyof CallTable])[];
 
 async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly RecordedCall[]> {
   assertCallFilter(filter);
-  const { outcome, sinceDay, untilDay, since, until, after, limit = 100 } = filter;
+  const { sinceDay, untilDay, since, until, after, limit = 100 } = filter;
   const { db } = access;
   let query = db.selectFrom("calls").selectAll().orderBy("at", "desc").orderBy("id", "desc").limit(limit);
   for (const [name, column] of CALL_COLUMNS) {
     const wanted = filter[name];
     if (wanted !== undefined) query = query.where(column, "=", wanted);
   }
-  if (outcome !== undefined) {
-    const outcomes = [outcome].flat();
-    query = query.where((eb) => (outcomes.length > 0 ? eb("outcome", "in", outcomes) : eb.lit(false)));
+  for (const [name, column] of LISTED_COLUMNS) {
+    const wanted = filter[name];
+    if (wanted === undefined) continue;
+    const any = [wanted].flat();
+    query = query.where((eb) => (any.length > 0 ? eb(column, "in", any) : eb.lit(false)));
   }
   const chains = await chainsOf(access, filter);
   if (chains) query = query.where((eb) => (chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)));
