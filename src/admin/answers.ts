@@ -177,7 +177,8 @@ const dayIn = (timeZone: string, at: number): string => new Intl.DateTimeFormat(
 /** The least width to which a column of names is cut, in characters. */
 const LEAST_WIDTH = 8;
 
-const longestOf = (text: string): number => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+export const longestOf = (text: string): number =>
+  text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
 
 /**
  * Writes a table that fits a width, and returns the columns that it leaves out for that.

@@ -445,23 +445,71 @@ export function timeOf(at: number): string {
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
 }
 
+/** Writes a time as the clocks of a time zone show it: `2026-11-28 21:11:59`. */
+export function timeIn(timeZone: string, at: number): string {
+  const isTime = !Number.isNaN(new Date(at).getTime());
+  // Swedes write dates in this way.
+  const format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
+  return isTime ? format.format(at) : String(at);
+}
+
+/** The words for the fields of a call. The other fields stand in its reasons. */
+export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy">, string>> = {
+  requestId: "Request id",
+  at: "Time",
+  day: "Day",
+  keyId: "Key",
+  keyName: "Key name",
+  budgets: "Budgets",
+  group: "Group",
+  metadata: "Metadata",
+  format: "Format",
+  route: "Route",
+  modelAsked: "Model asked for",
+  modelAnswered: "Model of the answer",
+  stream: "Streamed",
+  upstream: "Upstream",
+  outcome: "Outcome",
+  status: "Status",
+  errorCode: "Error code",
+  errorField: "Error field",
+  errorMessage: "Error message",
+  affordedOutputTokens: "Output limit paid for",
+  inputTokens: "Input tokens",
+  outputTokens: "Output tokens",
+  cacheReadTokens: "Tokens read from the cache",
+  cacheWriteTokens: "Tokens written to the cache",
+  reasoningTokens: "Reasoning tokens",
+  images: "Images",
+  units: "Charged",
+  estimated: "Charged by estimate",
+  currency: "Currency",
+  replayOf: "Repeats the call",
+  firstEventMs: "First event after (ms)",
+  endMs: "Ended after (ms)",
+};
+
 /**
- * Writes a reason and the call as lines, without fields that are zero or empty.
+ * Writes a reason and the call as lines, without fields that are zero, false or empty, or that the reasons say.
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  */
 export function linesOf({ reasons, call }: CallReason, currency?: string): readonly string[] {
-  const { attempts: _, refusedBy: __, metadata, budgets, at, units, estimated, ...fields } = call;
+  const { attempts: _, refusedBy: __, errorMessage: ___, requestId, metadata, budgets, at, units, ...others } = call;
+  const { estimated, ...fields } = others;
   const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
   const texts = Object.entries({
-    ...fields,
+    requestId,
     at: timeOf(at),
+    ...fields,
     units: amount(units),
     estimated: amount(estimated),
     budgets: budgets.join(", "),
     metadata: Object.entries(metadata ?? {})
       .map((entry) => entry.join("="))
       .join(", "),
-  }).filter(([, value]) => value !== 0 && value !== "");
-  return [...reasons.map(oneLine), "", ...texts.map(([name, value]) => `${name}: ${oneLine(String(value))}`)];
+  }).filter(([, value]) => value !== 0 && value !== false && value !== "");
+  // The casts are safe: the fields are those of a call.
+  const wordOf = (name: string): string => CALL_WORDS[name as keyof typeof CALL_WORDS];
+  return [...reasons.map(oneLine), "", ...texts.map(([name, value]) => `${wordOf(name)}: ${oneLine(String(value))}`)];
 }

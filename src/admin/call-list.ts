@@ -4,7 +4,16 @@ import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { fittedTable } from "./answers.ts";
-import { cellOf, csvFile, type RefusedBy, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
+import {
+  CALL_WORDS,
+  cellOf,
+  csvFile,
+  type RefusedBy,
+  separatorsOf,
+  type Spreadsheet,
+  timeIn,
+  timeOf,
+} from "./call-admin.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -26,15 +35,18 @@ function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedC
  * one.
  *
  * @param currency The currency of amounts for calls that were recorded without one. Default: amounts are units.
+ * @param zone The time zone of the times, such as `Europe/Berlin`, of which the heading names the city.
  */
 export function callsText(
   calls: readonly RecordedCall[],
   currency: string | undefined,
   width: number,
+  zone = "UTC",
 ): ReturnType<typeof fittedTable> {
+  const AT = `AT (${zone.replace(/^.*\//, "")})`;
   const table = (from: number, to: number) => {
     const rows = calls.map((call) => ({
-      "AT (UTC)": timeOf(call.at).slice(from, to).replace("T", " "),
+      [AT]: timeIn(zone, call.at).slice(from, to),
       KEY: oneLine(call.keyName || call.keyId || "-"),
       MODEL: oneLine(call.modelAsked ?? "-"),
       SPENT: amountOf(call.units, call.currency ?? currency),
@@ -42,57 +54,67 @@ export function callsText(
       REASON: oneLine(shortReasonOf(call) || "-"),
       "REQUEST ID": oneLine(call.requestId),
     }));
-    return fittedTable(rows, width, ["SPENT", "OUTCOME"], ["AT (UTC)", "SPENT", "REQUEST ID"]);
+    return fittedTable(rows, width, ["SPENT", "OUTCOME"], [AT, "SPENT", "REQUEST ID"]);
   };
-  const whole = table(0, "2026-11-28T21:11".length);
+  const whole = table(0, "2026-11-28 21:11".length);
   // The year is the least loss: recorded calls are deleted after some days.
-  return whole.leftOut.length === 0 ? whole : table("2026-".length, "2026-11-28T21:11".length);
+  return whole.leftOut.length === 0 ? whole : table("2026-".length, "2026-11-28 21:11".length);
 }
 
-/** The fields of a call in CSV, with their headings in spreadsheets. Programs read the names of the fields. */
-const HEADINGS = {
-  requestId: "Request id",
-  at: "Time (UTC)",
-  day: "Day",
-  keyId: "Key",
-  keyName: "Key name",
-  budgets: "Budgets",
-  group: "Group",
-  modelAsked: "Model asked for",
-  modelAnswered: "Model of the answer",
-  upstream: "Upstream",
-  outcome: "Outcome",
-  status: "Status",
-  errorCode: "Error code",
-  errorMessage: "Error message",
-  refusedBy: "Refused by",
-  inputTokens: "Input tokens",
-  outputTokens: "Output tokens",
-  amount: "Amount",
-  currency: "Currency",
-  units: "Units",
-  estimated: "Estimated units",
-} as const;
+/** The fields of a call in CSV. */
+const NAMES = [
+  "requestId",
+  "at",
+  "day",
+  "keyId",
+  "keyName",
+  "budgets",
+  "group",
+  "modelAsked",
+  "modelAnswered",
+  "upstream",
+  "outcome",
+  "status",
+  "errorCode",
+  "errorMessage",
+  "refusedBy",
+  "inputTokens",
+  "outputTokens",
+  "amount",
+  "currency",
+  "units",
+  "estimated",
+] as const;
 
-type Heading = keyof typeof HEADINGS;
+type Heading = (typeof NAMES)[number];
 
-// The cast is safe: an object literal has no other keys.
-const NAMES = Object.keys(HEADINGS) as Heading[];
+/** The headings of spreadsheets where they are not the words of the fields. Programs read the names of the fields. */
+const HEADINGS = { refusedBy: "Refused by", amount: "Amount", units: "Units", estimated: "Estimated units" };
+
+/** The choices for CSV of calls. */
+interface CallsCsvOptions {
+  /** The currency of amounts for calls that were recorded without one. Default: these have no amount. */
+  readonly currency?: string | undefined;
+  readonly spreadsheet?: Spreadsheet | undefined;
+  /** The time zone of the times in a spreadsheet. Default: UTC. Programs read times in UTC. */
+  readonly zone?: string | undefined;
+}
 
 /**
  * Writes recorded calls as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for
  * a formula begins with an apostrophe.
- *
- * @param given The currency of amounts for calls that were recorded without one. Default: these have no amount.
  */
-export function callsCsv(calls: readonly RecordedCall[], given: string | undefined, spreadsheet?: Spreadsheet): string {
+export function callsCsv(
+  calls: readonly RecordedCall[],
+  { currency: given, spreadsheet, zone = "UTC" }: CallsCsvOptions,
+): string {
   const [separator, point] = separatorsOf(spreadsheet);
   const lines = calls.map((call) => {
     const currency = call.currency ?? given;
     const { refusedBy, budgets, at, units } = call;
     const cells: Readonly<Partial<Record<Heading, string | number>>> = {
       ...call,
-      at: spreadsheet ? timeOf(at).slice(0, "2026-11-28T21:11:59".length).replace("T", " ") : timeOf(at),
+      at: spreadsheet ? timeIn(zone, at) : timeOf(at),
       budgets: budgets.join(" "),
       refusedBy: `${refusedBy?.kind ?? ""} ${refusedBy?.budget ?? ""}`.trim(),
       amount: currency === undefined ? "" : decimalsOf(units).replace(".", point),
@@ -103,5 +125,5 @@ export function callsCsv(calls: readonly RecordedCall[], given: string | undefin
       return name === "amount" ? cell : cellOf(cell);
     }).join(separator);
   });
-  return csvFile(NAMES, lines, HEADINGS, spreadsheet);
+  return csvFile(NAMES, lines, { ...CALL_WORDS, ...HEADINGS, at: `Time (${zone})` }, spreadsheet);
 }

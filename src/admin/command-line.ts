@@ -97,6 +97,7 @@ const GENERAL_HELP = `${optionsOf(WITH_STORE)}
 
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
 POLYGATE_CURRENCY is the default of --currency. JSON always has units.
+POLYGATE_TIME_ZONE is the default of --time-zone in calls and why. JSON and plain CSV always have UTC.
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
 
 const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {

@@ -23,8 +23,19 @@ import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { fittedTable, type KeyMade, PLAIN_COLUMNS } from "./answers.ts";
-import { argument, limitNow, linesOf, nextSteps, reasonsOf, SPREADSHEETS, usageCsv, usageTable } from "./call-admin.ts";
+import { fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
+import {
+  argument,
+  limitNow,
+  linesOf,
+  nextSteps,
+  reasonsOf,
+  SPREADSHEETS,
+  timeIn,
+  usageCsv,
+  type UsageTable,
+  usageTable,
+} from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
@@ -146,7 +157,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
   "time-zone": [
     "--time-zone ZONE",
-    "the time zone of the period, such as Europe/Berlin; by default that of its parent, or UTC",
+    "of a period, such as Europe/Berlin (by default that of its parent, or UTC); or of the times in calls and why",
   ],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
@@ -558,9 +569,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     options: [
       ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
-      ...(["since", "until", "after", "limit", "csv", "spreadsheet"] as const),
+      ...(["since", "until", "after", "limit", "csv", "spreadsheet", "time-zone"] as const),
     ],
-    async read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+    async read(_operands, values, { env, print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+      const zone = zoneOf(values, env);
       const { json = false, currency, key, budget, group, model, upstream, code } = values;
       const { csv, spreadsheet } = csvOf(values);
       const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
@@ -574,12 +586,12 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const id = key === undefined ? undefined : await idOfKey({ keys, store }, key, warn);
         const listed = await reader.list(given({ ...filter, key: id }));
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
-        if (csv) print(linesOfCsv(callsCsv(listed, currency, spreadsheet)));
+        if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
         else if (listed.length === 0) {
           const isUnknown = id !== undefined && !(await store.report(id));
           if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
           else print("No such call is recorded. Calls are deleted after some days (keepDays).");
-        } else printTable(callsText(listed, currency, columns), print, warn);
+        } else printTable(callsText(listed, currency, columns, zone), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
           { limit },
@@ -594,7 +606,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     about: "says why a call ended as it did, by its request id (SQL)",
     examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
     operands: ["REQUEST_ID"],
-    read([text = ""], { json = false, currency }, { print }) {
+    options: ["time-zone"],
+    read([text = ""], values, { env, print }) {
+      const { json = false, currency } = values;
+      const zone = zoneOf(values, env);
       // People paste the whole message of a client, which has the id in it.
       const [id = text] = /\breq_[\w-]+/.exec(text) ?? [];
       return async (keys, { store, calls }) => {
@@ -607,12 +622,29 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (json) return { ...reason, next };
         const [...lines] = linesOf(reason, currency);
         lines.splice(reason.reasons.length, 0, ...next.map((step) => `Next: ${oneLine(step)}`));
-        for (const line of lines) print(line);
+        for (const line of lines) print(zone === undefined ? line : timesIn(zone, line));
         return undefined;
       };
     },
   },
 };
+
+/** Reads the time zone of the times that a command shows. Undefined for UTC. */
+function zoneOf({ "time-zone": given }: Values, env: Terminal["env"]): string | undefined {
+  const zone = given ?? env["POLYGATE_TIME_ZONE"];
+  if (zone === undefined || zone === "") return undefined;
+  assertTimeZone(zone, given === undefined ? "POLYGATE_TIME_ZONE" : undefined);
+  return zone;
+}
+
+/** Writes the times of a sentence as the clocks of a time zone show them. What the caller was told stays word for word. */
+const timesIn = (zone: string, line: string): string =>
+  line.startsWith("The caller was told: ")
+    ? line
+    : line.replaceAll(
+        /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g,
+        (time) => `${timeIn(zone, Date.parse(time))} ${zone}`,
+      );
 
 /** Reads the code of an error, and notes the codes that stand for it in the record. */
 async function codesOf(text: string, warn: (line: string) => void): Promise<readonly string[]> {
@@ -729,20 +761,55 @@ function usageText(report: UsageReport, given: string | undefined, width: number
   const shown = table.headings.filter((name, at) => {
     if (name === "currency" || (name === "units" && currency !== undefined)) return false;
     const isNumber = table.numbers.has(name);
-    return name === "calls" || table.rows.some((cells) => (isNumber ? Number(cells[at]) !== 0 : cells[at] !== ""));
+    // A name that is the id says nothing more.
+    const idAt = table.headings.indexOf(IDS[name] ?? "");
+    const isNews = (cells: readonly string[]): boolean => cells[at] !== "" && cells[at] !== cells[idAt];
+    return name === "calls" || table.rows.some((cells) => (isNumber ? Number(cells[at]) !== 0 : isNews(cells)));
   });
-  const cellsOf = (cells: readonly string[]): Record<string, string> =>
+  const cellsOf = (names: readonly string[], cells: readonly string[]): Record<string, string> =>
     Object.fromEntries(
-      shown.map((name) => {
+      names.map((name) => {
         const cell = cells[table.headings.indexOf(name)] ?? "";
         if (currency === undefined || (name !== "amount" && name !== "estimated"))
-          return [name.replace(/Tokens$/, ""), oneLine(cell || "-")];
-        return [`${name} ${currency}`, name === "amount" ? cell : decimalsOf(Number(cell))];
+          return [headingOf(name), oneLine(cell || "-")];
+        return [`${headingOf(name)} ${currency}`, name === "amount" ? cell : decimalsOf(Number(cell))];
       }),
     );
-  const estimated = currency === undefined ? "estimated" : `estimated ${currency}`;
-  const spare = [estimated, "reasoning", "cacheWrite", "cacheRead", "images"];
-  return fittedTable(table.rows.map(cellsOf), width, spare);
+  const whole = tableOf(table.rows.map((cells) => cellsOf(shown, cells)));
+  if (longestOf(whole) <= width) return { text: whole, leftOut: [] };
+  const kept = shown.filter((name) => !Object.hasOwn(IDS, name));
+  const estimated = currency === undefined ? "ESTIMATED" : `ESTIMATED ${currency}`;
+  const { text, leftOut } = fittedTable(
+    namesForIds(table).map((cells) => cellsOf(kept, cells)),
+    width,
+    [estimated, "REASONING", "CACHE WRITE", "CACHE READ", "IMAGES"],
+  );
+  return { text, leftOut: [...(kept.length < shown.length ? ["ids beside names"] : []), ...leftOut] };
+}
+
+/** The heading of a field: `cacheReadTokens` is CACHE READ. */
+const headingOf = (name: string): string =>
+  name
+    .replace(/Tokens$/, "")
+    .replaceAll(/(?=[A-Z])/g, " ")
+    .toUpperCase();
+
+/** The columns of ids, by those of their names. */
+const IDS: Readonly<Record<string, string>> = { keyName: "key", budgetName: "budget" };
+
+/** Returns the rows of a table with names in place of ids. A name that several have does not tell them apart, so their ids stay. */
+function namesForIds({ headings, rows }: UsageTable): readonly (readonly string[])[] {
+  const named = rows.map((cells) => [...cells]);
+  for (const [nameHeading, idHeading] of Object.entries(IDS)) {
+    const [name, id] = [headings.indexOf(nameHeading), headings.indexOf(idHeading)];
+    if (name < 0) continue;
+    const idsOf = Map.groupBy(rows, (cells) => cells[name]);
+    for (const cells of named) {
+      const ids = new Set(idsOf.get(cells[name])?.map((row) => row[id]));
+      if (cells[name] && ids.size === 1) cells[id] = cells[name];
+    }
+  }
+  return named;
 }
 
 /** Returns the sums of the calls that no row counts, because they cost nothing; undefined without any. */
@@ -805,6 +872,10 @@ function readerIn(calls: OpenedStore["calls"]): CallReader {
   return calls;
 }
 
+/** The hint for what users call their columns, such as a team, a customer, or another entry of the metadata. */
+const FOR_OTHERS =
+  " For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what groupOf of the recorder returns.";
+
 /** An empty text names no column, for a single row with the sum of all calls. */
 function columnsOf(text: string): readonly UsageColumn[] {
   const names = text === "" ? [] : text.split(",").map((name) => name.trim());
@@ -812,7 +883,7 @@ function columnsOf(text: string): readonly UsageColumn[] {
     const column = USAGE_COLUMNS.find((known) => known === name);
     if (column) return column;
     throw new UsageError(
-      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${nearestHint(name, USAGE_COLUMNS)}`,
+      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${nearestHint(name, USAGE_COLUMNS) || FOR_OTHERS}`,
     );
   });
 }
@@ -891,12 +962,12 @@ function newBudgetOf(id: string, values: Values): BudgetOptions {
 }
 
 /** Throws a UsageError for an unknown time zone. */
-function assertTimeZone(zone: string): void {
+function assertTimeZone(zone: string, name = "--time-zone"): void {
   try {
     calendarOf(zone);
   } catch {
     const hint = nearestHint(zone, Intl.supportedValuesOf("timeZone")) || " Write a name such as Europe/Berlin.";
-    throw new UsageError(`--time-zone: ${zone} is no time zone.${hint}`);
+    throw new UsageError(`${name}: ${zone} is no time zone.${hint}`);
   }
 }
 

@@ -38,8 +38,8 @@ async function wordsOfFormats(): Promise<ReadonlyMap<string, ReadonlySet<Gateway
     ({ serve }) => serve().make({ clock: systemClock, limits: DEFAULT_LIMITS }).endpoints,
   );
   for (const code of GATEWAY_ERROR_CODES)
-    for (const { encodeError } of endpoints) {
-      const { body } = encodeError(new GatewayError(code, ""), "");
+    for (const endpoint of endpoints) {
+      const { body } = endpoint.encodeError(new GatewayError(code, ""), "");
       const error = isJsonObject(body) && isJsonObject(body["error"]) ? body["error"] : {};
       for (const field of CODE_FIELDS) {
         const word = error[field];

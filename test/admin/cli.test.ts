@@ -726,15 +726,15 @@ describe("polygate usage and why, as processes", () => {
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
     expect(headings?.split(/ {2,}/)).toEqual([
-      "key",
-      "keyName",
-      "model",
-      "amount USD",
-      "calls",
-      "refused",
-      "input",
-      "output",
-      "estimated USD",
+      "KEY",
+      "KEY NAME",
+      "MODEL",
+      "AMOUNT USD",
+      "CALLS",
+      "REFUSED",
+      "INPUT",
+      "OUTPUT",
+      "ESTIMATED USD",
     ]);
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 5))).toEqual([
       ["rich", "Rich", "large", "3", "1"],
@@ -759,7 +759,7 @@ describe("polygate usage and why, as processes", () => {
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
-      /^group .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\n$/,
+      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\n$/,
     );
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
@@ -772,7 +772,7 @@ describe("polygate usage and why, as processes", () => {
     expect(done).toMatchObject({ code: 0, stderr: "" });
     expect(done.stdout).toMatch(/^The call was completed, with the status 200\.\n/);
     expect(done.stdout).toMatch(/^The ledger has charged 0\.0{4}\d+ USD\.$/m);
-    expect(done.stdout).toMatch(/^units: 0\.0{4}\d+ USD\nestimated: 0\.0{4}\d+ USD$/m);
+    expect(done.stdout).toMatch(/^Charged: 0\.0{4}\d+ USD\nCharged by estimate: 0\.0{4}\d+ USD$/m);
     const limited = await run("why", ids["limited"] ?? "");
     expect(limited.stdout).toMatch(
       /^The call was refused before a model was asked, with the status 429 \(rate_limited\)\.\n/,
@@ -937,8 +937,9 @@ describe("polygate usage and why, as processes", () => {
 
   it("leaves out of a reason what is zero or empty", async () => {
     const { stdout } = await run("why", ids["limited"] ?? "");
-    expect(stdout).toMatch(/^modelAsked: large$/m);
-    expect(stdout).not.toMatch(/^\w+: (?:0|0\.00 USD)?$/m);
+    expect(stdout).toMatch(/^Request id: req_\w+\nTime: 20\S+Z\nDay: 20/m);
+    expect(stdout).toMatch(/^Model asked for: large$/m);
+    expect(stdout).not.toMatch(/^[\w ]+: (?:0|0\.00 USD|false)?$/m);
     const { call } = JSON.parse((await run("why", ids["limited"] ?? "", "--json")).stdout);
     expect(call).toMatchObject({ units: 0, inputTokens: 0 });
   });
@@ -1031,7 +1032,12 @@ describe("polygate usage and why, as processes", () => {
     [
       ["usage", "--by", "colour"],
       2,
-      "--by must name some of day, month, key, budget, group, model, upstream, not colour.\n",
+      "--by must name some of day, month, key, budget, group, model, upstream, not colour. For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what groupOf of the recorder returns.\n",
+    ],
+    [
+      ["calls", "--time-zone", "Europe/Berlim"],
+      2,
+      "--time-zone: Europe/Berlim is no time zone. Did you mean Europe/Berlin?",
     ],
     [["usage", "--by", "key,modle"], 2, "upstream, not modle. Did you mean model?"],
     [["usage", "--by", "key,,model"], 2, "upstream, not nothing."],
@@ -1120,14 +1126,14 @@ describe("polygate usage and why, as processes", () => {
     try {
       const whole = await shownIn(250);
       expect(whole.lines[0]?.split(/ {2,}/)).toEqual(
-        "key,model,amount USD,calls,refused,failed,input,output,cacheRead,cacheWrite,reasoning,images,estimated USD".split(
+        "KEY,MODEL,AMOUNT USD,CALLS,REFUSED,FAILED,INPUT,OUTPUT,CACHE READ,CACHE WRITE,REASONING,IMAGES,ESTIMATED USD".split(
           ",",
         ),
       );
       expect(whole.notes).toEqual([]);
       for (const [width, leftOut] of [
-        [120, "estimated USD, reasoning, cacheWrite"],
-        [90, "estimated USD, reasoning, cacheWrite, cacheRead, images"],
+        [120, "ESTIMATED USD, REASONING, CACHE WRITE"],
+        [90, "ESTIMATED USD, REASONING, CACHE WRITE, CACHE READ, IMAGES"],
       ] as const) {
         const { lines, notes } = await shownIn(width);
         expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
@@ -1139,6 +1145,77 @@ describe("polygate usage and why, as processes", () => {
       database.exec("DELETE FROM polygate_usage_days WHERE id = 'wide'");
       database.close();
     }
+  });
+
+  it("show a name in place of an id where both do not fit, if the name is that of one id", async () => {
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    for (const [id, name] of [
+      ["5f1c2d3e-0001", "Anna Archer"],
+      ["5f1c2d3e-0002", "Twin"],
+      ["5f1c2d3e-0003", "Twin"],
+    ] as const)
+      await quotas.add({ id, name });
+    await stores.close();
+    const database = new DatabaseSync(join(folder, "calls.db"));
+    const insert = database.prepare(
+      `INSERT INTO polygate_usage_days (id,day,key_id,budgets,group_name,model,upstream,calls,refused,failed,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,reasoning_tokens,images,units,estimated)
+       VALUES (?,'2020-01-01',?,'','','claude-sonnet-4-5','',1,0,0,5,6,0,0,0,0,7,0)`,
+    );
+    for (const end of [1, 2, 3]) insert.run(`wide-${end}`, `5f1c2d3e-000${end}`);
+    try {
+      const wide = await shownIn(120);
+      expect(wide.lines.slice(0, 2).map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
+        ["KEY", "KEY NAME", "MODEL"],
+        ["5f1c2d3e-0001", "Anna Archer", "claude-sonnet-4-5"],
+      ]);
+      const { lines, notes } = await shownIn(75);
+      expect(lines.map((line) => line.split(/ {2,}/).slice(0, 2))).toEqual([
+        ["KEY", "MODEL"],
+        ["Anna Archer", "claude-sonnet-4-5"],
+        ["5f1c2d3e-0002", "claude-sonnet-4-5"],
+        ["5f1c2d3e-0003", "claude-sonnet-4-5"],
+        ["all", "-"],
+      ]);
+      expect(notes).toEqual(["Left out for the width: ids beside names. --csv and --json have them."]);
+    } finally {
+      database.exec("DELETE FROM polygate_usage_days WHERE day = '2020-01-01'");
+      database.exec("DELETE FROM polygate_keys WHERE id LIKE '5f1c2d3e-%'");
+      database.close();
+    }
+  });
+
+  it("show times as the clocks of a time zone do, and in UTC to programs", async () => {
+    const database = new DatabaseSync(join(folder, "calls.db"));
+    const id = ids["limited"] ?? "";
+    const { at } = database.prepare("SELECT at FROM polygate_calls WHERE id = ?").get(id) as { at: number };
+    const move = (time: number) => database.prepare("UPDATE polygate_calls SET at = ? WHERE id = ?").run(time, id);
+    move(Date.parse("2026-03-31T22:30:05Z"));
+    const zone = ["--time-zone", "Europe/Berlin"];
+    const listed = ["calls", "--key", "rich", "--outcome", "refused"];
+    try {
+      expect((await run(...listed, ...zone)).stdout).toMatch(/^AT \(Berlin\) .*\n2026-04-01 00:30 {2}Rich/);
+      expect((await run(...listed, ...zone, "--spreadsheet", "excel")).stdout).toMatch(
+        new RegExp(`,Time \\(Europe/Berlin\\),.*\n${id},2026-04-01 00:30:05,`),
+      );
+      expect((await run(...listed, ...zone, "--csv")).stdout).toContain(`${id},2026-03-31T22:30:05.000Z,`);
+      const why = await run("why", id, ...zone);
+      expect(why.stdout).toMatch(/^Time: 2026-04-01 00:30:05 Europe\/Berlin$/m);
+      expect(why.stdout).toMatch(/^Next: The caller may try again from 20\S+ [\d:]{8} Europe\/Berlin\.$/m);
+      expect(await polygate(["why", id], { POLYGATE_STORE: where, POLYGATE_TIME_ZONE: "Europe/Berlin" })).toEqual(why);
+      expect((await run(...listed)).stdout).toMatch(/^AT \(UTC\) .*\n2026-03-31 22:30 {2}Rich/);
+    } finally {
+      move(at);
+      database.close();
+    }
+    const wrong = await polygate(["calls"], { POLYGATE_STORE: where, POLYGATE_TIME_ZONE: "Mars" });
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("POLYGATE_TIME_ZONE: Mars is no time zone."),
+    });
+    const told = await run("why", ids["budget"] ?? "", ...zone);
+    expect(told.stdout).toMatch(/^The caller was told: .* begins anew at 20\S+Z\."$/m);
+    expect(told.stdout).toMatch(/begins anew at 20\d\d-\d\d-01 00:00:00 Europe\/Berlin\)\.$/m);
   });
 
   it("in a currency tell what an amount without one was read as", async () => {
