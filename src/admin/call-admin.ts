@@ -509,7 +509,9 @@ export function linesOf({ reasons, call }: CallReason, currency?: string): reado
       .map((entry) => entry.join("="))
       .join(", "),
   }).filter(([, value]) => value !== 0 && value !== false && value !== "");
-  // The casts are safe: the fields are those of a call.
-  const wordOf = (name: string): string => CALL_WORDS[name as keyof typeof CALL_WORDS];
-  return [...reasons.map(oneLine), "", ...texts.map(([name, value]) => `${wordOf(name)}: ${oneLine(String(value))}`)];
+  // The cast is safe: the fields are those of a call.
+  const words = texts.map(
+    ([name, value]) => `${CALL_WORDS[name as keyof typeof CALL_WORDS]}: ${oneLine(String(value))}`,
+  );
+  return [...reasons.map(oneLine), "", ...words];
 }

@@ -514,7 +514,7 @@ describe("the commands", () => {
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
     expect(stdout).toContain("budget team-a: 300000 of 300000 available");
-    expect(stdout).toMatch(/^team-a +team-a +350000 +0 +350000 +0 +week +\d{4}-\d\d-\d\d +company$/m);
+    expect(stdout).toMatch(/^team-a +team-a +350000 +0 +0 % +350000 +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
