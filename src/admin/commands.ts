@@ -7,6 +7,7 @@ import { nearest, oneLine } from "../options.ts";
 import { type BudgetOptions, type BudgetPeriod, calendarOf } from "../stores/budgets.ts";
 import {
   CALL_OUTCOMES,
+  type CallFilter,
   type CallReader,
   daysOfMonth,
   isDay,
@@ -590,7 +591,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         else if (listed.length === 0) {
           const isUnknown = id !== undefined && !(await store.report(id));
           if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
-          else print("No such call is recorded. Calls are deleted after some days (keepDays).");
+          else print(await noteOfNoCalls(reader, given({ ...filter, key: id })));
         } else printTable(callsText(listed, currency, columns, zone), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
@@ -851,20 +852,38 @@ const oneOf = (words: readonly string[]): string =>
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
   if (!recorded) return "No calls are recorded yet.";
-  const { since = recorded.since, until } = query;
+  const { since, until } = query;
   const kept = `Calls are recorded from ${recorded.since} to ${recorded.until}.`;
-  const days = until === undefined ? `since ${since}` : since === until ? `on ${since}` : `from ${since} to ${until}`;
-  if (since > recorded.until || (until !== undefined && until < recorded.since))
-    return `No calls are recorded ${days}. ${kept}`;
+  const days = daysInWords(since, until);
+  if ((since ?? "") > recorded.until || (until !== undefined && until < recorded.since))
+    return `No calls are recorded${days}. ${kept}`;
   for (const column of NAMED) {
     const name = query[column];
     if (name === undefined) continue;
-    const { rows } = await calls.usage({ by: [column], since, ...given({ until }) });
+    const { rows } = await calls.usage({ by: [column], ...given({ since, until }) });
     const names = rows.flatMap((row) => row[column] || []);
     if (names.includes(name)) continue;
-    return `No call of the ${column} ${oneLine(name)} is recorded ${days}.${nearestHint(name, names)}`;
+    return `No call of the ${column} ${oneLine(name)} is recorded${days}.${nearestHint(name, names)}`;
   }
-  return `No such call is recorded ${days}. ${kept}`;
+  return `No such call is recorded${days}. ${kept}`;
+}
+
+function daysInWords(since: string | undefined, until: string | undefined): string {
+  if (since === undefined) return until === undefined ? "" : ` until ${until}`;
+  if (until === undefined) return ` since ${since}`;
+  return since === until ? ` on ${since}` : ` from ${since} to ${until}`;
+}
+
+/** Says why a list of calls is empty: no call was counted, or none ended so, or the calls are deleted already. */
+async function noteOfNoCalls(
+  reader: CallReader,
+  { sinceDay, untilDay, outcome: _outcome, errorCode: _code, after: _after, limit: _limit, ...chosen }: CallFilter,
+): Promise<string> {
+  const query: UsageQuery = given({ ...chosen, since: sinceDay, until: untilDay });
+  const { total, recorded } = await reader.usage(query);
+  if (total.calls === 0) return noteOfNone(reader, query, recorded);
+  const count = total.calls === 1 ? "a call" : `${total.calls} calls`;
+  return `No such call is recorded. Calls are deleted after some days (keepDays); without --outcome and --code, polygate usage counts ${count}.`;
 }
 
 function readerIn(calls: OpenedStore["calls"]): CallReader {

@@ -852,7 +852,15 @@ describe("polygate usage and why, as processes", () => {
       `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
     );
     const none = await run("calls", "--until", "2020-01-01");
-    expect(none.stdout).toBe("No such call is recorded. Calls are deleted after some days (keepDays).\n");
+    expect(none.stdout).toMatch(
+      /^No calls are recorded until 2020-01-01\. Calls are recorded from 20\S+ to 20\S+\.\n$/,
+    );
+    expect((await run("calls", "--model", "larg")).stdout).toBe(
+      "No call of the model larg is recorded. Did you mean large?\n",
+    );
+    expect((await run("calls", "--key", "rich", "--code", "internal")).stdout).toBe(
+      "No such call is recorded. Calls are deleted after some days (keepDays); without --outcome and --code, polygate usage counts 3 calls.\n",
+    );
     expect((await run("calls", "--key", "nobody")).stdout).toBe(
       "No key has the id or the name nobody, and no such call is recorded.\n",
     );
