@@ -105,8 +105,7 @@ const MODEL_FIRST = /^\s*\{\s*"model"\s*:\s*"([^"\\]+)"/;
 export function noteModel(call: Call, endpoint: Endpoint, content: unknown): void {
   const { found, services } = call;
   if (found.model !== undefined || !services.isRecorded) return;
-  // A stranger does not make the gateway ask the backend.
-  if (call.key) learnModels(call);
+  learnModels(call);
   const name = quietly(() =>
     "modelIn" in endpoint && endpoint.modelIn ? endpoint.modelIn(call.wildcardPath) : modelOf(content, call),
   );
@@ -120,7 +119,8 @@ export function noteModel(call: Call, endpoint: Endpoint, content: unknown): voi
  */
 function learnModels(call: Call): void {
   const { backend, isRecorded, kindNames, listed } = call.services;
-  if (!isRecorded || listed.models || !backend.models) return;
+  // A stranger does not make the gateway ask the backend.
+  if (!isRecorded || listed.models || !call.key || !backend.models) return;
   listed.models = [];
   const learn = (models: readonly ModelInfo[]): void => {
     checkModels(models, kindNames);

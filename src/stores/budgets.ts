@@ -204,9 +204,9 @@ export class Budget {
 
   /** Changes the amount, and the granted units of the current period with it. */
   setAmount(amount: number): void {
-    const granted = this.window.granted + amount - this.terms.amount;
-    this.window.granted = Math.max(0, Math.min(MOST_UNITS, granted));
-    this.terms.amount = amount;
+    const { terms, window } = this;
+    window.granted = Math.max(0, Math.min(MOST_UNITS, window.granted + amount - terms.amount));
+    terms.amount = amount;
     this.#forgetTold();
   }
 
@@ -217,7 +217,8 @@ export class Budget {
   }
 
   #forgetTold(): void {
-    this.window.told = Math.min(this.window.told, this.window.reached);
+    const { window } = this;
+    window.told = Math.min(window.told, window.reached);
   }
 
   /**
@@ -233,19 +234,18 @@ export class Budget {
   }
 
   get report(): BudgetReport {
-    const { id, name, amount, period, timeZone, rollover, chain } = this.terms;
+    const { period, timeZone, rollover, chain, ...named } = this.terms;
     const { used, available, held, overdraft, estimated } = this.window;
+    const granted = used + available;
+    const gap = granted - this.window.granted;
     const parent = chain[1];
-    const gap = used - this.window.granted;
     return {
-      id,
-      name,
-      amount,
+      ...named,
       ...(period && { period, timeZone, rollover }),
       ...(parent !== undefined && { parent }),
       ...(this.isRemoved && { removed: true as const }),
       ...this.#span,
-      granted: used + available,
+      granted,
       used,
       available,
       held,
