@@ -31,8 +31,8 @@ function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedC
 }
 
 /**
- * Formats calls for people, the first one first, in lines of at most `width` characters. Request ids are never cut, because `why` needs a whole
- * one.
+ * Formats calls for people, the first one first, in lines of at most `width` characters. A narrow table has the beginnings of request ids, which
+ * `why` takes.
  *
  * @param currency The currency of amounts for calls that were recorded without one. Default: amounts are units.
  * @param zone The time zone of the times, such as `Europe/Berlin`, of which the heading names the city.
@@ -44,7 +44,7 @@ export function callsText(
   zone = "UTC",
 ): ReturnType<typeof fittedTable> {
   const AT = `AT (${zone.replace(/^.*\//, "")})`;
-  const table = (from: number, to: number) => {
+  const table = (from: number, to: number, idOf: (requestId: string) => string) => {
     const rows = calls.map((call) => ({
       [AT]: timeIn(zone, call.at).slice(from, to),
       KEY: oneLine(call.keyName || call.keyId || "-"),
@@ -52,13 +52,14 @@ export function callsText(
       SPENT: amountOf(call.units, call.currency ?? currency),
       OUTCOME: call.outcome,
       REASON: oneLine(shortReasonOf(call) || "-"),
-      "REQUEST ID": oneLine(call.requestId),
+      "REQUEST ID": oneLine(idOf(call.requestId)),
     }));
     return fittedTable(rows, width, ["SPENT", "OUTCOME"], [AT, "SPENT", "REQUEST ID"]);
   };
-  const whole = table(0, "2026-11-28 21:11".length);
-  // The year is the least loss: recorded calls are deleted after some days.
-  return whole.leftOut.length === 0 ? whole : table("2026-".length, "2026-11-28 21:11".length);
+  const whole = table(0, "2026-11-28 21:11".length, (id) => id);
+  if (whole.leftOut.length === 0) return whole;
+  // The year and the end of the id are the least loss: recorded calls are deleted after some days, and `why` takes the beginning of an id.
+  return table("2026-".length, "2026-11-28 21:11".length, (id) => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1"));
 }
 
 /** The fields of a call in CSV. */

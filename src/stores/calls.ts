@@ -194,7 +194,10 @@ export interface CallFilter {
 export interface CallReader {
   /** Returns the sums of calls. */
   usage(query?: UsageQuery): Promise<UsageReport>;
-  /** Returns the call that was answered with this `request-id`; undefined when it is not recorded, or not any more. */
+  /**
+   * Returns the call that was answered with this `request-id`, or whose id begins with it: `req_` and at least eight digits. Undefined when
+   * it is not recorded, or not any more. Rejects with a RangeError when several ids begin so.
+   */
   find(requestId: string): Promise<RecordedCall | undefined>;
   /** Lists calls, the latest first. */
   list(filter?: CallFilter): Promise<readonly RecordedCall[]>;

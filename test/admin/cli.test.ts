@@ -812,7 +812,7 @@ describe("polygate usage and why, as processes", () => {
       ["Rich", "large", "completed", "-", ids["done"]],
     ]);
     expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}Rich +large +0\.0+\d+ USD {2}/);
-    // A narrow terminal loses columns and ends of names, and never a part of a request id.
+    // A narrow terminal loses columns, ends of names, and the end of a request id.
     const [lines, notes]: [string[], string[]] = [[], []];
     await runCommand(["calls", "--store", where], {
       ...terminal,
@@ -821,10 +821,12 @@ describe("polygate usage and why, as processes", () => {
       warn: (note) => void notes.push(note),
     });
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+    const short = ids["budget"]?.slice(0, "req_3e2ac2d5".length) ?? "";
     expect(lines[1]).toMatch(
-      new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d +team-key {2}large +budget team +${ids["budget"]}$`),
+      new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d +team-key {2}large +refused +budget team +${short}$`),
     );
-    expect(notes).toEqual(["Left out for the width: SPENT, OUTCOME. --csv and --json have them."]);
+    expect(notes).toEqual(["Left out for the width: SPENT. --csv and --json have them."]);
+    expect((await run("why", short)).stdout).toContain(`Request id: ${ids["budget"]}\n`);
     for (const [args, found] of [
       [
         ["--key", "Rich"],

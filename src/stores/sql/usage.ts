@@ -31,13 +31,21 @@ export function sqlCallReader(options: SqlStoreOptions): CallReader {
   return readerOf(SqlAccess.open(options));
 }
 
+/** The beginning of a request id, as a narrow table shows it. */
+const SHORT_ID = /^req_[\da-f]{8,31}$/;
+
 export const readerOf = (access: SqlAccess): CallReader => ({
   usage: async (query = {}) => usageOf(access, query),
   async find(requestId) {
     if (!isStorableId(requestId)) return undefined;
-    const rows = access.db.selectFrom("calls").selectAll().where("id", "=", requestId);
-    const row = await access.attempt(() => rows.executeTakeFirst());
-    return row && (await callsOf(access, [row]))[0];
+    const calls = access.db.selectFrom("calls").selectAll();
+    const same = calls.where("id", "=", requestId);
+    // Request ids have digits and the letters a to f, so a g is behind all of them in every collation.
+    const beginning = calls.where("id", ">", requestId).where("id", "<", `${requestId}g`).limit(2);
+    let rows = await access.attempt(() => same.execute());
+    if (rows.length === 0 && SHORT_ID.test(requestId)) rows = await access.attempt(() => beginning.execute());
+    if (rows.length > 1) throw new RangeError(`The ids of several calls begin with ${requestId}. Give more of the id.`);
+    return (await callsOf(access, rows))[0];
   },
   list: async (filter = {}) => listOf(access, filter),
 });
