@@ -17,6 +17,7 @@ export const GATEWAY_ERROR_CODES = [
   "missing_api_key",
   "malformed_credential", // the Authorization header has another scheme than Bearer
   "invalid_api_key",
+  "paused_api_key", // an operator has paused the key, and may resume it
   "expired_api_key",
   "model_not_found",
   "model_not_allowed",
@@ -35,6 +36,7 @@ export const GATEWAY_ERROR_CODES = [
   "backend_refused", // the backend rejects the host's own credential or account
   "backend_failed",
   "store_unavailable", // a store of the host failed
+  "misconfigured", // a setting of the host has a mistake, which `cause` tells the host alone
   "internal",
 ] as const;
 

@@ -236,6 +236,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   malformed_credential: "The authorization header has another scheme than Bearer.",
   invalid_api_key:
     "No key has this secret, so the record names none: the secret may be mistyped, removed, ended or that of a revoked key.",
+  paused_api_key: "The API key is paused.",
   expired_api_key: "The API key has expired.",
   model_not_found: "The backend does not have the model.",
   model_not_allowed: "The key may not use the model.",
@@ -254,6 +255,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   backend_refused: "The upstream refused the credential or the account of this service.",
   backend_failed: "The upstream failed.",
   store_unavailable: "A store of this service failed or did not answer in time.",
+  misconfigured: "A setting of this service has a mistake.",
   internal: "The gateway had an internal error.",
 };
 
@@ -290,7 +292,9 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     `${OUTCOMES[outcome]}${answer}.`,
     ...(errorCode === undefined ? [] : [reasonOf(errorCode, attempts)]),
     ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
-    ...(errorMessage === undefined ? [] : [`The caller was told: "${errorMessage}"`]),
+    ...(errorMessage === undefined
+      ? []
+      : [errorCode === "misconfigured" ? errorMessage : `The caller was told: "${errorMessage}"`]),
     ...(affordedOutputTokens === undefined
       ? []
       : [
@@ -343,6 +347,8 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: LimitNow)
       return [
         `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
       ];
+    case "paused_api_key":
+      return [`polygate keys resume ${key} lets the key work again.`];
     case "expired_api_key":
       return [`polygate keys update ${key} --expires DATE makes the key valid again.`];
     case "invalid_api_key":

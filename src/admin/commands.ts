@@ -40,7 +40,7 @@ import {
 import { callsCsv, callsText } from "./call-list.ts";
 import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
-import type { KeyAdmin, KeyFilter, KeyState, NewKeyOptions } from "./key-admin.ts";
+import { KEY_STATES, type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import type { OpenedStore } from "./open-store.ts";
 
@@ -148,7 +148,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   expires: ["--expires DATE", "when it ends, such as 2030-01-31; or never"],
   metadata: ["--metadata NAME=TEXT", "a note on the key; may be repeated"],
   overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],
-  state: ["--state STATE", "only keys that are active, expired or revoked"],
+  state: ["--state STATE", "only keys that are active, paused, expired or revoked"],
   after: ["--after ID", "only what the list has after this id"],
   limit: ["--limit N", `the most rows: 1 to ${MOST_LISTED}, 100 by default`],
   update: ["--update", "changes keys that are known already; their quota and secrets stay"],
@@ -207,6 +207,16 @@ export interface Command extends Syntax {
 }
 
 type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
+
+/** Returns a command that pauses a key, or lets it work again, and shows it. */
+const pausing = (paused: boolean, about: string, example: string): Command => ({
+  about,
+  examples: [example],
+  operands: ["ID"],
+  read([id = ""]) {
+    return (keys) => keys.update(id, { paused });
+  },
+});
 
 export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
@@ -286,6 +296,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
+  pause: pausing(true, "stops a key for a while; its secrets, quota and expiry stay", "pause team-a"),
+  resume: pausing(false, "lets a paused key work again", "resume team-a"),
   revoke: {
     about: "removes all secrets of a key for good",
     examples: ["revoke team-a"],
@@ -1009,10 +1021,8 @@ function entryOf(text: string): [name: string, value: string | null] {
 const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<string, string> =>
   Object.fromEntries(Object.entries(metadata).flatMap(([name, value]) => (value === null ? [] : [[name, value]])));
 
-const STATES: readonly KeyState[] = ["active", "expired", "revoked"];
-
 function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
-  const state = wordOf("--state", text, STATES);
+  const state = wordOf("--state", text, KEY_STATES);
   return given({ state, budget, metadata: metadata && textsOf(Object.fromEntries(metadata.map(entryOf))) });
 }
 

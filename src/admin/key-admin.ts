@@ -42,8 +42,13 @@ export interface NewSecret {
   readonly expiresAt?: number;
 }
 
-/** The state of a key. An expired key is refused, but not revoked: a later expiry makes it active again. */
-export type KeyState = "active" | "expired" | "revoked";
+export const KEY_STATES = ["active", "paused", "expired", "revoked"] as const;
+
+/**
+ * The state of a key. A paused or expired key is refused, but not revoked: `update` makes it active again, with `paused: false` or with a
+ * later expiry. A key that is both is paused.
+ */
+export type KeyState = (typeof KEY_STATES)[number];
 
 /** A page of the keys that match all conditions. */
 export interface KeyFilter extends KeyPage {
@@ -98,7 +103,7 @@ const { apiKey: _secret, ...NEW_KEY_SHAPES } = KEY_SHAPES;
 
 const FILTER_SHAPES: Shapes<KeyFilter> = {
   ...PAGE_SHAPES,
-  state: { optional: ["active", "expired", "revoked"] },
+  state: { optional: KEY_STATES },
   budget: "string?",
   metadata: { optional: mapOf("string") },
 };
@@ -179,8 +184,12 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
 }
 
 /** Returns the state of a key at `now`, in milliseconds since the Unix epoch. */
-export function stateOf({ revoked, expiresAt }: Pick<KeyReport, "revoked" | "expiresAt">, now: number): KeyState {
+export function stateOf(
+  { revoked, paused, expiresAt }: Pick<KeyReport, "revoked" | "paused" | "expiresAt">,
+  now: number,
+): KeyState {
   if (revoked) return "revoked";
+  if (paused) return "paused";
   return expiresAt > 0 && expiresAt * 1_000 <= now ? "expired" : "active";
 }
 

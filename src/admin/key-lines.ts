@@ -10,9 +10,19 @@ import type { KeyAdmin } from "./key-admin.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
-  const { id, name, unlimited, granted, used, expiresAt, budget, metadata } = key;
+  const { id, name, unlimited, granted, used, expiresAt, paused, budget, metadata } = key;
   const models = modelsOf(key);
-  return JSON.stringify({ id, name, ...(!unlimited && { granted }), used, models, expiresAt, budget, metadata });
+  return JSON.stringify({
+    id,
+    name,
+    ...(!unlimited && { granted }),
+    used,
+    models,
+    expiresAt,
+    paused,
+    budget,
+    metadata,
+  });
 }
 
 /** A key to import, and the number of its line. */
@@ -28,6 +38,7 @@ const LINE = v.strictObject({
   used: v.optional(v.number()),
   models: v.optional(v.array(v.string())),
   expiresAt: v.optional(v.number()),
+  paused: v.optional(v.boolean()),
   budget: v.optional(v.string()),
   metadata: v.optional(v.record(v.string(), v.string())),
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),

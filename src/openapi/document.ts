@@ -264,6 +264,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   missing_api_key: ["key", "No API key was given."],
   malformed_credential: ["key", "Invalid Bearer token"],
   invalid_api_key: ["key", "The API key is not valid."],
+  paused_api_key: ["expiry", "The API key is paused."],
   expired_api_key: ["expiry", "The API key has expired."],
   model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
   model_not_allowed: ["model", 'This API key may not use the model "other".', { path: ["model"] }],
@@ -288,6 +289,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   backend_refused: ["backend", "The model backend refused this service."],
   backend_failed: ["backend", "The model backend failed."],
   store_unavailable: ["gateway", "A store of this service is not available.", RETRY],
+  misconfigured: ["rate", "This service has a wrong setting for this API key. Its operator must correct it."],
   internal: ["gateway", "The gateway had an internal error."],
 };
 

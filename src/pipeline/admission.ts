@@ -31,7 +31,7 @@ export interface NamedModel extends ModelNames {
 
 /**
  * Finds the caller's key, and counts the call for the key. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key`,
- * `expired_api_key`, or `busy` when the key has too many calls in flight.
+ * `paused_api_key`, `expired_api_key`, or `busy` when the key has too many calls in flight.
  */
 export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Promise<ApiKey> {
   const { quotas, clock, inFlight } = call.services;
@@ -44,13 +44,24 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   assertReadable(key);
   // The record of a refusal names the key, too.
   call.key = key;
-  if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
-    throw new GatewayError("expired_api_key", "The API key has expired.");
+  if (!expiredKeysMayAsk) {
+    if (key.paused) throw new GatewayError("paused_api_key", "The API key is paused.");
+    if (key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
+      throw new GatewayError("expired_api_key", "The API key has expired.");
+  }
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
 }
 
-const KEY_FIELDS: readonly (keyof ApiKey)[] = ["id", "name", "budget", "metadata", "modelLimits", "expiresAt"];
+const KEY_FIELDS: readonly (keyof ApiKey)[] = [
+  "id",
+  "name",
+  "budget",
+  "metadata",
+  "modelLimits",
+  "expiresAt",
+  "paused",
+];
 
 /** Throws `store_unavailable` for a row whose getters throw: the record of the call reads them too, when nothing may fail any more. */
 function assertReadable(key: ApiKey): void {
@@ -299,6 +310,8 @@ async function verdictOf(
   try {
     return await askStore(call, "rate-limiter", verb, ask, late);
   } catch (error) {
+    // A limiter that has no limits for a key must not let the key pass.
+    if (error instanceof GatewayError && error.code === "misconfigured") throw error;
     if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
     if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
     report(call, error, "rate-limiter");

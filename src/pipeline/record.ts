@@ -155,9 +155,9 @@ const NAME = /^[\w$.:/-]{1,64}$/;
  */
 const QUOTATION = /"((?:[^"\\]|\\[^])*)(?:"|\\?$)|(?<!\w)'([^']*)(?:'(?!\w)|$)/g;
 
-/** Returns the message of an error without the texts of the request that it quotes. */
-function withoutTexts({ message, path = [] }: GatewayError, secret: string | undefined): string {
-  let text = redact(message, secret);
+/** Returns the message of an error without the texts of the request that it quotes. Of a mistake in the host's settings, its cause. */
+function withoutTexts({ code, message, path = [], cause }: GatewayError, secret: string | undefined): string {
+  let text = redact(code === "misconfigured" && cause instanceof Error ? cause.message : message, secret);
   for (const step of path)
     if (typeof step === "string" && step.trim() !== "" && !NAME.test(step)) text = text.replaceAll(step, "?");
   return (

@@ -35,6 +35,7 @@ const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
   "backend_refused",
   "backend_unavailable",
   "store_unavailable",
+  "misconfigured",
 ]);
 
 /** Turns anything thrown into a GatewayError, and reports it when the caller is not told its cause. */

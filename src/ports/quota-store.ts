@@ -143,6 +143,8 @@ export interface ApiKey {
   readonly modelLimitsEnabled: boolean;
   /** The expiry, as Unix time in seconds. A key with 0 or -1 never expires. */
   readonly expiresAt: number;
+  /** True for a key that is refused until an operator lets it work again. Absent for any other key. */
+  readonly paused?: boolean;
   /** The id of the budget that the key draws on, beside its own quota. Absent without a budget. */
   readonly budget?: string;
   /** The host's own notes on the key, such as its team. The gateway does not read them. */

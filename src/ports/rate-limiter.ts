@@ -15,7 +15,8 @@ import type { ApiKey } from "./quota-store.ts";
  * - `end` may be called while `take` is under way, when a client disconnects. Nothing stays counted then but the call's real usage.
  * - Tokens that a call has not used are given back only to the window that they were taken from.
  *
- * A limiter counts as down when a verb rejects, or takes longer than `limits.storeTimeoutMs`.
+ * A limiter counts as down when a verb rejects, or takes longer than `limits.storeTimeoutMs`. A GatewayError of the code `misconfigured`
+ * refuses the call even then: its `cause` tells the host which setting of the key is wrong.
  */
 export interface RateLimiter<Context = unknown> {
   /** Counts a request and a concurrent call of the key. Called before the body is read. */

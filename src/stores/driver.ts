@@ -26,6 +26,7 @@ export interface KeyRow extends StoredBooks {
   readonly revokedAt: number | null;
   /** The ids of the key's budget, its parent, and so on. Empty without a budget. */
   readonly budgets: readonly string[];
+  /** The host's own notes. For a paused key, an entry of another name marks it. */
   readonly metadata: Readonly<Record<string, string>> | null;
   /** The names of columns that could not be read. A report lists them. */
   readonly spoilt?: readonly string[];
@@ -215,6 +216,14 @@ export interface FastVerbs {
   settle(id: string, outcome: Outcome, keyId: string | undefined, tells: boolean): Promise<true | undefined>;
 }
 
+/** The entry of a row's metadata that marks a paused key, so that each driver keeps it. A host's own entry cannot have this name. */
+const PAUSED = "(paused)";
+
+/** Returns the metadata of a key's row. */
+export function rowMetadataOf({ metadata, paused }: Pick<ApiKey, "metadata" | "paused">): KeyRow["metadata"] {
+  return paused ? { ...metadata, [PAUSED]: "yes" } : (metadata ?? null);
+}
+
 /** Makes the api key that calls receive from its row. */
 export function toApiKey(
   row: Pick<KeyRow, "id" | "name" | "unlimited" | "models" | "expiresAt" | "budgets" | "metadata">,
@@ -222,7 +231,12 @@ export function toApiKey(
   const { id, name, expiresAt } = row;
   const [budget] = row.budgets;
   const unlimited = row.unlimited && budget === undefined;
-  return apiKeyOf({ id, name, unlimited, expiresAt, budget }, row.models ?? undefined, row.metadata ?? undefined);
+  const { [PAUSED]: mark, ...metadata } = row.metadata ?? {};
+  return apiKeyOf(
+    { id, name, unlimited, expiresAt, budget, paused: mark !== undefined },
+    row.models ?? undefined,
+    metadata,
+  );
 }
 
 /** Reads the shares of a hold from JSON. Undefined for anything else: a driver leaves out such a hold. */

@@ -316,6 +316,8 @@ export interface ApiKeyOptions {
   readonly models?: readonly string[];
   /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
+  /** True for a key that is refused until it is paused no more. Default: false. */
+  readonly paused?: boolean;
   /** The id of the budget that the key draws on, beside its own quota. The budget must exist already. */
   readonly budget?: string;
   /**
@@ -332,6 +334,8 @@ export interface KeyChanges {
   readonly models?: readonly string[] | null;
   /** Unix time in whole seconds; 0 or -1 never expires. */
   readonly expiresAt?: number;
+  /** True stops the key for a while, and false lets it work again. Its secrets, quota and expiry stay. */
+  readonly paused?: boolean;
   /** Entries to set. An entry with null is deleted; entries that are not named stay. */
   readonly metadata?: Readonly<Record<string, string | null>>;
 }
@@ -359,6 +363,7 @@ export const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
   metadata: { optional: mapOf("string") },
   models: { optional: listOf("string") },
   expiresAt: "number?",
+  paused: "boolean?",
 };
 
 /** Throws a TypeError for a key with an unknown option, or with one of a wrong shape. */
@@ -367,7 +372,7 @@ export const assertKeyOptions = (options: unknown): void =>
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
-  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, budget, metadata } = options;
+  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, paused, budget, metadata } = options;
   const unlimited = options.granted === undefined;
   assertExpiry(expiresAt);
   if (metadata) assertMetadata(metadata);
@@ -375,7 +380,7 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   assertInteger("used", used, 0);
   if (!unlimited && used > granted) throw new RangeError("An API key cannot have used more than it was granted.");
   const hashes = Array.from(new Set([apiKey].flat().map(hashOfSecret)));
-  const described = { id, name, unlimited: unlimited && budget === undefined, expiresAt, budget };
+  const described = { id, name, unlimited: unlimited && budget === undefined, expiresAt, budget, paused };
   return { key: apiKeyOf(described, models, metadata), unlimited, granted, used, hashes };
 }
 
@@ -383,6 +388,7 @@ const CHANGES_SHAPES: Shapes<KeyChanges> = {
   name: "string?",
   models: { optional: (path, models) => models === null || listOf("string")(path, models) },
   expiresAt: "number?",
+  paused: "boolean?",
   metadata: { optional: mapOf((path, value) => value === null || assertText(path, value)) },
 };
 
@@ -399,7 +405,7 @@ export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
     Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
   );
   assertMetadata(metadata);
-  return apiKeyOf({ ...key, name, expiresAt }, models, metadata);
+  return apiKeyOf({ ...key, name, expiresAt, paused: changes.paused ?? key.paused }, models, metadata);
 }
 
 /** Returns the models that a key may use; undefined when it may use every model. */
@@ -439,7 +445,11 @@ export function apiKeyOf(
     unlimited,
     expiresAt,
     budget,
-  }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt"> & { readonly budget?: string | undefined },
+    paused,
+  }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt"> & {
+    readonly budget?: string | undefined;
+    readonly paused?: boolean | undefined;
+  },
   models: readonly string[] | undefined,
   metadata: Readonly<Record<string, string>> = {},
 ): ApiKey {
@@ -449,6 +459,7 @@ export function apiKeyOf(
   const hasMetadata = Object.keys(metadata).length > 0;
   return Object.freeze({
     ...key,
+    ...(paused && { paused }),
     ...(budget !== undefined && { budget }),
     ...(hasMetadata && { metadata: Object.freeze({ ...metadata }) }),
   });

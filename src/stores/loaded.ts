@@ -10,6 +10,7 @@ import {
   type LedgerRows,
   type PeriodRow,
   type RowChange,
+  rowMetadataOf,
   type SecretRow,
   type StoredBooks,
   toApiKey,
@@ -227,9 +228,19 @@ const periodIn = (window: Window) => ({
 
 function keyRowOf(account: Account): KeyRow {
   const { key, unlimited, budgets, revokedAt = null } = account;
-  const { id, name, expiresAt, metadata = null } = key;
+  const { id, name, expiresAt } = key;
   const models = modelsOf(key) ?? null;
-  return { id, name, unlimited, models, expiresAt, revokedAt, budgets, metadata, ...booksIn(account) };
+  return {
+    id,
+    name,
+    unlimited,
+    models,
+    expiresAt,
+    revokedAt,
+    budgets,
+    metadata: rowMetadataOf(key),
+    ...booksIn(account),
+  };
 }
 
 const holdRowOf = ({ account: _account, shares, resolvedAt, ...hold }: KeyHold): HoldRow => ({

@@ -1,6 +1,7 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, type Shapes } from "../options.ts";
+import { GatewayError } from "../errors.ts";
+import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, nearest, quoted, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type {
@@ -68,8 +69,8 @@ export interface FlexibleRateLimiterOptions extends RateTier {
    */
   readonly tiers?: Readonly<Record<string, RateTier>>;
   /**
-   * Returns the tier of a key; undefined for a key without a tier. If there is no such tier, the limiter counts as down, so that a
-   * wrong name does not remove the limits of a key. Default: the entry `tier` of the key's metadata.
+   * Returns the tier of a key; undefined for a key without a tier. If there is no such tier, the key's calls are refused as `misconfigured`,
+   * so that a wrong name does not remove the limits of a key. Default: the entry `tier` of the key's metadata.
    */
   readonly tierOf?: (key: ApiKey) => string | undefined;
   /** Returns the group of a key; undefined for a key without a group. Default: the entry `group` of the key's metadata. */
@@ -285,7 +286,7 @@ class FlexibleRateLimiter implements RateLimiter {
     const { tiers = {}, tierOf = tierInMetadata, groupOf = groupInMetadata } = this.#options;
     const tier = this.#options.tiers && key ? tierOf(key) : undefined;
     if (tier !== undefined && !Object.hasOwn(tiers, tier))
-      throw new Error(`The key ${keyId} has the rate tier ${JSON.stringify(tier)}, and there is no such tier.`);
+      throw noTier(keyId, tier, Object.keys(tiers), this.#options.tierOf);
     const own = tier === undefined ? {} : (tiers[tier] ?? {});
     const scopeOf = (
       limitsIn: (of: RateTier) => RateLimits | undefined,
@@ -340,6 +341,24 @@ class FlexibleRateLimiter implements RateLimiter {
       else this.#slots.delete(slot);
     }
   }
+}
+
+/** The most tiers that an error names. */
+const MOST_NAMED = 10;
+
+/** The error for a key with a tier that the limiter does not have. Its caller is not told the host's names. */
+function noTier(keyId: string, tier: string, known: readonly string[], tierOf: unknown): GatewayError {
+  const more = known.length > MOST_NAMED ? ", …" : "";
+  const names = known.length === 0 ? "none" : known.slice(0, MOST_NAMED).map(quoted).join(", ") + more;
+  const meant = nearest(tier, known) ?? "NAME";
+  const remedy = tierOf
+    ? "Correct tierOf, or add the tier to tiers."
+    : `Run polygate keys update ${keyId} --metadata tier=${meant}, or add the tier to tiers.`;
+  const cause = new Error(
+    `The key ${keyId} names the rate tier ${quoted(tier)}, which the rate limiter does not have (known: ${names}). ${remedy}`,
+  );
+  const message = "This service has a wrong setting for this API key. Its operator must correct it.";
+  return new GatewayError("misconfigured", message, { port: "rate-limiter", cause });
 }
 
 const ownOf = <Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined =>

@@ -166,6 +166,23 @@ describe("polygate keys", () => {
     await expect(run("", "lower", "team", "6")).rejects.toThrow("The key team has too few available units: 5.");
   });
 
+  it("pauses a key and lets it work again, and exports and imports it as it is", async () => {
+    const { run } = await fresh("paused");
+    await run("", "create", "--id", "team", "--granted", "9", "--expires", "2999-01-01");
+    expect(await run("", "pause", "team")).toEqual([expect.stringMatching(/^expires: 2999-(?:.*\n)*paused: true$/m)]);
+    expect((await run("", "list", "--state", "paused")).join()).toMatch(/^team .* paused +every model +2999-01-01 /m);
+    const exported = await run("", "export");
+    expect(exported.map((line) => JSON.parse(line))).toMatchObject([{ id: "team", paused: true }]);
+    const to = await fresh("paused-copy");
+    await to.run(exported.join("\n"), "import");
+    expect(await to.run("", "export", "--state", "paused")).toEqual(exported);
+    expect((await run("", "resume", "team")).join()).not.toContain("paused");
+    expect(await run("", "list", "--state", "paused", "--json")).toEqual(["[]"]);
+    await run(exported.join("\n"), "import", "--update");
+    expect((await run("", "usage", "team")).join()).toContain("paused: true");
+    await expect(run("", "pause", "nobody")).rejects.toThrow("There is no API key of the id nobody.");
+  });
+
   it("adds a secret that ends, and removes one that it reads from its input", async () => {
     const { run } = await fresh("secrets");
     await run("", "create", "--id", "team");
@@ -451,7 +468,7 @@ describe("polygate keys", () => {
       ["keys", "update", "team", "--metadata", "team"],
       /--metadata must be a name and a text, such as team=a, not team/,
     ],
-    [["keys", "list", "--state", "gone"], /--state must be active, expired or revoked, not gone/],
+    [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
     [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
     [["keys", "grant"], /^keys grant needs ID and UNITS. Usage: polygate keys grant ID UNITS$/],
@@ -677,6 +694,50 @@ async function askOf(gateway: Gateway, key: string, body: object): Promise<strin
   await response.text();
   return response.headers.get("request-id") ?? "";
 }
+
+it("polygate why says which tier of a key the limiter does not have, and that a key is paused", async () => {
+  const where = `sqlite:${join(folder, "keys-at-fault.db")}`;
+  const stores = await openStores(where);
+  const { quotas } = stores.ports;
+  await quotas.add({ id: "wrong", apiKey: "sk-wrong", metadata: { tier: "golld" } });
+  await quotas.add({ id: "still", apiKey: "sk-still", paused: true });
+  const failures: string[] = [];
+  const gateway = createGateway({
+    ...stores.ports,
+    backend: { async *chat() {} },
+    rateLimiter: flexibleRateLimiter({ tiers: { gold: {} } }),
+    // A wrong tier lets nobody pass, whatever the host has chosen for a limiter that is down.
+    rateLimiterDown: "open",
+    onFailure: ({ text }) => failures.push(text),
+    onCall: stores.recorder(),
+  });
+  const refusal = async (key: string): Promise<readonly [status: number, code: string, id: string]> => {
+    const headers = { authorization: `Bearer sk-${key}`, "content-type": "application/json" };
+    const init = { method: "POST", headers, body: JSON.stringify({ model: "m", messages: [] }) };
+    const response = await gateway.fetch(new Request("http://host/v1/chat/completions", init));
+    const { error } = (await response.json()) as { error: { code: string; message: string } };
+    expect(error.message).not.toContain("gold");
+    return [response.status, error.code, response.headers.get("request-id") ?? ""];
+  };
+  const [wrong, still] = [await refusal("wrong"), await refusal("still")];
+  await gateway.close();
+  await stores.close();
+  const why = async (id: string): Promise<string> => {
+    const lines: string[] = [];
+    const print = (line: string): void => void lines.push(line);
+    await runCommand(["why", id, "--store", where], { ...terminal, print });
+    return lines.join("\n");
+  };
+  const fault =
+    'The key wrong names the rate tier "golld", which the rate limiter does not have (known: "gold"). Run polygate keys update wrong --metadata tier=gold, or add the tier to tiers.';
+  expect(wrong.slice(0, 2)).toEqual([500, "misconfigured"]);
+  expect(failures).toEqual([expect.stringContaining(`caused by Error: ${fault}\n`)]);
+  expect(await why(wrong[2])).toContain(`(misconfigured).\nA setting of this service has a mistake.\n${fault}\n`);
+  expect(still.slice(0, 2)).toEqual([401, "paused_api_key"]);
+  expect(await why(still[2])).toMatch(
+    /\nThe API key is paused\.\nThe caller was told: "The API key is paused\."\nNext: polygate keys resume still lets the key work again\.\n/,
+  );
+});
 
 describe("polygate usage and why, as processes", () => {
   const FORMULA = "=cmd|' /C calc'!A1";
@@ -1073,7 +1134,7 @@ describe("polygate usage and why, as processes", () => {
     [
       ["keys", "list", "--state", "actve"],
       2,
-      "--state must be active, expired or revoked, not actve. Did you mean active?",
+      "--state must be active, paused, expired or revoked, not actve. Did you mean active?",
     ],
     [["usage", "--spreadsheet", "exel-europe"], 2, "not exel-europe. Did you mean excel-europe?"],
     [["keys", "list", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],

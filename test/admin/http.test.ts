@@ -131,6 +131,19 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
   });
 
+  it("pauses a key and lets it work again, and tells an editor who has not seen it", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", paused: true });
+    const seen = (await ask("GET", "/keys/team")).headers.get("etag") ?? "";
+    expect((await ask("GET", "/keys?state=paused")).body).toMatchObject({ data: [{ id: "team", paused: true }] });
+    expect((await ask("PATCH", "/keys/team", { paused: false })).body).not.toHaveProperty("paused");
+    expect((await ask("PATCH", "/keys/team", { name: "Team" }, { "if-match": seen })).status).toBe(412);
+    expect((await ask("PATCH", "/keys/team", { paused: true })).body).toMatchObject({ name: "team", paused: true });
+    expect((await ask("PATCH", "/keys/team", { paused: "yes" })).body.error?.message).toBe(
+      'paused: must be true or false, not "yes".',
+    );
+  });
+
   it("gives an id to one of several that take it at the same time", async () => {
     const ask = asking();
     const { quotas } = stores.ports;
@@ -281,7 +294,7 @@ describe("adminHandler", () => {
     ["PUT", "/keys/a/budget", { budget: 5 }, "budget: must be a text that is not empty, or null, not 5."],
     ["GET", "/keys?limit=0", undefined, "limit: must be an integer from 1 to 1000, not 0."],
     ["GET", "/keys?limit=many", undefined, 'limit: must be an integer from 1 to 1000, not "many".'],
-    ["GET", "/keys?state=gone", undefined, 'state: must be active, expired or revoked, not "gone".'],
+    ["GET", "/keys?state=gone", undefined, 'state: must be active, paused, expired or revoked, not "gone".'],
   ])("says what a field must be: %s %s %j", async (method, path, body, message) => {
     const ask = asking();
     await ask("POST", "/keys", { id: "a" });

@@ -154,6 +154,51 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       }
     });
 
+    it("pauses a key for all its secrets, and lets it work again with all that it had", async () => {
+      const { store, keys, budgets } = opened;
+      const admin = keyAdmin(keys);
+      const rights = { name: "Team", granted: 9, expiresAt: 2_000_000_000, metadata: { team: "a" } };
+      const { id, apiKey } = await admin.create({ ...rights, models: ["small"] });
+      const { apiKey: other } = await admin.addSecret(id);
+      const [before, report] = [await store.find(secretOf(apiKey)), await admin.usage(id)];
+      expect(await admin.update(id, { paused: true })).toEqual({ ...report, paused: true });
+      for (const secret of [apiKey, other])
+        expect(await store.find(secretOf(secret))).toEqual({ ...before, paused: true });
+      expect(await admin.list({ state: "active" })).toEqual([]);
+      // Other changes of a paused key leave it paused.
+      await budgets.addBudget({ id: "team", amount: 5 });
+      await budgets.assignBudget(id, "team");
+      await admin.rotate(id);
+      await admin.grant(id, 1);
+      await admin.update(id, { name: "Other", expiresAt: 0, metadata: { team: null } });
+      const changed = { name: "Other", expiresAt: 0, paused: true, budget: "team", granted: 10 };
+      const [listed] = await admin.list({ state: "paused" });
+      expect(listed).toMatchObject(changed);
+      expect(listed).not.toHaveProperty("metadata");
+      await admin.update(id, { paused: false });
+      expect(await store.find(secretOf(apiKey))).toEqual({
+        ...before,
+        name: "Other",
+        expiresAt: 0,
+        budget: "team",
+        metadata: undefined,
+      });
+      const [active] = await admin.list({ state: "active" });
+      expect([active?.id, active?.granted, active && "paused" in active]).toEqual([id, 10, false]);
+      await admin.revoke(id);
+      await expect(admin.update(id, { paused: true })).rejects.toThrow("is revoked");
+    });
+
+    it("makes a key that is paused from the beginning, with as many entries of metadata as any", async () => {
+      const admin = keyAdmin(opened.keys);
+      const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`entry-${at}`, "x"]));
+      const { id, apiKey } = await admin.create({ paused: true, metadata });
+      expect(await opened.store.find(secretOf(apiKey))).toMatchObject({ paused: true, metadata });
+      expect(await admin.update(id, { paused: false })).toMatchObject({ metadata });
+      const mark = { "(paused)": "yes", "entry-0": null };
+      await expect(admin.update(id, { metadata: mark })).rejects.toThrow("is no name of metadata");
+    });
+
     it("keeps the budget and the metadata of a key, whichever of them changes", async () => {
       const { store, keys, budgets, advance } = opened;
       const admin = keyAdmin(keys);

@@ -23,6 +23,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   missing_api_key: [401, "authentication_error", "missing_api_key"],
   malformed_credential: [401, "authentication_error", "invalid_api_key"],
   invalid_api_key: [401, "authentication_error", "invalid_api_key"],
+  paused_api_key: [401, "authentication_error", "paused_api_key"],
   expired_api_key: [401, "authentication_error", "expired_api_key"],
   model_not_found: [404, "invalid_request_error", "model_not_found"],
   model_not_allowed: [403, "permission_error", "model_not_allowed"],
@@ -40,6 +41,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   backend_overloaded: [503, "server_error", "overloaded"],
   store_unavailable: [503, "server_error", "store_unavailable"],
   backend_refused: [500, "server_error", "backend_failed"],
+  misconfigured: [500, "server_error", "misconfigured"],
   backend_failed: [500, "server_error", "backend_failed"],
   internal: [500, "server_error", "internal_error"],
 };

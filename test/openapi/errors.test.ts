@@ -5,6 +5,7 @@ import type { GatewayErrorCode } from "../../src/errors.ts";
 import { decodeUpstreamError } from "../../src/formats/shared/errors.decode.ts";
 import {
   createGateway,
+  flexibleRateLimiter,
   type Gateway,
   type GatewayOptions,
   memoryQuotaStore,
@@ -131,6 +132,7 @@ const CASES: readonly [code: GatewayErrorCode, provoke: () => Promise<string>][]
   ["missing_api_key", () => told(gatewayOf(), { headers: { "x-api-key": "" } })],
   ["malformed_credential", () => told(gatewayOf(), { headers: { "x-api-key": "", authorization: "Basic abc" } })],
   ["invalid_api_key", () => told(gatewayOf(), { headers: { "x-api-key": "sk-other" } })],
+  ["paused_api_key", () => told(gatewayOf({ quotas: memoryQuotaStore([{ ...KEY, paused: true }]) }))],
   ["expired_api_key", () => told(gatewayOf({ quotas: memoryQuotaStore([{ ...KEY, expiresAt: 1 }]) }))],
   ["model_not_found", () => told(gatewayOf(), { body: json({ ...BODY, model: "other" }) })],
   [
@@ -197,6 +199,13 @@ const CASES: readonly [code: GatewayErrorCode, provoke: () => Promise<string>][]
       const quotas = memoryQuotaStore([KEY]);
       quotas.find = () => Promise.reject(new Error("down"));
       return told(gatewayOf({ quotas }));
+    },
+  ],
+  [
+    "misconfigured",
+    () => {
+      const quotas = memoryQuotaStore([{ ...KEY, metadata: { tier: "golld" } }]);
+      return told(gatewayOf({ quotas, rateLimiter: flexibleRateLimiter({ tiers: { gold: {} } }) }));
     },
   ],
   [

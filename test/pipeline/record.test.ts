@@ -291,6 +291,12 @@ describe("a call that is refused", () => {
       { path: "/v1beta/models/gem:generateContent" },
     ],
     [
+      "for a key that is paused, also when it has expired",
+      { key: { id: "one" }, status: 401, errorCode: "paused_api_key", errorMessage: "The API key is paused." },
+      { key: { expiresAt: 1, paused: true } },
+      {},
+    ],
+    [
       "for its body",
       { key: { id: "one" }, modelAsked: undefined, status: 400, errorCode: "malformed_body" },
       {},

@@ -304,11 +304,33 @@ describe("tiers and groups", () => {
     expect([await admitted(limiter, keyOf("vip-a")), await admitted(limiter, keyOf("b"))]).toEqual([3, 1]);
   });
 
-  it.each(["constructor", "silver"])("fails for the tier %s, which there is not", async (tier) => {
-    const limiter = flexibleRateLimiter({ tiers: { gold: {} } });
-    const message = `The key a has the rate tier "${tier}", and there is no such tier.`;
-    await expect(begin(limiter, keyOf("a", { tier }))).rejects.toThrow(message);
+  it.each([
+    ["constructor", "NAME"],
+    ["golld", "gold"],
+  ])("refuses the tier %s, which there is not, and tells the host alone which there are", async (tier, meant) => {
+    const limiter = flexibleRateLimiter({ tiers: { gold: {}, slow: {} } });
+    const error = await begin(limiter, keyOf("a", { tier })).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      code: "misconfigured",
+      port: "rate-limiter",
+      message: "This service has a wrong setting for this API key. Its operator must correct it.",
+      cause: {
+        message: `The key a names the rate tier "${tier}", which the rate limiter does not have (known: "gold", "slow"). Run polygate keys update a --metadata tier=${meant}, or add the tier to tiers.`,
+      },
+    });
     expect(await begin(limiter, keyOf("a", { tier: "gold" }))).toBeUndefined();
+  });
+
+  it.each<[names: readonly string[], known: string]>([
+    [[], "none"],
+    [Array.from("abcdefghijk"), `${Array.from("abcdefghij", (name) => `"${name}"`).join(", ")}, …`],
+  ])("names few of the tiers %j, and the function that has chosen a wrong one", async (names, known) => {
+    const tiers = Object.fromEntries(names.map((name) => [name, {}]));
+    const limiter = flexibleRateLimiter({ tiers, tierOf: () => "vip" });
+    const message = `(known: ${known}). Correct tierOf, or add the tier to tiers.`;
+    await expect(begin(limiter, keyOf("a"))).rejects.toMatchObject({
+      cause: { message: expect.stringContaining(message) },
+    });
   });
 
   it("shares the limits of a group between its keys", async () => {

@@ -33,7 +33,7 @@ import {
   usageCsv,
 } from "../call-admin.ts";
 import { codesMeant } from "../error-codes.ts";
-import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import { KEY_STATES, type KeyAdmin, keyAdmin } from "../key-admin.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -131,6 +131,7 @@ const NEW_KEY = v.strictObject({
   granted: v.exactOptional(UNITS),
   models: v.exactOptional(v.array(TEXT)),
   expiresAt: v.exactOptional(SECONDS),
+  paused: v.exactOptional(v.boolean()),
   metadata: v.exactOptional(v.record(TEXT, TEXT)),
   budget: v.exactOptional(ID),
 });
@@ -139,6 +140,7 @@ const KEY_CHANGES = v.strictObject({
   name: v.exactOptional(TEXT),
   models: v.exactOptional(v.nullable(v.array(TEXT))),
   expiresAt: v.exactOptional(SECONDS),
+  paused: v.exactOptional(v.boolean()),
   metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
 });
 
@@ -149,6 +151,7 @@ const KEY = v.object({
   modelLimits: v.record(TEXT, v.boolean()),
   modelLimitsEnabled: v.boolean(),
   expiresAt: SECONDS,
+  paused: v.exactOptional(v.boolean()),
   budget: v.exactOptional(TEXT),
   metadata: v.exactOptional(v.record(TEXT, TEXT)),
   granted: UNITS,
@@ -351,7 +354,7 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Lists keys in the order of their ids.",
     query: v.strictObject({
       ...PAGE,
-      state: v.exactOptional(v.picklist(["active", "expired", "revoked"])),
+      state: v.exactOptional(v.picklist(KEY_STATES)),
       budget: v.exactOptional(ID),
       metadata: v.exactOptional(METADATA),
     }),
@@ -384,7 +387,7 @@ export const OPERATIONS: readonly Operation[] = [
     method: "PATCH",
     conditional: true,
     path: "/keys/:id",
-    about: "Changes a key. What is not named stays.",
+    about: "Changes a key. What is not named stays. `paused` stops a key, or lets it work again.",
     action: "keys.update",
     body: KEY_CHANGES,
     answer: KEY,
@@ -724,12 +727,21 @@ async function tellBudget({ store }: Desk, id: string): Promise<Told> {
 }
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
-function tagOfKey({ name, modelLimits, modelLimitsEnabled, expiresAt, budget, metadata = {} }: ApiKey): string {
+function tagOfKey({
+  name,
+  modelLimits,
+  modelLimitsEnabled,
+  expiresAt,
+  paused = false,
+  budget,
+  metadata = {},
+}: ApiKey): string {
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
     models,
     expiresAt,
+    paused,
     budget ?? null,
     Object.keys(metadata)
       .toSorted()

@@ -21,6 +21,7 @@ const WIRE_ERROR = {
   missing_api_key: [401, "UNAUTHENTICATED"],
   malformed_credential: [401, "UNAUTHENTICATED"],
   invalid_api_key: [401, "UNAUTHENTICATED"],
+  paused_api_key: [401, "UNAUTHENTICATED"],
   expired_api_key: [401, "UNAUTHENTICATED"],
   model_not_allowed: [403, "PERMISSION_DENIED"],
   // The spec has two rows for quota: 403 for an empty quota, 429 for a quota that is too small for the request.
@@ -41,6 +42,7 @@ const WIRE_ERROR = {
   body_too_large: [413, "PAYLOAD_TOO_LARGE"],
   backend_refused: [500, "INTERNAL"],
   backend_failed: [500, "INTERNAL"],
+  misconfigured: [500, "INTERNAL"],
   internal: [500, "INTERNAL"],
   busy: [503, "UNAVAILABLE"],
   backend_unavailable: [503, "UNAVAILABLE"],

@@ -29,6 +29,7 @@ export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, 
   missing_api_key: [401, "authentication_error", "missing_api_key"],
   malformed_credential: [401, "authentication_error", "invalid_api_key"],
   invalid_api_key: [401, "authentication_error", "invalid_api_key"],
+  paused_api_key: [401, "authentication_error", "paused_api_key"],
   expired_api_key: [401, "authentication_error", "expired_api_key"],
   quota_exhausted: [429, "rate_limit_error", "insufficient_quota"],
   quota_insufficient: [429, "rate_limit_error", "insufficient_quota"],
@@ -45,6 +46,7 @@ export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, 
   backend_refused: [500, "server_error", "backend_failed"],
   backend_failed: [500, "server_error", "backend_failed"],
   store_unavailable: [503, "server_error", "store_unavailable"],
+  misconfigured: [500, "server_error", "misconfigured"],
   internal: [500, "server_error", "internal_error"],
 };
 
@@ -92,7 +94,7 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
 }
 
 /**
- * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential, and a stopped call must not go on. For
+ * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential or a setting, and a stopped call must not go on. For
  * these errors, the header `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three
  * times, and agents that use the SDKs retry a 401 ten times.
  */
@@ -100,11 +102,13 @@ export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
   "missing_api_key",
   "malformed_credential",
   "invalid_api_key",
+  "paused_api_key",
   "expired_api_key",
   "quota_exhausted",
   "quota_insufficient",
   "idempotency_key_reused",
   "call_stopped",
+  "misconfigured",
 ]);
 
 /** Returns headers such as `anthropic-ratelimit-requests-limit`, `-remaining` and `-reset`. The reset is a time in RFC 3339. */

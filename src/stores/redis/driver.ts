@@ -17,6 +17,7 @@ import {
   type LedgerRows,
   type LedgerScope,
   type RowPage,
+  rowMetadataOf,
   type SecretRow,
   type StoredShare,
   toApiKey,
@@ -366,7 +367,7 @@ export class RedisDriver implements LedgerDriver {
   #keyRowOf(id: string, fields: KeyFields): KeyRow {
     // The cast is safe: the field is written from such a key.
     const key = fields.key === undefined ? undefined : (parseJson(fields.key) as ApiKey);
-    const [name, expiresAt, metadata] = [key?.name ?? id, key?.expiresAt ?? 0, key?.metadata ?? null];
+    const [name, expiresAt, metadata] = [key?.name ?? id, key?.expiresAt ?? 0, rowMetadataOf(key ?? {})];
     const models = key ? (modelsOf(key) ?? null) : [];
     const { granted = "missing", charged = "missing", held = "missing" } = fields;
     const { overdraft = "missing", estimated = "missing" } = fields;

@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
+import type { KeyState } from "../../key-admin.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
@@ -249,6 +250,23 @@ const rotate = (id: string): void =>
     run: ({ overlap }) => issued(`${at(id)}/rotate`, { overlapMs: Number(overlap) }),
   });
 
+const setPaused = async (id: string, paused: boolean): Promise<string> => {
+  await write("PATCH", at(id), { paused });
+  await loadKeys();
+  return `${id} ${paused ? "is paused" : "works again"}.`;
+};
+
+const pause = (id: string): void =>
+  askUser({
+    title: `Pause ${id}`,
+    action: "Pause",
+    text: "New calls are refused until the key is resumed. Its secrets, quota and expiry stay. Calls that run go on.",
+    run: () => setPaused(id, true),
+  });
+
+const resume = (id: string): void =>
+  askUser({ title: `Resume ${id}`, action: "Resume", text: "The key works again.", run: () => setPaused(id, false) });
+
 const revoke = (id: string): void =>
   askUser({
     title: `Revoke ${id}`,
@@ -258,8 +276,11 @@ const revoke = (id: string): void =>
     run: () => changed(`${at(id)}/revoke`, {}, `${id} is revoked.`),
   });
 
-const stateOf = ({ revoked, expiresAt }: KeyReport): string =>
-  revoked ? "revoked" : expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
+const stateOf = ({ revoked, paused, expiresAt }: KeyReport): KeyState => {
+  if (revoked) return "revoked";
+  if (paused) return "paused";
+  return expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
+};
 
 const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
   const amount = amountsIn(rows.map(({ used }) => used));
@@ -298,7 +319,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: "Change",
       isChange: true,
-      cell: ({ id, revoked, unlimited }) =>
+      cell: ({ id, revoked, paused, unlimited }) =>
         revoked
           ? null
           : html`<div class="row-buttons">
@@ -306,6 +327,11 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
               ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
               ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
               <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
+              ${
+                paused
+                  ? html`<${RowButton} name="Resume" row=${id} onClick=${() => resume(id)} />`
+                  : html`<${RowButton} name="Pause" row=${id} onClick=${() => pause(id)} />`
+              }
               <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
             </div>`,
     },
@@ -315,9 +341,10 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
 const STATES = [
   ["", "all"],
   ["active", "active"],
+  ["paused", "paused"],
   ["expired", "expired"],
   ["revoked", "revoked"],
-] as const;
+] as const satisfies readonly (readonly [KeyState | "", string])[];
 
 export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: boolean }): View {
   const isFiltered = Object.values(filters).some((of) => of.value !== "");

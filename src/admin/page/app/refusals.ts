@@ -58,6 +58,7 @@ const CODES: readonly string[] = Object.keys({
   model_not_found: 1,
   missing_api_key: 1,
   invalid_api_key: 1,
+  paused_api_key: 1,
   expired_api_key: 1,
   malformed_credential: 1,
   invalid_request: 1,
@@ -79,6 +80,7 @@ const CODES: readonly string[] = Object.keys({
   backend_refused: 1,
   backend_failed: 1,
   store_unavailable: 1,
+  misconfigured: 1,
   internal: 1,
 } satisfies Record<Code, 1>);
 const CODE_CHOICES = [["", "every code"], ...CODES.map((one) => [one, one] as const)] as const;
