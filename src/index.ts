@@ -188,7 +188,15 @@ export type {
   ReplayStore,
 } from "./ports/replay-store.ts";
 export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
-export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "./stores/budgets.ts";
+export type {
+  BudgetChanges,
+  BudgetEvent,
+  BudgetOptions,
+  BudgetPeriod,
+  BudgetReport,
+  EditedBudget,
+  OnBudget,
+} from "./stores/budgets.ts";
 export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";
 export {
   type BorrowedUnits,

@@ -288,7 +288,11 @@ function parse(args: readonly string[]) {
   for (const token of tokens) {
     if (token.kind !== "option") continue;
     const { name, rawName, value } = token;
-    if (!known.includes(name)) throw unknownOption(rawName, found?.name, known);
+    if (!known.includes(name)) {
+      // The cast is safe: a name that is no option has no entry.
+      const hint = found?.syntax.elsewhere?.[name as keyof Values];
+      throw hint === undefined ? unknownOption(rawName, found?.name, known) : new UsageError(hint);
+    }
     const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
     if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
     if (!isText) continue;

@@ -196,6 +196,8 @@ export interface Syntax {
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
+  /** For options that people expect here: what to do instead. */
+  readonly elsewhere?: Readonly<Partial<Record<keyof Values, string>>>;
 }
 
 export interface Command extends Syntax {
@@ -254,6 +256,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     operands: ["ID"],
     options: ["name", "models", "expires", "metadata"],
+    elsewhere: {
+      budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
+      granted: '"keys grant ID UNITS" adds to a quota, and "keys lower ID UNITS" takes from it.',
+    },
     read([id = ""], values) {
       const changes = changesOf(values);
       if (Object.keys(changes).length === 0)
@@ -430,29 +436,25 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Returns a command that changes a budget by units, and shows it. */
-const budgetChange = (
-  about: string,
-  example: string,
-  change: (store: OpenedStore["store"], id: string, units: number) => Promise<void>,
-): Command => ({
-  about,
-  examples: [example],
-  operands: ["ID", "UNITS"],
-  read([id = "", text = ""], { currency }, { warn }) {
-    const units = unitsOf("UNITS", text, currency);
-    return async (_keys, { store }) => {
-      await change(store, id, units);
-      const report = await store.budgetReport(id);
-      if (units > 0 && report?.available === 0) {
-        const { gap = 0 } = report;
-        const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
-        warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
-      }
-      return report;
-    };
-  },
-});
+/** What to do where a budget cannot change. */
+const OTHER_BUDGET =
+  'cannot be changed. Make another budget with "budgets create", move each key of "keys list --budget ID" with "budgets assign", and remove the old one.';
+
+/** Returns a budget after a change of its units, and notes when nothing is available. */
+async function changedBudget(
+  { store }: Pick<OpenedStore, "store">,
+  { id, units, currency }: { readonly id: string; readonly units: number; readonly currency: string | undefined },
+  { warn }: Pick<Terminal, "warn">,
+): Promise<object> {
+  const report = await store.budgetReport(id);
+  if (!report) throw noSuchBudget(id);
+  if (units > 0 && report.available === 0) {
+    const { gap = 0 } = report;
+    const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
+    warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
+  }
+  return report;
+}
 
 export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
@@ -471,12 +473,38 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
-  amount: budgetChange("changes the amount, also below what is used", "amount team-a 250000", (store, id, units) =>
-    store.setBudgetAmount(id, units),
-  ),
-  "top-up": budgetChange("adds units to the current period", "top-up team-a 50000", (store, id, units) =>
-    store.topUpBudget(id, units),
-  ),
+  update: {
+    about: "changes the name, or the amount, also below what is used",
+    examples: ['update team-a --name "Team A"', "update team-a --amount 250000"],
+    operands: ["ID"],
+    options: ["name", "amount"],
+    elsewhere: {
+      period: `The period of a budget ${OTHER_BUDGET}`,
+      "time-zone": `The time zone of a budget ${OTHER_BUDGET}`,
+      rollover: `The rollover of a budget ${OTHER_BUDGET}`,
+      parent: `The parent of a budget ${OTHER_BUDGET}`,
+    },
+    read([id = ""], { name, amount, currency }, terminal) {
+      const units = amount === undefined ? undefined : unitsOf("--amount", amount, currency);
+      if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
+      return async (_keys, { store }) => {
+        await store.updateBudget(id, given({ name, amount: units }));
+        return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
+      };
+    },
+  },
+  "top-up": {
+    about: "adds units to the current period",
+    examples: ["top-up team-a 50000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""], { currency }, terminal) {
+      const units = unitsOf("UNITS", text, currency);
+      return async (_keys, { store }) => {
+        await store.topUpBudget(id, units);
+        return changedBudget({ store }, { id, units, currency }, terminal);
+      };
+    },
+  },
   assign: {
     about: "lets a key draw on a budget",
     examples: ["assign bob team-a"],

@@ -8,7 +8,7 @@ import { assertInteger, Books, MOST_UNITS } from "./ledger.ts";
 export interface BudgetOptions {
   /** Names the budget to keys, to child budgets and to the host. It never changes. */
   readonly id: string;
-  /** The default is the id. */
+  /** The name that people read. Default: the id. */
   readonly name?: string;
   /** The units of each period, or of the whole budget when it has no period: an integer from 0 up. */
   readonly amount: number;
@@ -27,6 +27,19 @@ export interface BudgetOptions {
   /** The budget that this budget draws on. It must exist already, and cannot be changed. A chain has at most 4 budgets. */
   readonly parent?: string;
 }
+
+/** Changes of a budget. A field that is absent leaves the budget as it is. */
+export interface BudgetChanges {
+  readonly name?: string;
+  /**
+   * The amount of the current period and of all later ones: an integer from 0 up, also less than what is used already. Units that the budget
+   * then lacks for running calls become overdraft.
+   */
+  readonly amount?: number;
+}
+
+/** The fields of a budget that can change. */
+export type EditedBudget = Pick<BudgetReport, "name" | "amount">;
 
 /** The time after which a budget begins anew: a day, a week from Monday, or a calendar month. */
 export type BudgetPeriod = "day" | "week" | "month";
@@ -69,7 +82,7 @@ export interface BudgetEvent {
   readonly name: string;
   /**
    * The threshold, in percent of the granted units. Live holds do not count. 100 also means that a call was refused because what is
-   * not charged yet was too little for it.
+   * not charged yet was too little for it; 50 and 80 may then follow, because only charges reach them.
    */
   readonly percent: (typeof THRESHOLDS)[number];
   /** The units of the period. */
@@ -97,7 +110,7 @@ export const NEVER: number = MOST_UNITS;
 /** The terms of a budget, after they were checked. */
 export interface BudgetTerms {
   readonly id: string;
-  readonly name: string;
+  name: string;
   amount: number;
   readonly period: BudgetPeriod | undefined;
   /** A budget without a period passes its parent's time zone on. */
@@ -126,6 +139,14 @@ const SHAPES: Shapes<BudgetOptions> = {
 export const assertBudgetOptions = (path: string, options: unknown): void =>
   assertOptions<BudgetOptions>(path, options, SHAPES);
 
+const CHANGES_SHAPES: Shapes<BudgetChanges> = { name: "string?", amount: "number?" };
+
+/** Throws a TypeError for changes with an unknown name or one of a wrong shape, and a RangeError for a wrong amount. */
+export function assertBudgetChanges(changes: BudgetChanges): void {
+  assertOptions<BudgetChanges>("The changes of a budget", changes, CHANGES_SHAPES);
+  if (changes.amount !== undefined) assertInteger("amount", changes.amount, 0);
+}
+
 /**
  * Checks a budget that a host declares. `parent` is the chain of its parent, and `zone` the parent's time zone. Throws a RangeError for a
  * wrong value.
@@ -144,7 +165,7 @@ export function termsOf(options: BudgetOptions, parent: readonly string[], zone 
 export class Window extends Books {
   readonly startsAt: number;
   readonly endsAt: number;
-  /** The highest threshold that the host was told of, in percent; 0 before the first. */
+  /** The highest threshold of charges that the host was told of, in percent; 0 before the first. `REFUSED` more after a refusal. */
   told = 0;
   /** The charges of holds that were deleted, for audits. */
   pruned = 0;
@@ -202,11 +223,13 @@ export class Budget {
     return closed;
   }
 
-  /** Changes the amount, and the granted units of the current period with it. */
-  setAmount(amount: number): void {
-    const { terms, window } = this;
-    window.granted = Math.max(0, Math.min(MOST_UNITS, window.granted + amount - terms.amount));
-    terms.amount = amount;
+  /** Changes the name, and the amount with the granted units of the current period. */
+  update({ name = this.terms.name, amount = this.terms.amount }: BudgetChanges): void {
+    this.terms.name = name;
+    if (amount === this.terms.amount) return;
+    const granted = this.window.granted + amount - this.terms.amount;
+    this.window.granted = Math.max(0, Math.min(MOST_UNITS, granted));
+    this.terms.amount = amount;
     this.#forgetTold();
   }
 
@@ -226,11 +249,14 @@ export class Budget {
    * refused.
    */
   news(refused = 0): readonly BudgetEvent[] {
-    const { told, granted, charged } = this.window;
-    const reached = refused > Math.max(0, granted - charged) ? 100 : this.window.reached;
-    if (reached <= told) return [];
-    this.window.told = reached;
-    return thresholdsOf(this.terms, { told, reached, granted, charged, ...this.#span });
+    const { told, granted, charged, reached } = this.window;
+    const isRefused = told % 10 === REFUSED || refused > Math.max(0, granted - charged);
+    const ofCharges = Math.max(reached, told - (told % 10));
+    this.window.told = ofCharges < 100 && isRefused ? ofCharges + REFUSED : ofCharges;
+    const { id, name } = this.terms;
+    return THRESHOLDS.filter((percent) => isTold(percent, this.window.told) && !isTold(percent, told)).map((percent) =>
+      Object.freeze({ id, name, percent, granted, charged, ...this.#span }),
+    );
   }
 
   get report(): BudgetReport {
@@ -261,14 +287,11 @@ export class Budget {
   }
 }
 
-/** Makes the events of the thresholds above `told`, up to `reached`. */
-const thresholdsOf = (
-  { id, name }: Pick<BudgetEvent, "id" | "name">,
-  { told, reached, ...period }: Omit<BudgetEvent, "id" | "name" | "percent"> & { told: number; reached: number },
-): readonly BudgetEvent[] =>
-  THRESHOLDS.filter((percent) => percent > told && percent <= reached).map((percent) =>
-    Object.freeze({ id, name, percent, ...period }),
-  );
+/** Stands in the last digit of `told` when the host was told of 100 percent because a call was refused. */
+const REFUSED = 1;
+
+const isTold = (percent: number, told: number): boolean =>
+  percent <= told || (percent === 100 && told % 10 === REFUSED);
 
 /** Tells the host of events, without waiting for it. */
 export function tellAll(onBudget: OnBudget, events: readonly BudgetEvent[]): void {

@@ -2,7 +2,14 @@
 
 import { assertOptions, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, QuotaRecalls, QuotaStore } from "../ports/quota-store.ts";
-import { assertBudgetOptions, type BudgetOptions, type BudgetReport } from "./budgets.ts";
+import {
+  assertBudgetChanges,
+  assertBudgetOptions,
+  type BudgetChanges,
+  type BudgetOptions,
+  type BudgetReport,
+  type EditedBudget,
+} from "./budgets.ts";
 import {
   type ApiKeyOptions,
   assertExpiry,
@@ -125,13 +132,13 @@ export interface BudgetDirectory {
    */
   removeBudget(id: string): Promise<void>;
   /**
-   * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
-   * Units that the budget then lacks for running calls become overdraft.
+   * Changes the name or the amount of a budget. Its period and its parent stay: the books of its periods, and the holds of running calls,
+   * depend on them.
    *
-   * @param isExpected Is given the amount as it is before the change, in one step with it. When it returns false, the method rejects with a
+   * @param isExpected Is given the budget as it is before the change, in one step with it. When it returns false, the method rejects with a
    * RangeError and changes nothing. It may be called more than once.
    */
-  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): Promise<void>;
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): Promise<void>;
   /** Adds units to the current period of a budget. */
   topUpBudget(id: string, units: number): Promise<void>;
   /**
@@ -226,8 +233,18 @@ export function secretEndOf(expiresAt: number): number | undefined {
 /** Throws a RangeError for the id or the name of a budget that a database cannot store. */
 export function assertStorableBudget(options: BudgetOptions): void {
   assertBudgetOptions("A budget", options);
-  const { id, name = id } = options;
+  const { id, name } = options;
   if (!isStorableId(id)) throw new RangeError(`A budget's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  assertBudgetName(name);
+}
+
+/** Throws an error for changes that are wrong, or a name that a database cannot store. */
+export function assertStorableChanges(changes: BudgetChanges): void {
+  assertBudgetChanges(changes);
+  assertBudgetName(changes.name);
+}
+
+function assertBudgetName(name = ""): void {
   if (!isStorableName(name)) throw new RangeError("A budget's name must be text of at most 1,000 characters.");
 }
 

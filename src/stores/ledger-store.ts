@@ -3,7 +3,15 @@
 import { assertMethods, assertOptions, integer, type Shapes } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
-import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "./budgets.ts";
+import {
+  type BudgetChanges,
+  type BudgetEvent,
+  type BudgetOptions,
+  type BudgetReport,
+  type EditedBudget,
+  type OnBudget,
+  tellAll,
+} from "./budgets.ts";
 import {
   type DueHolds,
   type KeyRow,
@@ -18,6 +26,7 @@ import {
   assertHoldRequest,
   assertRetention,
   assertStorableBudget,
+  assertStorableChanges,
   type BudgetPage,
   type DurableKeyOptions,
   type DurableQuotaStore,
@@ -299,9 +308,9 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ keys: [], budgets: [id], usersOf: id }, (ledger) => ledger.removeBudget(id));
   }
 
-  async setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): Promise<void> {
-    assertInteger("amount", amount, 0);
-    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.setBudgetAmount(id, amount, isExpected));
+  async updateBudget(id: string, ...change: [BudgetChanges, ((budget: EditedBudget) => boolean)?]): Promise<void> {
+    assertStorableChanges(change[0]);
+    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.updateBudget(id, ...change));
   }
 
   async topUpBudget(id: string, units: number): Promise<void> {

@@ -12,7 +12,16 @@ import type {
   Renewal,
   Reservation,
 } from "../ports/quota-store.ts";
-import { assertBudgetOptions, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "./budgets.ts";
+import {
+  assertBudgetChanges,
+  assertBudgetOptions,
+  type BudgetChanges,
+  type BudgetOptions,
+  type BudgetReport,
+  type EditedBudget,
+  type OnBudget,
+  tellAll,
+} from "./budgets.ts";
 import {
   type BudgetPage,
   type KeyDirectory,
@@ -100,11 +109,8 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
    * call draws on it. Its books stay for audits: `budgetReport` still returns them, and its id cannot be used again.
    */
   removeBudget(id: string): void;
-  /**
-   * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
-   * Units that the budget then lacks for running calls become overdraft. Throws a RangeError when there is no such budget.
-   */
-  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void;
+  /** Changes the name or the amount of a budget. Throws a RangeError when there is no such budget, or `isExpected` returns false. */
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void;
   /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
   topUpBudget(id: string, units: number): void;
   /**
@@ -258,8 +264,8 @@ class MemoryLedger extends Ledger {
     if (this.#onBudget) tellAll(this.#onBudget, this.budgets.get(budgetId)?.news(refused) ?? []);
   }
 
-  override setBudgetAmount(...change: Parameters<Ledger["setBudgetAmount"]>): void {
-    super.setBudgetAmount(...change);
+  override updateBudget(...change: Parameters<Ledger["updateBudget"]>): void {
+    super.updateBudget(...change);
     this.tell(change[0]);
   }
 
@@ -398,9 +404,9 @@ class MemoryStore implements MemoryQuotaStore {
     this.#ledger.advance().removeBudget(id);
   }
 
-  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void {
-    assertInteger("amount", amount, 0);
-    this.#ledger.advance().setBudgetAmount(id, amount, isExpected);
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void {
+    assertBudgetChanges(changes);
+    this.#ledger.advance().updateBudget(id, changes, isExpected);
   }
 
   topUpBudget(id: string, units: number): void {

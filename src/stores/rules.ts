@@ -1,7 +1,15 @@
 /** The rules of the ledger, for every store: what each verb does to the rows at hand. Without I/O, and without a clock of its own. */
 
 import type { ApiKey, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
-import { Budget, type BudgetOptions, type BudgetReport, termsOf, type Window } from "./budgets.ts";
+import {
+  Budget,
+  type BudgetChanges,
+  type BudgetOptions,
+  type BudgetReport,
+  type EditedBudget,
+  termsOf,
+  type Window,
+} from "./budgets.ts";
 import type { EntryKind } from "./driver.ts";
 import { changedDurableKeyOf, revokedKey, unlimitedKey } from "./durable.ts";
 import {
@@ -287,10 +295,11 @@ export abstract class Ledger {
     budget.terms.chain = [];
   }
 
-  setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void {
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void {
     const budget = this.#currentBudget(id);
-    if (isExpected?.(budget.terms.amount) === false) throw changedMeanwhile(`The budget ${id}`);
-    budget.setAmount(amount);
+    const { name, amount } = budget.terms;
+    if (isExpected?.({ name, amount }) === false) throw changedMeanwhile(`The budget ${id}`);
+    budget.update(changes);
   }
 
   topUpBudget(id: string, units: number): void {

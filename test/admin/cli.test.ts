@@ -468,6 +468,13 @@ describe("polygate keys", () => {
       ["keys", "update", "team", "--metadata", "team"],
       /--metadata must be a name and a text, such as team=a, not team/,
     ],
+    [["keys", "update", "a", "--budget", "b"], /^"budgets assign KEY ID" moves a key to another budget/],
+    [["keys", "update", "a", "--granted", "5"], /^"keys grant ID UNITS" adds to a quota/],
+    [["budgets", "update", "a"], /^update needs --name or --amount\.$/],
+    [
+      ["budgets", "update", "a", "--period", "week"],
+      /^The period of a budget cannot be changed\. Make another budget with "budgets create", move each key of /,
+    ],
     [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
     [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
@@ -981,7 +988,7 @@ describe("polygate usage and why, as processes", () => {
     expect(await quotas.reserve(hold)).toEqual({ granted: 600 });
     await stores.close();
     const gap = "Nothing is available yet: the budget has used what it was given. The next top-ups first fill a gap of";
-    expect((await run("budgets", "amount", "lowered", "100")).stderr).toContain(`${gap} 500.\n`);
+    expect((await run("budgets", "update", "lowered", "--amount", "100")).stderr).toContain(`${gap} 500.\n`);
     expect((await run("budgets", "top-up", "lowered", "400")).stderr).toContain(`${gap} 100.\n`);
     expect((await run("budgets", "usage", "lowered")).stdout).toMatch(/^granted: 600\n.*^gap: 100\n/ms);
     const enough = await run("budgets", "top-up", "lowered", "107");
@@ -1073,7 +1080,7 @@ describe("polygate usage and why, as processes", () => {
     const gateway = gatewayOn(stores);
     await quotas.reserve({ id: "all", keyId: "tight-key", atLeast: 100, atMost: 100, leaseMs: LONGEST_MS });
     await quotas.settle("all", { used: 100, certainty: "exact" });
-    await quotas.setBudgetAmount("tight", 40);
+    await quotas.updateBudget("tight", { amount: 40 });
     const id = await askOf(gateway, "tight", { max_tokens: 50 });
     await gateway.close();
     await stores.close();
@@ -1293,7 +1300,7 @@ describe("polygate usage and why, as processes", () => {
     const said = "50 units = 0.00005 USD; for 50 USD, add --currency usd.";
     for (const args of [
       ["budgets", "create", "small", "--amount", "50"],
-      ["budgets", "amount", "small", "50"],
+      ["budgets", "update", "small", "--amount", "50"],
       ["budgets", "top-up", "small", "50"],
       ["keys", "create", "--id", "small", "--granted", "50"],
       ["keys", "grant", "small", "50"],
@@ -1351,7 +1358,14 @@ describe("polygate budgets", () => {
     expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
     expect(await budgets("unassign", "free")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
-    expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
+    expect(JSON.parse(await budgets("update", "team", "--amount", "20", "--json"))).toMatchObject({
+      amount: 20,
+      granted: 70,
+    });
+    const renamed = JSON.parse(await budgets("update", "team", "--name", "The team", "--json"));
+    expect(renamed).toMatchObject({ name: "The team", amount: 20, granted: 70 });
+    const both = JSON.parse(await budgets("update", "team", "--name", "Team", "--amount", "20", "--json"));
+    expect(both).toMatchObject({ name: "Team", amount: 20, granted: 70 });
     const table = await budgets("list");
     // No budget is overdrawn.
     expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +USED +AVAILABLE +PERIOD +ENDS +PARENT$/);
@@ -1392,7 +1406,7 @@ describe("polygate budgets", () => {
       await quotas.reserve({ id, keyId: id, atLeast: 0, atMost: used, leaseMs: LONGEST_MS });
       await quotas.settle(id, { used, certainty: "exact" });
     }
-    await quotas.setBudgetAmount("lowered", 400);
+    await quotas.updateBudget("lowered", { amount: 400 });
     await stores.close();
     const lines: string[] = [];
     const listed = async (...args: string[]): Promise<string> => {
@@ -1569,7 +1583,7 @@ describe("polygate budgets", () => {
     [["assign", "nobody", "org"], 'There is no API key of the id nobody. "polygate keys list" lists the keys.'],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
     [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
-    [["amount", "org"], "budgets amount needs UNITS. Usage: polygate budgets amount ID UNITS"],
+    [["top-up", "org"], "budgets top-up needs UNITS. Usage: polygate budgets top-up ID UNITS"],
     [["migrate"], 'There is no command "budgets migrate". Did you mean "keys migrate"?'],
   ])("refuses %j", async (args, message) => {
     await expect(budgets(...args)).rejects.toThrow(message);

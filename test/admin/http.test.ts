@@ -167,6 +167,8 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/budgets", { id: "team", amount: 10 })).status).toBe(409);
     expect((await ask("POST", "/budgets/team/top-up", { units: 5 })).body).toMatchObject({ available: 15 });
     expect((await ask("PATCH", "/budgets/team", { amount: 20 })).body).toMatchObject({ amount: 20, available: 25 });
+    expect((await ask("PATCH", "/budgets/team", { name: "Team" })).body).toMatchObject({ name: "Team", amount: 20 });
+    expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [{ name: "Team", available: 25 }] });
     expect((await ask("GET", "/budgets")).body).toMatchObject({
       data: [{ id: "team", spent: 0, percentUsed: 0 }],
       next: null,
@@ -186,6 +188,7 @@ describe("adminHandler", () => {
     for (const [at, one, other] of [
       ["/keys/team", { name: "One" }, { name: "Two" }],
       ["/budgets/all", { amount: 1 }, { amount: 2 }],
+      ["/budgets/all", { amount: 3 }, { name: "All" }],
     ] as const) {
       const seen = (await ask("GET", at)).headers.get("etag") ?? "";
       // Two editors save what they have seen at the same moment.
@@ -213,6 +216,11 @@ describe("adminHandler", () => {
 
   it.each([
     ["POST", "/keys", { grantd: 1 }, "grantd does not exist; did you mean granted?"],
+    ["PATCH", "/keys/team", { budget: "b" }, "budget: is set with PUT /keys/ID/budget."],
+    ["PATCH", "/keys/team", { granted: 1 }, "granted: is changed with POST /keys/ID/grant and POST /keys/ID/lower."],
+    ["PATCH", "/keys/team", { nam: "x" }, "nam does not exist; did you mean name?"],
+    ["PATCH", "/budgets/b", { period: "day" }, "period: cannot be changed; make another budget, move the keys to it"],
+    ["PATCH", "/budgets/b", { amuont: 1 }, "amuont does not exist; did you mean amount?"],
     ["POST", "/keys/team/revoke", { overlapMs: 1 }, "This route takes no fields, not overlapMs."],
     ["POST", "/keys", [], "The body must be a JSON object."],
     ["DELETE", "/budgets/b", { units: 1 }, "This route takes no fields, not units."],

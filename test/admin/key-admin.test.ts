@@ -9,7 +9,7 @@ import {
   type QuotaRecalls,
   type QuotaStore,
 } from "../../src/index.ts";
-import type { Retention } from "../../src/stores/durable.ts";
+import type { DurableQuotaStore, Retention } from "../../src/stores/durable.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
 import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
@@ -20,7 +20,7 @@ interface Opened {
   readonly keys: KeyDirectory & { prune?(retention: Retention): Promise<number> };
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
-    setBudgetAmount(id: string, amount: number, isExpected?: (amount: number) => boolean): void | Promise<void>;
+    updateBudget(...change: Parameters<DurableQuotaStore["updateBudget"]>): void | Promise<void>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
     topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
@@ -333,7 +333,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         overlapMs: [0, (overlapMs) => keys.rotateSecret("team", "two", overlapMs)],
         limit: [1, (limit) => keys.list({ limit })],
         amount: [0, (amount) => budgets.addBudget({ id: "new", amount })],
-        "amount of a change": [0, (amount) => budgets.setBudgetAmount("all", amount)],
+        "amount of a change": [0, (amount) => budgets.updateBudget("all", { amount })],
         "units of topUpBudget": [0, (units) => budgets.topUpBudget("all", units)],
         ...(keys.prune && { olderThanMs: [0, (olderThanMs: number) => keys.prune?.({ olderThanMs })] as const }),
       };
@@ -360,7 +360,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect([await store.find("one"), await store.find("two")]).toMatchObject([{ id: "team" }, { id: "team" }]);
       await store.recall("team");
       expect(await store.recalled(most)).toEqual(["team"]);
-      await budgets.setBudgetAmount("all", most);
+      await budgets.updateBudget("all", { amount: most });
       await keys.prune?.({ olderThanMs: most });
     });
 
@@ -373,7 +373,9 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         editors.map((name) => admin.update("team", { name }, (key) => key.name === "before")),
       );
       const amounts = await Promise.allSettled(
-        editors.map(async (_name, at) => opened.budgets.setBudgetAmount("all", 10 + at, (amount) => amount === 5)),
+        editors.map(async (_name, at) =>
+          opened.budgets.updateBudget("all", { amount: 10 + at }, ({ amount }) => amount === 5),
+        ),
       );
       for (const ended of [named, amounts]) {
         const late = ended

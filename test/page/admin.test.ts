@@ -622,7 +622,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+<1% of \$5\.00/);
     expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.000% of \$0\.000001/);
     expect(await rowOf(page, "lowered").textContent()).toMatch(/\$0\.00002929% of \$0\.0001\s*\$0\.000071–/);
-    await quotas.setBudgetAmount("lowered", 10);
+    await quotas.updateBudget("lowered", { amount: 10 });
     await page.reload();
     await rowOf(page, "lowered").waitFor();
     expect(await rowOf(page, "lowered").textContent()).toMatch(
@@ -915,8 +915,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
     await page.getByText("of $120.00").waitFor();
-    await page.getByRole("button", { name: "Amount team-a" }).click();
+    await page.getByRole("button", { name: "Edit team-a" }).click();
     expect(await page.getByLabel("Amount in USD").inputValue()).toBe("100");
+    await page.getByLabel("Name").fill("The first team");
     await page.getByLabel("Amount in USD").fill("50");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("of $70.00").waitFor();

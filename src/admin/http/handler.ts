@@ -534,7 +534,9 @@ function checked(schema: v.GenericSchema, value: unknown): unknown {
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
   const [issue] = result.issues;
-  if (issue.type === "strict_object" && issue.path && issue.expected === "never") {
+  const isUnknown =
+    issue.type === "strict_object" && issue.expected === "never" && issue.message.startsWith("Invalid ");
+  if (isUnknown && issue.path) {
     const { entries } = schema as unknown as { readonly entries: object };
     const [name, known] = [String(issue.path.at(-1)?.key), Object.keys(entries)];
     throw refused(400, known.length > 0 ? `${unknownName(name, known)}.` : `This route takes no fields, not ${name}.`);

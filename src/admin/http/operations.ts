@@ -11,6 +11,7 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
+import type { EditedBudget } from "../../stores/budgets.ts";
 import {
   CALL_OUTCOMES,
   daysOfMonth,
@@ -136,13 +137,25 @@ const NEW_KEY = v.strictObject({
   budget: v.exactOptional(ID),
 });
 
-const KEY_CHANGES = v.strictObject({
-  name: v.exactOptional(TEXT),
-  models: v.exactOptional(v.nullable(v.array(TEXT))),
-  expiresAt: v.exactOptional(SECONDS),
-  paused: v.exactOptional(v.boolean()),
-  metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
-});
+/** Words the error for fields that people expect in a body: what to do instead. */
+function elsewhere(hints: Readonly<Record<string, string>>) {
+  const byName = new Map(Object.entries(hints));
+  return ({ message, path }: v.StrictObjectIssue): string => byName.get(String(path?.at(-1)?.key)) ?? message;
+}
+
+const KEY_CHANGES = v.strictObject(
+  {
+    name: v.exactOptional(TEXT),
+    models: v.exactOptional(v.nullable(v.array(TEXT))),
+    expiresAt: v.exactOptional(SECONDS),
+    paused: v.exactOptional(v.boolean()),
+    metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
+  },
+  elsewhere({
+    budget: "is set with PUT /keys/ID/budget",
+    granted: "is changed with POST /keys/ID/grant and POST /keys/ID/lower",
+  }),
+);
 
 const KEY = v.object({
   id: TEXT,
@@ -179,6 +192,14 @@ const NEW_BUDGET = v.strictObject({
   rollover: v.exactOptional(v.boolean()),
   parent: v.exactOptional(ID),
 });
+
+const OF_ANOTHER =
+  "cannot be changed; make another budget, move the keys to it with PUT /keys/ID/budget, and remove the old one";
+
+const BUDGET_CHANGES = v.strictObject(
+  { name: v.exactOptional(TEXT), amount: v.exactOptional(UNITS) },
+  elsewhere({ period: OF_ANOTHER, timeZone: OF_ANOTHER, rollover: OF_ANOTHER, parent: OF_ANOTHER }),
+);
 
 const BUDGET = v.object({
   id: TEXT,
@@ -507,16 +528,16 @@ export const OPERATIONS: readonly Operation[] = [
     method: "PATCH",
     conditional: true,
     path: "/budgets/:id",
-    about: "Changes the amount of a budget, also below what is used.",
+    about: "Changes the name or the amount of a budget. What is not named stays; an amount may be below what is used.",
     action: "budgets.update",
     needs: "budgets",
-    body: v.strictObject({ amount: UNITS }),
+    body: BUDGET_CHANGES,
     answer: BUDGET,
     tagged: true,
     async run(desk, { id, body, ifMatch }) {
-      const expected = expects(ifMatch, tagOfAmount);
+      const expected = expects(ifMatch, tagOfBudget);
       return expected.in(async () => {
-        await desk.store.setBudgetAmount?.(id, body.amount, expected.holds);
+        await desk.store.updateBudget?.(id, body, expected.holds);
         return tellBudget(desk, id);
       });
     },
@@ -723,7 +744,7 @@ const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
 async function tellBudget({ store }: Desk, id: string): Promise<Told> {
   const report = await store.budgetReport?.(id);
   if (!report) throw noSuchBudget(id);
-  return { body: budgetTold(report), tag: tagOfAmount(report.amount) };
+  return { body: budgetTold(report), tag: tagOfBudget(report) };
 }
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
@@ -749,7 +770,7 @@ function tagOfKey({
   ]);
 }
 
-const tagOfAmount = (amount: number): string => tagOf([amount]);
+const tagOfBudget = ({ name, amount }: EditedBudget): string => tagOf([name, amount]);
 
 const tagOf = (fields: unknown): string => `"${bytesToHex(sha256(utf8ToBytes(JSON.stringify(fields)))).slice(0, 32)}"`;
 

@@ -55,7 +55,7 @@ const MAX_PAUSE_MS = 40;
 const COMPARED = ["unlimited", ...BOOKS, "budgets"] as const;
 const COMPARED_RIGHTS = ["key", "revoked", "changes"] as const;
 /** The fields of a budget that may change. */
-const BUDGET_COMPARED = ["removed", "amount", "starts", ...BOOKS, "told"] as const;
+const BUDGET_COMPARED = ["terms", "removed", "amount", "starts", ...BOOKS, "told"] as const;
 
 export class RedisDriver implements LedgerDriver {
   readonly #redis: RedisAccess;
@@ -565,9 +565,11 @@ export class RedisDriver implements LedgerDriver {
     const fields: Record<string, string> = { ...books };
     for (const [field, number] of Object.entries(numbers)) fields[field] = String(number);
     const isRemoved = before !== undefined && before.chain.length > 0 && chain.length === 0;
-    if (!before || isRemoved) {
+    if (!before || isRemoved || before.name !== name) {
       const terms = { id, name, amount, period: period ?? undefined, timeZone, rollover, chain };
       fields["terms"] = JSON.stringify(terms);
+    }
+    if (!before || isRemoved) {
       if (isRemoved) fields["removed"] = "yes";
       else fields["rollover"] = rollover ? "1" : "0";
       writing.names.push(this.#leases, this.#budgetIndex);

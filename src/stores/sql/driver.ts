@@ -506,8 +506,8 @@ const HOLD_COLUMNS = ["id", "key_id", ...HOLD_CHANGES] as const;
 const ENTRY_COLUMNS = ["key_id", "hold_id", "kind", "at", ...BOOKS, "noted"] as const;
 const PERIOD_CHANGES = ["pruned", ...BOOKS] as const;
 const PERIOD_COLUMNS = ["budget_id", "starts_at", "ends_at", ...PERIOD_CHANGES] as const;
-const BUDGET_CHANGES = ["amount", "chain", "starts_at", "ends_at", "told", ...PERIOD_CHANGES] as const;
-const BUDGET_COLUMNS = ["id", "name", "period", "time_zone", "rollover", ...BUDGET_CHANGES] as const;
+const BUDGET_CHANGES = ["name", "amount", "chain", "starts_at", "ends_at", "told", ...PERIOD_CHANGES] as const;
+const BUDGET_COLUMNS = ["id", "period", "time_zone", "rollover", ...BUDGET_CHANGES] as const;
 
 type LockedRow = Selectable<KeyTable> & { readonly now: StoredInteger; readonly expired?: string | null };
 

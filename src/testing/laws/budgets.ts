@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../index.ts";
+import type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../index.ts";
 import {
   atOnce,
   expectRangeError,
@@ -27,7 +27,7 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
     removeBudget(id: string): void | Promise<void>;
-    setBudgetAmount(id: string, amount: number): void | Promise<void>;
+    updateBudget(id: string, changes: BudgetChanges): void | Promise<void>;
     topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
@@ -102,7 +102,11 @@ class Stage {
   }
 
   async setAmount(budget: string, amount: number): Promise<void> {
-    await this.#opened.budgets.setBudgetAmount(this.id(budget), amount);
+    await this.#opened.budgets.updateBudget(this.id(budget), { amount });
+  }
+
+  async rename(budget: string, name: string): Promise<void> {
+    await this.#opened.budgets.updateBudget(this.id(budget), { name });
   }
 
   async topUp(budget: string, units: number): Promise<void> {
@@ -525,6 +529,45 @@ export const budgetLaws: readonly BudgetLaw[] = [
       assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
     },
   ),
+
+  law(
+    "a call that is too large for a new budget reaches 100 percent alone, and charges reach the others later",
+    single({ amount: 100 }),
+    async (stage) => {
+      const key = stage.key();
+      await key.reserve("large", 101);
+      assert.deepEqual(await stage.told(), ["team 100"], "nothing is charged");
+      await key.hold("half", 50);
+      await key.settle("half", 50);
+      assert.deepEqual(await stage.told(), ["team 50"]);
+      await key.reserve("large", 101);
+      assert.deepEqual(await stage.told(), [], "each once");
+      await key.hold("most", 30);
+      await key.settle("most", 30);
+      assert.deepEqual(await stage.told(), ["team 80"]);
+      await key.hold("rest", 20);
+      await key.settle("rest", 20);
+      assert.deepEqual(await stage.told(), [], "100 percent was told");
+      await stage.topUp("team", 100);
+      await key.reserve("large", 101);
+      assert.deepEqual(await stage.told(), ["team 100"], "again, after a top-up");
+    },
+  ),
+
+  law("a budget has a new name at once, and keeps all else", single({ amount: 100, period: "day" }), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 60);
+    await key.settle("call", 60);
+    const [before, told] = [await stage.report("team"), await stage.told()];
+    await stage.rename("team", "The new name");
+    assert.deepEqual(await stage.report("team"), { ...before, name: "The new name" });
+    await stage.setAmount("team", 200);
+    assert.equal((await stage.report("team")).name, "The new name", "also after another change");
+    await stage.advance(DAY_MS);
+    assert.equal((await stage.report("team")).name, "The new name", "also in the next period");
+    assert.deepEqual([told, await stage.told()], [["team 50"], []], "nothing is told again");
+    await expectRangeError(() => stage.rename("none", "Any"), "there is no such budget");
+  }),
 
   law("a budget is removed only when nothing draws on it", chain(1_000, 100, 200), async (stage) => {
     const key = stage.key();

@@ -82,7 +82,7 @@ export function borrowingBudgetsFrom(opened: OpenedBudgetStore & Opened, setup: 
         await borrowing.advance(WINDOW_MS);
         await opened.budgets.removeBudget(id);
       },
-      setBudgetAmount: (id, amount) => opened.budgets.setBudgetAmount(id, amount),
+      updateBudget: (id, changes) => opened.budgets.updateBudget(id, changes),
       topUpBudget: (id, units) => opened.budgets.topUpBudget(id, units),
       assignBudget: (keyId, budgetId) => opened.budgets.assignBudget(keyId, budgetId),
       async budgetReport(id) {

@@ -39,7 +39,7 @@ describe.each([sqliteInMemory, ...databases])("budgets on $name", (database) => 
         return answer;
       });
       const changing = Array.from({ length: 10 }, (_, index) =>
-        index % 2 ? first.topUpBudget("race-m", 10) : first.setBudgetAmount("race-a", 1_000 + index),
+        index % 2 ? first.topUpBudget("race-m", 10) : first.updateBudget("race-a", { amount: 1_000 + index }),
       );
       const answers = await Promise.all(racing);
       await Promise.all(changing);

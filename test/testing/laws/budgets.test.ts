@@ -3,7 +3,7 @@
 import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../../src/index.ts";
+import { type BudgetChanges, type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../../src/index.ts";
 import { spanAt } from "../../../src/stores/budgets.ts";
 import {
   budgetLaws,
@@ -34,7 +34,7 @@ function openMemoryBudgets({ keys, ...options }: BudgetStoreSetup): OpenedBudget
 const budgetsOf = ({ budgets }: OpenedBudgetStore): OpenedBudgetStore["budgets"] => ({
   addBudget: (budget) => budgets.addBudget(budget),
   removeBudget: (id) => budgets.removeBudget(id),
-  setBudgetAmount: (id, amount) => budgets.setBudgetAmount(id, amount),
+  updateBudget: (id, changes) => budgets.updateBudget(id, changes),
   topUpBudget: (id, units) => budgets.topUpBudget(id, units),
   assignBudget: (keyId, budgetId) => budgets.assignBudget(keyId, budgetId),
   budgetReport: (id) => budgets.budgetReport(id),
@@ -102,27 +102,33 @@ const mutants: readonly BudgetMutant[] = [
         else [...late.splice(0), event].forEach(setup.onBudget);
       };
       const opened = openMemoryBudgets({ ...setup, onBudget });
-      const setBudgetAmount = async (id: string, amount: number): Promise<void> => {
+      const updateBudget = async (id: string, changes: BudgetChanges): Promise<void> => {
         isChanging = true;
-        await opened.budgets.setBudgetAmount(id, amount);
+        await opened.budgets.updateBudget(id, changes);
         await setImmediate();
         isChanging = false;
       };
-      return { ...opened, budgets: { ...budgetsOf(opened), setBudgetAmount } };
+      return { ...opened, budgets: { ...budgetsOf(opened), updateBudget } };
     },
   },
   withFault("lowers no hold", ({ store }) => ({
     store: { ...verbsOf(store), renew: (id, { leaseMs, used }) => store.renew(id, { leaseMs, used }) },
   })),
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
-  withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
+  withFault("ignores new names", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      updateBudget: (id, { amount }) => opened.budgets.updateBudget(id, amount === undefined ? {} : { amount }),
+    },
+  })),
+  withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), updateBudget() {} } })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),
   withFault("tops up for all periods", (opened) => ({
     budgets: {
       ...budgetsOf(opened),
       async topUpBudget(id, units) {
         const report = await opened.budgets.budgetReport(id);
-        await opened.budgets.setBudgetAmount(id, (report?.amount ?? 0) + units);
+        await opened.budgets.updateBudget(id, { amount: (report?.amount ?? 0) + units });
       },
     },
   })),

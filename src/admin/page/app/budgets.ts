@@ -116,9 +116,13 @@ const edit = (id: string): Promise<boolean> =>
     askUser({
       title: `Change ${id}`,
       action: "Save",
-      fields: [{ name: "amount", label: `Amount in ${AMOUNT}`, value: writtenAmount(body.amount), isRequired: true }],
-      run: async ({ amount = "" }) => {
-        await write("PATCH", at(id), { amount: readAmount(amount) }, tag);
+      text: "Its period and its parent stay. For others, make another budget and move the keys to it.",
+      fields: [
+        { name: "name", label: "Name", value: body.name, isRequired: true },
+        { name: "amount", label: `Amount in ${AMOUNT}`, value: writtenAmount(body.amount), isRequired: true },
+      ],
+      run: async ({ name, amount = "" }) => {
+        await write("PATCH", at(id), { name, amount: readAmount(amount) }, tag);
         await loadBudgets();
         return `${id} is changed.`;
       },
@@ -216,7 +220,7 @@ const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly C
       isChange: true,
       cell: ({ id }) =>
         html`<div class="row-buttons">
-          <${RowButton} name="Amount" row=${id} onClick=${() => edit(id)} />
+          <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
           <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
           <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
         </div>`,
