@@ -236,6 +236,14 @@ export function tableOf(
   return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
 }
 
+/** Returns what limits a key the most, its own quota or the budget that has the least left; undefined for an unlimited key. */
+function limitOf(key: KeyShown): Pick<BudgetShown, "granted" | "available"> | undefined {
+  const { granted, available } = key;
+  const own = key.unlimited || granted === null || available === null ? [] : [{ granted, available }];
+  const [first, ...others] = [...own, ...("budgets" in key ? key.budgets : [])];
+  return first && others.reduce((least, each) => (each.available < least.available ? each : least), first);
+}
+
 class Text {
   readonly #currency: string | undefined;
 
@@ -287,25 +295,19 @@ class Text {
   /** The cells of a key in a list, by their headings. */
   cells(report: KeyShown): Readonly<Record<string, string>> {
     const { budget, expiresAt } = report;
+    const limit = limitOf(report);
     return {
       ID: oneLine(report.id),
       NAME: oneLine(report.name),
+      GRANTED: limit ? this.#cell(limit.granted) : UNLIMITED,
       SPENT: this.#cell(spentOf(report)),
-      AVAILABLE: this.#rest(report),
+      AVAILABLE: limit ? this.#cell(limit.available) : UNLIMITED,
       OVERDRAFT: this.#cell(report.overdraft),
       STATE: stateOf(report, Date.now()),
       MODELS: wordsOf(modelsOf(report), MOST_MODELS),
       EXPIRES: endOf(expiresAt).slice(0, "2030-01-31".length),
       BUDGET: oneLine(budget ?? "-"),
     };
-  }
-
-  /** Says what a key has left: in its quota, or in the budget that has the least. */
-  #rest(key: KeyShown): string {
-    const budgets = "budgets" in key ? key.budgets : [];
-    const own = key.unlimited || key.available === null ? [] : [key.available];
-    const limits = [...own, ...budgets.map(({ available }) => available)];
-    return limits.length === 0 ? UNLIMITED : this.#cell(Math.min(...limits));
   }
 
   #amount(units: number): string {

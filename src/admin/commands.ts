@@ -42,6 +42,7 @@ import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import { KEY_STATES, type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { hasFurtherEntries } from "./metadata.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -1033,16 +1034,31 @@ function assertTimeZone(zone: string, name = "--time-zone"): void {
 function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
   return {
     ...(name !== undefined && { name }),
-    ...(models !== undefined && { models: models === "*" ? null : models.split(",").filter((model) => model !== "") }),
+    ...(models !== undefined && { models: models === "*" ? null : modelsIn(models) }),
     ...(expires !== undefined && { expiresAt: secondsOf(expires) }),
     ...(metadata && { metadata: Object.fromEntries(metadata.map(entryOf)) }),
   };
 }
 
-/** Parses `NAME=TEXT`. An empty text deletes the entry. */
+/** Reads a list of models. An empty text is a list of none. */
+function modelsIn(text: string): readonly string[] {
+  const models = text.split(",").map((model) => model.trim());
+  // A name with a space, or a star among names, would be a model that nobody asks for.
+  if (models.some((model) => /\s/.test(model) || (model === "*" && models.length > 1)))
+    throw new UsageError(
+      `--models must be names with commas between them, such as small-1,large-1, or * alone, not ${text}.`,
+    );
+  return models.filter((model) => model !== "");
+}
+
+/** Parses `NAME=TEXT`. An empty text deletes the entry. Throws for several entries in one: they would be stored as a single text. */
 function entryOf(text: string): [name: string, value: string | null] {
-  const [, name, value] = /^([a-z\d][\w.:-]{0,63})=(.*)$/is.exec(text) ?? [];
+  const [, name, value = ""] = /^([a-z\d][\w.:-]{0,63})=(.*)$/is.exec(text) ?? [];
   if (name === undefined) throw new UsageError(`--metadata must be a name and a text, such as team=a, not ${text}.`);
+  if (hasFurtherEntries(value)) {
+    const entries = text.split(/,\s*/).map((entry) => `--metadata ${entry.split("=").map(argument).join("=")}`);
+    throw new UsageError(`--metadata takes one entry at a time: write ${entries.join(" ")}.`);
+  }
   return [name, value || null];
 }
 

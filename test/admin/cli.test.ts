@@ -107,13 +107,22 @@ describe("polygate keys", () => {
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
-      "ID    NAME    SPENT  AVAILABLE  OVERDRAFT  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A      0        100          0  active  every model  never    -",
+      "ID    NAME    GRANTED  SPENT  AVAILABLE  OVERDRAFT  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A      100      0        100          0  active  every model  never    -",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
     expect(usage).toContain("\nmodels: every model\nexpires: never\n");
     expect(usage).not.toMatch(/modelLimits|expiresAt/);
     expect(usage).not.toContain(secret.slice(3));
+  });
+
+  it("takes models with spaces between them, and texts with commas and equals signs", async () => {
+    const { run } = await fresh("texts");
+    const metadata = { owner: "cn=anna,ou=ops,dc=example", note: "a, b, c", lines: "a\nb" };
+    const entries = Object.entries(metadata).flatMap((entry) => ["--metadata", entry.join("=")]);
+    await run("", "create", "--id", "team", "--models", "small-1, large-1,", ...entries);
+    const [shown = ""] = await run("", "usage", "team", "--json");
+    expect(JSON.parse(shown)).toMatchObject({ modelLimits: { "small-1": true, "large-1": true }, metadata });
   });
 
   it("makes a key with models and an end", async () => {
@@ -156,10 +165,10 @@ describe("polygate keys", () => {
     expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
     expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
-      "team\tTeam\t0\t5\t0\tactive\tevery model\tnever\t-",
+      "team\tTeam\t5\t0\t5\t0\tactive\tevery model\tnever\t-",
     ]);
     expect(rowsOf((await run("", "list", "--state", "expired")).join())).toMatch(
-      /^other\tother\t0\tunlimited\t0\texpired\t/,
+      /^other\tother\tunlimited\t0\tunlimited\t0\texpired\t/,
     );
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
@@ -228,7 +237,7 @@ describe("polygate keys", () => {
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
-    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t0\t5\t0\tactive\tevery model\tnever\t-`);
+    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t5\t0\t5\t0\tactive\tevery model\tnever\t-`);
     const [shown] = await run("", "usage", "a");
     expect(shown).toContain(`name: ${escaped}\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
@@ -256,7 +265,7 @@ describe("polygate keys", () => {
       ["a", "b", "c"].map((id) => JSON.stringify({ id, updated: ["name"] })),
     );
     expect([rowsOf((await run("", "list")).join())]).toEqual([
-      ["a\tTeam a\t0\t9", "b\tTeam b\t0\t5", "c\tTeam c\t0\t9"]
+      ["a\tTeam a\t9\t0\t9", "b\tTeam b\t5\t0\t5", "c\tTeam c\t9\t0\t9"]
         .map((row) => `${row}\t0\tactive\tevery model\tnever\t-`)
         .join("\n"),
     ]);
@@ -468,6 +477,13 @@ describe("polygate keys", () => {
       ["keys", "update", "team", "--metadata", "team"],
       /--metadata must be a name and a text, such as team=a, not team/,
     ],
+    [
+      ["keys", "create", "--metadata", "tier=slow, group=ops x"],
+      /^--metadata takes one entry at a time: write --metadata tier=slow --metadata group='ops x'\.$/,
+    ],
+    [["keys", "list", "--metadata", "tier=slow,group=ops"], /--metadata tier=slow --metadata group=ops\.$/],
+    [["keys", "create", "--models", "a b"], /^--models must be names with commas between them.*, not a b\.$/],
+    [["keys", "update", "a", "--models", "*,a"], /^--models must be names .* or \* alone, not \*,a\.$/],
     [["keys", "update", "a", "--budget", "b"], /^"budgets assign KEY ID" moves a key to another budget/],
     [["keys", "update", "a", "--granted", "5"], /^"keys grant ID UNITS" adds to a quota/],
     [["budgets", "update", "a"], /^update needs --name or --amount\.$/],
@@ -661,7 +677,7 @@ describe("polygate keys", () => {
       const place = await database.place();
       const where = ["--store", place.address ?? "", "--prefix", place.prefix];
       await keys("create", "--id", "team", "--granted", "5", ...where);
-      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\t0\tactive\tevery model\tnever\t-");
+      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t5\t0\t5\t0\tactive\tevery model\tnever\t-");
       expect(await keys("verify", ...where)).toBe("differences: 0");
       await place.remove();
     },
@@ -671,7 +687,7 @@ describe("polygate keys", () => {
     const place = await drivers[0]?.place();
     const where = ["--store", REDIS, "--prefix", place?.prefix ?? ""];
     await keys("create", "--id", "team", "--granted", "5", ...where);
-    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t0\t5\t0\tactive\tevery model\tnever\t-");
+    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t5\t0\t5\t0\tactive\tevery model\tnever\t-");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
     await place?.remove();
   });
@@ -1032,7 +1048,7 @@ describe("polygate usage and why, as processes", () => {
     await quotas.reserve({ id: "h2", keyId: "over", atLeast: 1, atMost: 20, leaseMs: 60_000 }, {} as never);
     await stores.close();
     const { stdout } = await run("keys", "list");
-    expect(stdout).toMatch(/^over +over +90 +10 +40 +active /m);
+    expect(stdout).toMatch(/^over +over +80 +90 +10 +40 +active /m);
     expect((await run("keys", "usage", "over")).stdout).toMatch(/^spent: 90\n(?:.*\n)*used: 70\n(?:.*\n)*held: 20\n/m);
     expect((await run("budgets", "usage", "team", "--currency", "usd")).stdout).toMatch(/^spent: 0\.00 USD$/m);
   });
@@ -1344,9 +1360,9 @@ describe("polygate budgets", () => {
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
-    expect(rowsOf(await keys("list"))).toContain("free\tfree\t0\t1000\t0\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list"))).toContain("free\tfree\t1000\t0\t1000\t0\tactive\tevery model\tnever\torg");
     expect(rowsOf(await keys("list", "--budget", "org"))).toBe(
-      "free\tfree\t0\t1000\t0\tactive\tevery model\tnever\torg",
+      "free\tfree\t1000\t0\t1000\t0\tactive\tevery model\tnever\torg",
     );
     expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
@@ -1470,10 +1486,10 @@ describe("polygate budgets", () => {
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const rows = rowsOf(await keys("list")).split("\n");
-    expect(rows).toContain("both\tboth\t0\t300\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("only\tonly\t0\t300\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("less\tless\t0\t100\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("neither\tneither\t0\tunlimited\t0\tactive\tevery model\tnever\t-");
+    expect(rows).toContain("both\tboth\t300\t0\t300\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("only\tonly\t300\t0\t300\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("less\tless\t100\t0\t100\t0\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("neither\tneither\tunlimited\t0\tunlimited\t0\tactive\tevery model\tnever\t-");
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
@@ -1500,7 +1516,7 @@ describe("polygate budgets", () => {
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
     expect(rowsOf(await keys("list", ...usd))).toContain(
-      "rich\trich\t0.000000 USD\t0.000001 USD\t0.000000 USD\tactive\tevery model\tnever\tmoney",
+      "rich\trich\t0.000001 USD\t0.000000 USD\t0.000001 USD\t0.000000 USD\tactive\tevery model\tnever\tmoney",
     );
   });
 

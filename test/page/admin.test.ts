@@ -788,6 +788,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Edit a/b" }).click();
     await page.getByLabel("Name").fill(EVIL);
     await page.getByRole("dialog").getByLabel("Budget").selectOption("company");
+    await page.getByRole("dialog").getByLabel("Metadata").fill("plan=free,group=ops");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").filter({ hasText: "has several entries. Write one a line." }).waitFor();
     await page.getByRole("dialog").getByLabel("Metadata").fill("plan=free");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("a/b is changed.").waitFor();

@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import type { KeyState } from "../../key-admin.ts";
+import { hasFurtherEntries } from "../../metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
@@ -145,7 +146,9 @@ function metadataIn(text: string): Record<string, string> {
     linesIn(text).map((line) => {
       const sign = line.indexOf("=");
       if (sign < 1) throw new Error(`${JSON.stringify(line)} is no metadata. Write name=text.`);
-      return [line.slice(0, sign), line.slice(sign + 1)];
+      const text = line.slice(sign + 1);
+      if (hasFurtherEntries(text)) throw new Error(`${JSON.stringify(line)} has several entries. Write one a line.`);
+      return [line.slice(0, sign), text];
     }),
   );
 }
