@@ -508,20 +508,20 @@ describe("the commands", () => {
     const stdout = await printed("npx polygate keys grant");
     expect(stdout).toContain("migrated: true");
     expect(stdout).toMatch(/^apiKey: sk-\S{43}$/m);
-    expect(stdout).toMatch(/^team-a +Team A +0 +1500000 +0 +active +small-1, large-1 +never +-$/m);
+    expect(stdout).toMatch(/^team-a +Team A +1500000 +0 +1500000 +0 +active +small-1, large-1 +never +-$/m);
   });
 
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
     expect(stdout).toContain("budget team-a: 300000 of 300000 available");
-    expect(stdout).toMatch(/^team-a +team-a +350000 +0 +0 % +350000 +week +\d{4}-\d\d-\d\d +company$/m);
+    expect(stdout).toMatch(/^team-a +Team A +400000 +0 +0 % +400000 +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
     const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
     expect(stdout).toMatch(
-      /^anna +anna +0\.000000 USD +5\.500000 USD +0\.000000 USD +active +every model +never +team-a$/m,
+      /^anna +anna +5\.500000 USD +0\.000000 USD +5\.500000 USD +0\.000000 USD +active +every model +never +team-a$/m,
     );
   });
 
