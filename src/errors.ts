@@ -189,6 +189,10 @@ const STORES: ReadonlySet<Port> = new Set<Port>([
 /** The pause before a retry while a store is away, in milliseconds: about the time in which a database restarts. */
 export const STORE_RETRY_MS = 5_000;
 
+/** The error of a store that is away. Its caller is not told the cause. */
+export const storeUnavailable = (cause: unknown, port: Port, retryAfterMs: number = STORE_RETRY_MS): GatewayError =>
+  new GatewayError("store_unavailable", "A store of this service is not available.", { cause, port, retryAfterMs });
+
 /**
  * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or
  * keys.
@@ -198,12 +202,7 @@ export const STORE_RETRY_MS = 5_000;
 export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
   if (port === "model-backend") return backendError(thrown);
-  if (port && STORES.has(port))
-    return new GatewayError("store_unavailable", "A store of this service is not available.", {
-      cause: thrown,
-      port,
-      retryAfterMs: STORE_RETRY_MS,
-    });
+  if (port && STORES.has(port)) return storeUnavailable(thrown, port);
   return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, ...(port && { port }) });
 }
 

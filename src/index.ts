@@ -194,7 +194,6 @@ export type {
   BudgetOptions,
   BudgetPeriod,
   BudgetReport,
-  EditedBudget,
   OnBudget,
 } from "./stores/budgets.ts";
 export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";

@@ -131,7 +131,12 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
 };
 
 /** The arguments before the options of a method, where the method has some. */
-const BEFORE: Readonly<Record<string, readonly unknown[]>> = { update: ["one"], rotate: ["one"], addSecret: ["one"] };
+const BEFORE: Readonly<Record<string, readonly unknown[]>> = {
+  update: ["one"],
+  updateBudget: ["one"],
+  rotate: ["one"],
+  addSecret: ["one"],
+};
 
 const ENTRIES = entries();
 

@@ -22,6 +22,7 @@ import {
 } from "../stores/calls.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
+import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
 import { fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
@@ -42,7 +43,6 @@ import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import { KEY_STATES, type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
-import { hasFurtherEntries } from "./metadata.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */

@@ -4,7 +4,7 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
-export type { BudgetChanges, BudgetOptions, BudgetPeriod, BudgetReport, EditedBudget } from "../stores/budgets.ts";
+export type { BudgetChanges, BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
 export type {
   BudgetDirectory,
   BudgetPage,

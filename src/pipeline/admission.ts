@@ -310,8 +310,8 @@ async function verdictOf(
   try {
     return await askStore(call, "rate-limiter", verb, ask, late);
   } catch (error) {
-    // A limiter that has no limits for a key must not let the key pass.
-    if (error instanceof GatewayError && error.code === "misconfigured") throw error;
+    // A limiter that has no limits for a key must not let the key pass. The cast is safe: `askStore` rejects with such an error.
+    if ((error as GatewayError).code === "misconfigured") throw error;
     if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
     if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
     report(call, error, "rate-limiter");

@@ -1,6 +1,6 @@
 /** Queries the host's stores. A store that hangs or fails is `store_unavailable`; a circuit breaker rests a store that keeps hanging. */
 
-import { GatewayError, toGatewayError, type Port } from "../errors.ts";
+import { type GatewayError, storeUnavailable, toGatewayError, type Port } from "../errors.ts";
 import { Breaker, DEFAULT_BREAKER } from "../ports/circuit-breaker.ts";
 import { LATE, NEXT_MICROTASK, within, type Cancel } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
@@ -155,10 +155,10 @@ function breakerOf({ breakers, clock, limits }: Services, port: Port, verb: stri
 }
 
 const resting = (port: Port, retryAfterMs: number): GatewayError =>
-  new GatewayError("store_unavailable", "A store of this service is not available.", {
+  storeUnavailable(
+    new Error("The store has taken too long several times in a row, and is left alone for a while."),
     port,
     retryAfterMs,
-    cause: new Error("The store has taken too long several times in a row, and is left alone for a while."),
-  });
+  );
 
 const ignore = (): void => {};

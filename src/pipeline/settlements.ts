@@ -2,7 +2,7 @@
  * Retries the settlements that the quota store did not take at the end of their calls, and reports those that are given up.
  */
 
-import { describeError, GatewayError } from "../errors.ts";
+import { describeError, storeUnavailable } from "../errors.ts";
 import type { Limits } from "../limits.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import { LATE, within, type Cancel, type Clock } from "../ports/clock.ts";
@@ -219,10 +219,8 @@ export class Settlements {
   #giveUp({ id, keyId, granted, used, certainty, observer, done }: Settlement, why: string): void {
     quietly(() => observer?.hold?.({ type: "abandoned", granted }));
     const what = `The call ${id} of the key ${keyId} is not settled: ${used} units, ${certainty}. ${why}`;
-    const error = new GatewayError("store_unavailable", "A store of this service is not available.", {
-      port: "quota-store",
-      cause: new Error(what, this.#lastError === undefined ? {} : { cause: this.#lastError }),
-    });
+    const cause = new Error(what, this.#lastError === undefined ? {} : { cause: this.#lastError });
+    const error = storeUnavailable(cause, "quota-store");
     const failure = { error, requestId: id, port: error.port, text: describeError(error) };
     void guarded(() => this.#services.onFailure({ ...failure, unsettled: { keyId, used, certainty } }));
     done?.();

@@ -38,9 +38,6 @@ export interface BudgetChanges {
   readonly amount?: number;
 }
 
-/** The fields of a budget that can change. */
-export type EditedBudget = Pick<BudgetReport, "name" | "amount">;
-
 /** The time after which a budget begins anew: a day, a week from Monday, or a calendar month. */
 export type BudgetPeriod = "day" | "week" | "month";
 

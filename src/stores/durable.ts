@@ -8,7 +8,6 @@ import {
   type BudgetChanges,
   type BudgetOptions,
   type BudgetReport,
-  type EditedBudget,
 } from "./budgets.ts";
 import {
   type ApiKeyOptions,
@@ -138,7 +137,7 @@ export interface BudgetDirectory {
    * @param isExpected Is given the budget as it is before the change, in one step with it. When it returns false, the method rejects with a
    * RangeError and changes nothing. It may be called more than once.
    */
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): Promise<void>;
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): Promise<void>;
   /** Adds units to the current period of a budget. */
   topUpBudget(id: string, units: number): Promise<void>;
   /**

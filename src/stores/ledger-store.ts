@@ -8,7 +8,6 @@ import {
   type BudgetEvent,
   type BudgetOptions,
   type BudgetReport,
-  type EditedBudget,
   type OnBudget,
   tellAll,
 } from "./budgets.ts";
@@ -308,7 +307,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ keys: [], budgets: [id], usersOf: id }, (ledger) => ledger.removeBudget(id));
   }
 
-  async updateBudget(id: string, ...change: [BudgetChanges, ((budget: EditedBudget) => boolean)?]): Promise<void> {
+  async updateBudget(id: string, ...change: [BudgetChanges, ((budget: BudgetReport) => boolean)?]): Promise<void> {
     assertStorableChanges(change[0]);
     await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.updateBudget(id, ...change));
   }

@@ -18,7 +18,6 @@ import {
   type BudgetChanges,
   type BudgetOptions,
   type BudgetReport,
-  type EditedBudget,
   type OnBudget,
   tellAll,
 } from "./budgets.ts";
@@ -110,7 +109,7 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
    */
   removeBudget(id: string): void;
   /** Changes the name or the amount of a budget. Throws a RangeError when there is no such budget, or `isExpected` returns false. */
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void;
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void;
   /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
   topUpBudget(id: string, units: number): void;
   /**
@@ -264,11 +263,6 @@ class MemoryLedger extends Ledger {
     if (this.#onBudget) tellAll(this.#onBudget, this.budgets.get(budgetId)?.news(refused) ?? []);
   }
 
-  override updateBudget(...change: Parameters<Ledger["updateBudget"]>): void {
-    super.updateBudget(...change);
-    this.tell(change[0]);
-  }
-
   /** Deletes a key and its secrets. Its live holds end without a charge. */
   remove(keyId: string): void {
     const account = this.accounts.get(keyId);
@@ -404,9 +398,10 @@ class MemoryStore implements MemoryQuotaStore {
     this.#ledger.advance().removeBudget(id);
   }
 
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void {
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void {
     assertBudgetChanges(changes);
     this.#ledger.advance().updateBudget(id, changes, isExpected);
+    this.#ledger.tell(id);
   }
 
   topUpBudget(id: string, units: number): void {

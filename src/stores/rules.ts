@@ -1,15 +1,7 @@
 /** The rules of the ledger, for every store: what each verb does to the rows at hand. Without I/O, and without a clock of its own. */
 
 import type { ApiKey, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
-import {
-  Budget,
-  type BudgetChanges,
-  type BudgetOptions,
-  type BudgetReport,
-  type EditedBudget,
-  termsOf,
-  type Window,
-} from "./budgets.ts";
+import { Budget, type BudgetChanges, type BudgetOptions, type BudgetReport, termsOf, type Window } from "./budgets.ts";
 import type { EntryKind } from "./driver.ts";
 import { changedDurableKeyOf, revokedKey, unlimitedKey } from "./durable.ts";
 import {
@@ -295,10 +287,9 @@ export abstract class Ledger {
     budget.terms.chain = [];
   }
 
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: EditedBudget) => boolean): void {
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void {
     const budget = this.#currentBudget(id);
-    const { name, amount } = budget.terms;
-    if (isExpected?.({ name, amount }) === false) throw changedMeanwhile(`The budget ${id}`);
+    if (isExpected?.(budget.report) === false) throw changedMeanwhile(`The budget ${id}`);
     budget.update(changes);
   }
 

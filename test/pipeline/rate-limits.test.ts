@@ -83,7 +83,7 @@ describe("requests", () => {
     await store.keys.update(id, { metadata: { tier: "gold" } });
     expect([await status(), await status(), await status(), await status()]).toEqual([200, 200, 200, 429]);
     await store.keys.update(id, { metadata: { tier: "silver" } });
-    expect(await status()).toBe(503);
+    expect(await status()).toBe(500);
     const causes = failures.map(({ error }) => String((error as Error).cause));
     expect(causes).toEqual([expect.stringContaining('the rate tier "silver"')]);
   });

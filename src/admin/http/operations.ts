@@ -11,7 +11,7 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import type { EditedBudget } from "../../stores/budgets.ts";
+import type { BudgetReport } from "../../stores/budgets.ts";
 import {
   CALL_OUTCOMES,
   daysOfMonth,
@@ -770,7 +770,7 @@ function tagOfKey({
   ]);
 }
 
-const tagOfBudget = ({ name, amount }: EditedBudget): string => tagOf([name, amount]);
+const tagOfBudget = ({ name, amount }: BudgetReport): string => tagOf([name, amount]);
 
 const tagOf = (fields: unknown): string => `"${bytesToHex(sha256(utf8ToBytes(JSON.stringify(fields)))).slice(0, 32)}"`;
 

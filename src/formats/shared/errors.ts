@@ -17,37 +17,45 @@ export type ErrorRow<Type> = readonly [status: number, type: Type, code: string]
 /** The error codes that the messages format and OpenAI's formats write differently. */
 type OwnCode = "invalid_request" | "model_not_found" | "model_not_allowed" | "backend_overloaded";
 
-export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, ErrorRow<SharedErrorType>>> = {
-  context_length_exceeded: [400, "invalid_request_error", "context_length_exceeded"],
-  failed_precondition: [400, "invalid_request_error", "failed_precondition"],
-  malformed_body: [400, "invalid_request_error", "malformed_body"],
-  unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
-  body_too_large: [413, "invalid_request_error", "request_too_large"],
-  method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],
-  upgrade_required: [426, "invalid_request_error", "upgrade_required"],
-  not_found: [404, "invalid_request_error", "not_found"],
-  missing_api_key: [401, "authentication_error", "missing_api_key"],
-  malformed_credential: [401, "authentication_error", "invalid_api_key"],
-  invalid_api_key: [401, "authentication_error", "invalid_api_key"],
-  paused_api_key: [401, "authentication_error", "paused_api_key"],
-  expired_api_key: [401, "authentication_error", "expired_api_key"],
-  quota_exhausted: [429, "rate_limit_error", "insufficient_quota"],
-  quota_insufficient: [429, "rate_limit_error", "insufficient_quota"],
-  rate_limited: [429, "rate_limit_error", "rate_limit_exceeded"],
-  quota_held: [429, "rate_limit_error", "quota_held"],
-  idempotency_key_reused: [409, "invalid_request_error", "idempotency_key_reused"],
-  idempotency_key_in_use: [409, "invalid_request_error", "idempotency_key_in_use"],
-  busy: [503, "server_error", "busy"],
-  client_closed: [499, "invalid_request_error", "client_closed"],
-  call_stopped: [403, "invalid_request_error", "call_stopped"],
-  deadline_exceeded: [504, "server_error", "deadline_exceeded"],
-  backend_unavailable: [503, "server_error", "backend_unavailable"],
+type SharedRow = ErrorRow<SharedErrorType>;
+
+// Functions, because the words of each row would make a small Worker larger.
+const invalid = (status: number, code: string): SharedRow => [status, "invalid_request_error", code];
+const failed = (status: number, code: string): SharedRow => [status, "server_error", code];
+const unauthenticated = (code: string): SharedRow => [401, "authentication_error", code];
+const limited = (code: string): SharedRow => [429, "rate_limit_error", code];
+
+export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, SharedRow>> = {
+  context_length_exceeded: invalid(400, "context_length_exceeded"),
+  failed_precondition: invalid(400, "failed_precondition"),
+  malformed_body: invalid(400, "malformed_body"),
+  unsupported_media_type: invalid(415, "unsupported_media_type"),
+  body_too_large: invalid(413, "request_too_large"),
+  method_not_allowed: invalid(405, "method_not_allowed"),
+  upgrade_required: invalid(426, "upgrade_required"),
+  not_found: invalid(404, "not_found"),
+  missing_api_key: unauthenticated("missing_api_key"),
+  malformed_credential: unauthenticated("invalid_api_key"),
+  invalid_api_key: unauthenticated("invalid_api_key"),
+  paused_api_key: unauthenticated("paused_api_key"),
+  expired_api_key: unauthenticated("expired_api_key"),
+  quota_exhausted: limited("insufficient_quota"),
+  quota_insufficient: limited("insufficient_quota"),
+  rate_limited: limited("rate_limit_exceeded"),
+  quota_held: limited("quota_held"),
+  idempotency_key_reused: invalid(409, "idempotency_key_reused"),
+  idempotency_key_in_use: invalid(409, "idempotency_key_in_use"),
+  busy: failed(503, "busy"),
+  client_closed: invalid(499, "client_closed"),
+  call_stopped: invalid(403, "call_stopped"),
+  deadline_exceeded: failed(504, "deadline_exceeded"),
+  backend_unavailable: failed(503, "backend_unavailable"),
   // Hide the reason: the refused credential belongs to the host, not to the caller.
-  backend_refused: [500, "server_error", "backend_failed"],
-  backend_failed: [500, "server_error", "backend_failed"],
-  store_unavailable: [503, "server_error", "store_unavailable"],
-  misconfigured: [500, "server_error", "misconfigured"],
-  internal: [500, "server_error", "internal_error"],
+  backend_refused: failed(500, "backend_failed"),
+  backend_failed: failed(500, "backend_failed"),
+  store_unavailable: failed(503, "store_unavailable"),
+  misconfigured: failed(500, "misconfigured"),
+  internal: failed(500, "internal_error"),
 };
 
 type OpenAIErrorType = SharedErrorType | "permission_error";

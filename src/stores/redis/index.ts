@@ -11,15 +11,7 @@ import { assertInteger } from "../ledger.ts";
 import { REDIS_SHAPES, RedisAccess, type RedisStoreOptions } from "./client.ts";
 import { RedisDriver } from "./driver.ts";
 
-export type {
-  BudgetChanges,
-  BudgetEvent,
-  BudgetOptions,
-  BudgetPeriod,
-  BudgetReport,
-  EditedBudget,
-  OnBudget,
-} from "../budgets.ts";
+export type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
   BudgetDirectory,
   BudgetPage,

@@ -10,15 +10,7 @@ import { LEDGER_SHAPES, ledgerQuotaStore, type LedgerQuotaStoreOptions } from ".
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { SqlDriver } from "./driver.ts";
 
-export type {
-  BudgetChanges,
-  BudgetEvent,
-  BudgetOptions,
-  BudgetPeriod,
-  BudgetReport,
-  EditedBudget,
-  OnBudget,
-} from "../budgets.ts";
+export type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
 export type {
   CallFilter,
   CallReader,

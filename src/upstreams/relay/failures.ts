@@ -199,7 +199,7 @@ const messageOf = ({ message }: { readonly message?: unknown }): string | undefi
 const ownAccount = (cause: unknown): GatewayError =>
   new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });
 
-const failed = (cause: unknown): GatewayError =>
+export const failed = (cause: unknown): GatewayError =>
   new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause });
 
 /** Error codes of a connection that was not made, or that ended before the answer. */

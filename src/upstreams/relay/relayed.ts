@@ -11,7 +11,7 @@ import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { isAboutRoute, NO_ROUTE } from "./address.ts";
-import { brokenOff, type Failures } from "./failures.ts";
+import { brokenOff, failed, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -323,8 +323,7 @@ export async function readBytes(
   return bytes?.seal() ?? first ?? new Uint8Array();
 }
 
-const tooLarge = (why: string): GatewayError =>
-  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
+const tooLarge = (why: string): GatewayError => failed(new Error(why));
 
 /** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
 class Observation implements AnswerNotes {

@@ -2,8 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
-import type { KeyState } from "../../key-admin.ts";
-import { hasFurtherEntries } from "../../metadata.ts";
+import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
@@ -279,7 +278,7 @@ const revoke = (id: string): void =>
     run: () => changed(`${at(id)}/revoke`, {}, `${id} is revoked.`),
   });
 
-const stateOf = ({ revoked, paused, expiresAt }: KeyReport): KeyState => {
+const stateOf = ({ revoked, paused, expiresAt }: KeyReport): (typeof STATES)[number][0] => {
   if (revoked) return "revoked";
   if (paused) return "paused";
   return expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
@@ -347,7 +346,7 @@ const STATES = [
   ["paused", "paused"],
   ["expired", "expired"],
   ["revoked", "revoked"],
-] as const satisfies readonly (readonly [KeyState | "", string])[];
+] as const;
 
 export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: boolean }): View {
   const isFiltered = Object.values(filters).some((of) => of.value !== "");
