@@ -117,14 +117,12 @@ describe("the examples", () => {
       "telemetry",
       "rate-limits",
       "billing",
-      "context",
       "weather",
       "relay",
       "relays",
       "token-server",
       "sign",
       "bedrock",
-      "mantle",
       "vertex",
       "azure",
       "worker-credentials",
@@ -188,7 +186,7 @@ it("hooks.ts redacts, asks a moderation service, and keeps answers of those who 
     console.log(JSON.stringify({ statuses, asked, saved }));`;
   expect(await printed(script)).toEqual({
     statuses: [200, 400],
-    asked: [expect.stringContaining("Write to [e-mail]"), expect.stringContaining("forbidden")],
+    asked: [expect.stringContaining("Write to [EMAIL_1]"), expect.stringContaining("forbidden")],
     saved: [
       { keyId: "key-1", text: "You asked any something.", units: expect.any(Number) as number },
       { keyId: "key-1", text: "", units: 0 },
@@ -256,10 +254,11 @@ describe("the servers", () => {
     expect(await ask(`http://127.0.0.1:${port}${prefix}`)).toBe(answer);
   });
 
-  it("behind-proxy.ts tells the address of the client from that of the proxy", async () => {
-    const port = await startNode("behind-proxy.ts");
+  it("context.ts tells the address of the client from that of the proxy, and refuses a suspended tenant", async () => {
+    const port = await startNode("context.ts");
     const answer = await ask(`http://127.0.0.1:${port}/ai`, { "x-forwarded-for": "203.0.113.7" });
     expect(answer).toMatch(/^You are 203\.0\.113\.7, and (?:::ffff:)?127\.0\.0\.1 is the proxy\.$/);
+    expect(await ask(`http://127.0.0.1:${port}/ai`, { "x-tenant": "suspended" })).toBe("status 429");
   });
 
   it("bun.ts answers, and its own routes as well", async () => {

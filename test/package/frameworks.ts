@@ -8,7 +8,7 @@ import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/p
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { blocks, fileOf } from "../docs/pages.ts";
+import { blocks, fileOf, pages } from "../docs/pages.ts";
 import { type Ended, packInto, ROOT, run, runOrThrow } from "./stage.ts";
 
 const PACKAGES = {
@@ -129,6 +129,21 @@ const NEXT_OPTIONS = {
   paths: { "@/*": ["./*"] },
 };
 
+/** The example `file` of the docs with other lines, for a sentence of the docs that names only these lines. */
+function variantOf(file: string, lines: Readonly<Record<string, string>>): string {
+  const example = blocks.find((block) => fileOf(block) === file);
+  return Object.entries(lines).reduce((code, [line, other]) => {
+    if (!code.includes(line)) throw new Error(`${file} has no "${line}".`);
+    return code.replace(line, () => other);
+  }, example?.code ?? "");
+}
+
+/** Returns a text that stands in backticks in the docs. */
+function told(code: string): string {
+  if (!pages.some(({ text }) => text.includes(`\`${code}\``))) throw new Error(`The docs do not tell of \`${code}\`.`);
+  return code;
+}
+
 const FILES: Readonly<Record<string, string>> = {
   "jest/package.json": MANIFEST,
   "jest/tsconfig.json": JSON.stringify({ compilerOptions: JEST_OPTIONS, include: ["*.ts"] }),
@@ -137,12 +152,54 @@ const FILES: Readonly<Record<string, string>> = {
 const { testGateway } = require("polygate/testing");
 test("nothing is charged", async () => expect(await testGateway().charged()).toBe(0));
 `,
+  "jest/gateway.test.cjs": `
+${told("const { reply, scriptedBackend, testGateway } = globalThis.polygate;")}
+test("an answer is charged", async () => {
+  const backend = scriptedBackend([reply("Hi", { usage: { inputTokens: 12, outputTokens: 3 } })]);
+  const gateway = testGateway({ backend });
+  const headers = {
+    "x-api-key": gateway.apiKey,
+    "anthropic-version": "2023-06-01",
+    "content-type": "application/json",
+  };
+  const body = JSON.stringify({ model: "small", max_tokens: 100, messages: [{ role: "user", content: "Hello" }] });
+  const answer = await gateway.fetch("/v1/messages", { method: "POST", headers, body });
+  expect((await answer.json()).content).toMatchObject([{ type: "text", text: "Hi" }]);
+  expect(await gateway.charged()).toBe(15);
+  await gateway.close();
+});
+`,
   "elysia/package.json": MANIFEST,
   "elysia/gateway.ts": GATEWAY,
+  "elysia/server.ts": variantOf("bun.ts", {
+    "import { toBunHandler }": 'import { Elysia } from "elysia";\nimport { toBunHandler }',
+    'const fallback = () => new Response("The server\'s own routes.");': `
+const app = new Elysia().get("/own", () => "own").post("/own", ({ body }) => \`own \${(body as { text: string }).text}\`);
+${told("const fallback = (request: Request) => app.fetch(request);")}`,
+  }),
   "nest/package.json": MANIFEST,
   "nest/tsconfig.json": JSON.stringify({ compilerOptions: NEST_OPTIONS, include: ["src"] }),
   "nest/src/gateway.ts": GATEWAY,
   "nest/src/app.module.ts": NEST_MODULE,
+  "nest/src/main.fastify.ts": variantOf("nest/src/main.ts", {
+    'import { toExpressHandler } from "polygate/express";': [
+      'import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fastify";',
+      'import { toNodeHandler } from "polygate/node";',
+    ].join("\n"),
+    "NestFactory.create(AppModule)": `NestFactory.create<NestFastifyApplication>(AppModule, ${told("new FastifyAdapter()")})`,
+    'app.use("/ai", toExpressHandler(gateway));': told('app.use(toNodeHandler(gateway, { prefix: "/ai" }));'),
+  }),
+  "nest/src/ai.module.ts": `
+import { type MiddlewareConsumer, Module, type NestModule } from "@nestjs/common";
+import { toExpressHandler } from "polygate/express";
+import { gateway } from "./gateway.js";
+@Module({})
+export class AiModule implements NestModule {
+  configure(consumer: MiddlewareConsumer): void {
+    ${told('consumer.apply(toExpressHandler(gateway)).forRoutes("ai");')}
+  }
+}
+`,
   "nest/src/main.modular.ts": [
     'import { Module } from "@nestjs/common";',
     'import { NestFactory } from "@nestjs/core";',
@@ -165,7 +222,19 @@ export const POST = async (request: Request) => new Response(\`own \${((await re
     include: ["src", "vite.config.ts"],
   }),
   "sveltekit/src/app.html": "<html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>",
+  "sveltekit/vite.config.ts": `
+import adapter from "@sveltejs/adapter-node";
+import { sveltekit } from "@sveltejs/kit/vite";
+import { defineConfig } from "vite";
+export default defineConfig({
+  plugins: [${told('sveltekit({ adapter: adapter(), csrf: { trustedOrigins: ["*"] } })')}],
+});
+`,
   "sveltekit/src/gateway.ts": GATEWAY,
+  "sveltekit/server.ts": variantOf("node.ts", {
+    'from "./gateway.ts"': `from "./src/gateway.ts";\nimport { handler } from "${told("./build/handler.js")}"`,
+    'res.end("The server\'s own routes.")': told("handler(req, res)"),
+  }),
   "sveltekit/src/routes/own/+server.ts": `
 import type { RequestHandler } from "@sveltejs/kit";
 

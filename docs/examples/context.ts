@@ -1,0 +1,30 @@
+// context.ts
+import express, { type Request } from "express";
+import { createGateway, GatewayError, memoryQuotaStore } from "polygate";
+import { toExpressHandler } from "polygate/express";
+
+const callerOf = (req: Request) => ({ ip: req.ip, isSuspended: req.get("x-tenant") === "suspended" });
+
+const gateway = createGateway<ReturnType<typeof callerOf>>({
+  backend: {
+    async *chat(_request, call) {
+      yield `You are ${call.context?.ip}, and ${call.clientAddress} is the proxy.`;
+    },
+  },
+  quotas: memoryQuotaStore([{ apiKey: "sk-team-a" }]),
+});
+
+const app = express();
+app.set("trust proxy", 1); // One proxy stands before this server.
+app.use("/ai", async (req, res, next) => {
+  if (!callerOf(req).isSuspended) return next();
+  const request = new globalThis.Request(new URL(req.originalUrl, "http://localhost"), { method: req.method });
+  const error = new GatewayError("rate_limited", "This tenant is suspended.");
+  const refusal = gateway.at("/ai").errorResponse(request, error);
+  if (!refusal) return next();
+  const { status, headers } = refusal;
+  res.status(status).set(Object.fromEntries(headers));
+  res.send(await refusal.text());
+});
+app.use("/ai", toExpressHandler(gateway, { context: callerOf }));
+app.listen(3000);
