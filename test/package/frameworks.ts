@@ -189,17 +189,17 @@ ${told("const fallback = (request: Request) => app.fetch(request);")}`,
     "NestFactory.create(AppModule)": `NestFactory.create<NestFastifyApplication>(AppModule, ${told("new FastifyAdapter()")})`,
     'app.use("/ai", toExpressHandler(gateway));': told('app.use(toNodeHandler(gateway, { prefix: "/ai" }));'),
   }),
-  "nest/src/ai.module.ts": `
-import { type MiddlewareConsumer, Module, type NestModule } from "@nestjs/common";
-import { toExpressHandler } from "polygate/express";
-import { gateway } from "./gateway.js";
-@Module({})
-export class AiModule implements NestModule {
-  configure(consumer: MiddlewareConsumer): void {
-    ${told('consumer.apply(toExpressHandler(gateway)).forRoutes("ai");')}
-  }
-}
-`,
+  "nest/src/ai.module.ts": [
+    'import { type MiddlewareConsumer, Module, type NestModule } from "@nestjs/common";',
+    'import { toExpressHandler } from "polygate/express";',
+    'import { gateway } from "./gateway.js";',
+    "@Module({})",
+    "export class AiModule implements NestModule {",
+    "  configure(consumer: MiddlewareConsumer): void {",
+    `    ${told('consumer.apply(toExpressHandler(gateway)).forRoutes("ai");')}`,
+    "  }",
+    "}",
+  ].join("\n"),
   "nest/src/main.modular.ts": [
     'import { Module } from "@nestjs/common";',
     'import { NestFactory } from "@nestjs/core";',
@@ -222,14 +222,14 @@ export const POST = async (request: Request) => new Response(\`own \${((await re
     include: ["src", "vite.config.ts"],
   }),
   "sveltekit/src/app.html": "<html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>",
-  "sveltekit/vite.config.ts": `
-import adapter from "@sveltejs/adapter-node";
-import { sveltekit } from "@sveltejs/kit/vite";
-import { defineConfig } from "vite";
-export default defineConfig({
-  plugins: [${told('sveltekit({ adapter: adapter(), csrf: { trustedOrigins: ["*"] } })')}],
-});
-`,
+  "sveltekit/vite.config.ts": [
+    'import adapter from "@sveltejs/adapter-node";',
+    'import { sveltekit } from "@sveltejs/kit/vite";',
+    'import { defineConfig } from "vite";',
+    "export default defineConfig({",
+    `  plugins: [${told('sveltekit({ adapter: adapter(), csrf: { trustedOrigins: ["*"] } })')}],`,
+    "});",
+  ].join("\n"),
   "sveltekit/src/gateway.ts": GATEWAY,
   "sveltekit/server.ts": variantOf("node.ts", {
     'from "./gateway.ts"': `from "./src/gateway.ts";\nimport { handler } from "${told("./build/handler.js")}"`,
