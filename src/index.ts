@@ -135,6 +135,7 @@ export type {
 } from "./model/image.ts";
 export type {
   EmbeddingContent,
+  EmbeddingCount,
   EmbeddingEvent,
   EmbeddingInput,
   EmbeddingRequest,

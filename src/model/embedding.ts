@@ -55,13 +55,22 @@ export interface EmbeddingUsage {
   readonly inputTokens: number;
 }
 
+/** The count of a backend that embeds. */
+export interface EmbeddingCount extends Partial<EmbeddingUsage> {
+  /**
+   * The vectors that have come and will not be yielded, of a request that fails: those behind a batch that has failed. Their inputs are
+   * charged like those of yielded vectors.
+   */
+  readonly vectors?: number;
+}
+
 /**
  * An event of a backend that embeds: the vector of the next input, or the tokens so far. Token counts are cumulative: a later report
  * replaces an earlier one.
  */
 export type EmbeddingEvent =
   | EmbeddingVector
-  | { readonly type: "usage"; readonly usage: EmbeddingUsage; readonly native?: NativeUsage };
+  | { readonly type: "usage"; readonly usage: EmbeddingCount; readonly native?: NativeUsage };
 
 /** An event that the meter passes on to the encoders of formats. An answer has one start, then a vector for each input, then one finish. */
 export type EmbeddingAnswerEvent =

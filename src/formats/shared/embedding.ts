@@ -1,8 +1,10 @@
 /** The parts that all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
 import { GatewayError } from "../../errors.ts";
+import { isCount } from "../../kinds/meter.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
+import { given } from "../../model/json.ts";
 import type { NativeUsage } from "../../model/usage.ts";
 import { overridden } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -81,7 +83,7 @@ interface BatchAnswer {
 
 /**
  * Asks for each batch, and yields the vectors in the order of the inputs, and the count of all batches. When a batch fails, yields the count of
- * the batches that were answered, because their upstream charges them, and throws the error.
+ * the batches that were answered, and throws the error.
  */
 export async function* embedded(
   batches: readonly Batch[],
@@ -91,36 +93,49 @@ export async function* embedded(
 ): AsyncGenerator<EmbeddingEvent> {
   let tokens = 0;
   let areAllCounted = true;
-  /** The vectors of answers without a count that are not yielded yet. */
-  const uncounted = new Set<Iterable<EmbeddingVector>>();
+  let answered = 0;
+  /** The vectors that have come and are not yielded yet. */
+  let unread = 0;
+  /** A batch's count that cannot be true: no text has zero tokens. */
+  let wrong: number | undefined;
   let native: NativeUsage | undefined;
-  const counted = async (batch: Batch, signal: AbortSignal): Promise<Iterable<EmbeddingVector>> => {
+  const counted = async (batch: Batch, signal: AbortSignal): Promise<readonly EmbeddingVector[]> => {
     const answer = await ask(batch, signal);
-    tokens += answer.inputTokens ?? 0;
-    areAllCounted &&= answer.inputTokens !== undefined;
-    // An iterator of a list goes on where its last reader has stopped.
-    const vectors = answer.vectors.values();
-    if (answer.inputTokens === undefined) uncounted.add(vectors);
+    const { vectors, inputTokens } = answer;
+    answered++;
+    unread += vectors.length;
+    if (isCount(inputTokens) && inputTokens > 0) tokens += inputTokens;
+    else {
+      areAllCounted = false;
+      wrong ??= inputTokens;
+    }
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return vectors;
   };
-  // A call that ends early is charged the batches that were answered.
-  context.reportUnread?.(function* () {
-    for (const vectors of uncounted) yield* vectors;
-    if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
-  });
+  /** Returns the count of the batches that were answered, for a call that ends early: their upstream charges them. */
+  const countSoFar = (): EmbeddingEvent[] => {
+    // A part of the count must not be taken for the whole.
+    const couldSeemWhole = !areAllCounted && answered === batches.length;
+    const usage = given({
+      inputTokens: tokens > 0 && !couldSeemWhole ? tokens : undefined,
+      vectors: areAllCounted || unread === 0 ? undefined : unread,
+    });
+    return Object.keys(usage).length > 0 ? [{ type: "usage", usage }] : [];
+  };
+  context.reportUnread?.(countSoFar);
   try {
     for await (const vectors of inOrder(batches, concurrency, context, counted)) {
-      yield* vectors;
-      // An iterator keeps its list in memory.
-      uncounted.delete(vectors);
+      for (const vector of vectors) {
+        unread--;
+        yield vector;
+      }
     }
   } catch (error) {
-    if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
+    yield* countSoFar();
     throw error;
   }
-  // Report the count only when all batches have one, so that a part is never taken for the whole.
-  if (areAllCounted) yield { type: "usage", usage: { inputTokens: tokens }, ...(native && { native }) };
+  const inputTokens = wrong ?? (areAllCounted ? tokens : undefined);
+  if (inputTokens !== undefined) yield { type: "usage", usage: { inputTokens }, ...(native && { native }) };
 }
 
 /** Adds the numbers of two reports, such as their costs. Keeps the first report's other fields. */

@@ -121,6 +121,8 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   #vectors = 0;
   /** The size of the inputs whose vectors have come. */
   #size = 0;
+  /** The size of further inputs, whose vectors nobody gets. */
+  #unreadSize = 0;
   /** The numbers since the event loop has served others. */
   #unyielded = 0;
   /** The backend's latest count. */
@@ -143,8 +145,17 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     this.isHeavy = false;
     if (typeof event !== "object" || event?.type !== "usage") throw wrongEvent(EMBEDDING, event, SHAPES, VECTORS);
     this.#native = event.native;
-    this.#learn(event.usage?.inputTokens);
+    const { inputTokens, vectors } = event.usage ?? {};
+    if (vectors !== undefined) this.#addUnread(vectors);
+    if (inputTokens !== undefined || vectors === undefined) this.#learn(inputTokens);
     return undefined;
+  }
+
+  /** Counts vectors that nobody gets as those of the next inputs. */
+  #addUnread(vectors: number): void {
+    const [from, { inputs }] = [this.#vectors, this.#request];
+    const count = isCount(vectors) ? vectors : 0;
+    this.#unreadSize = inputs.slice(from, from + count).reduce((sum, input) => sum + sizeOf(input), 0);
   }
 
   #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
@@ -208,12 +219,13 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     const inputTokens = this.#estimate;
     if (this.#isWhole) return this.#known ?? inputTokens;
     const size = this.#request.inputs.reduce((sum, input) => sum + sizeOf(input), 0);
-    return Math.max(this.#known ?? 0, Math.ceil(inputTokens * Math.min(1, this.#size / size)));
+    const share = Math.min(1, (this.#size + this.#unreadSize) / size);
+    return Math.max(this.#known ?? 0, Math.ceil(inputTokens * share));
   }
 
   /** Undefined until the backend has sent a vector or a count. Until then, the call is free. */
   get #usage(): Usage | undefined {
-    if (this.#vectors === 0 && this.#known === undefined) return undefined;
+    if (this.#vectors === 0 && this.#unreadSize === 0 && this.#known === undefined) return undefined;
     return { ...NO_USAGE, inputTokens: this.#inputTokens };
   }
 

@@ -168,6 +168,43 @@ describe.each<[format: Format, path: string, most: number]>([
     expect(report()).toMatchObject({ used: 6, estimated: 6 });
   });
 
+  it("that refuses a batch, and counts nothing, is charged for the others, which come later", async () => {
+    const others: (() => void)[] = [];
+    const script: Script = async (sent, number) => {
+      if (number > 0) {
+        if (number === 3) for (const resolve of others.splice(0)) setImmediate(resolve);
+        return Response.json({
+          ...((await (await answer(sent, number)).json()) as Body),
+          usage: null,
+          usageMetadata: null,
+        });
+      }
+      await new Promise<void>((resolve) => others.push(resolve));
+      return Response.json({ error: { message: "No." } }, { status: 400 });
+    };
+    const { backend } = scripted(format, script, { embeddings: { maxInputs: 2 } });
+    const { send, report } = opened({ backend: route({ routes: { m: backend } }), key: { granted: 1_000 } });
+    const { status } = await send({ path: "/v1/embeddings", body: JSON.stringify({ model: "m", input: texts(8) }) });
+    // A token is a character here: six inputs of six characters.
+    expect([status, report()]).toMatchObject([400, { used: 36, estimated: 36, held: 0 }]);
+  });
+
+  it.each([0, -11, 1.5, "many"])(
+    "whose count of a batch is %j is charged by the estimate, and reported",
+    async (wrong) => {
+      const script: Script = async (sent, number) => {
+        const body = (await (await answer(sent, number)).json()) as Body;
+        const count = number === 0 ? 24 : wrong;
+        return Response.json({ ...body, usage: { prompt_tokens: count }, usageMetadata: { promptTokenCount: count } });
+      };
+      const { backend } = scripted(format, script, { embeddings: { maxInputs: 2 } });
+      const { send, report, failures } = opened({ backend, key: { granted: 1_000 } });
+      const { status } = await send({ path: "/v1/embeddings", body: JSON.stringify({ model: "m", input: texts(6) }) });
+      expect([status, report()]).toMatchObject([200, { used: 36, estimated: 36, held: 0 }]);
+      expect(failures.map(({ error }) => error.message)).toEqual([expect.stringContaining("no count: inputTokens")]);
+    },
+  );
+
   it("that fails in a batch ends the others, and the vectors before it are kept", async () => {
     const clock = manualClock();
     const signals: AbortSignal[] = [];

@@ -171,12 +171,18 @@ describe("a client that leaves while the pictures of an answer are on their way"
 
 describe("a client that leaves between the vectors of an answer without a count", () => {
   /** Returns the charge of a client that leaves behind a vector, counted from 1; of one that stays where there is none. */
-  async function charge(leavesAt: number): Promise<number | undefined> {
+  async function charge(leavesAt: number, countsOf: readonly (number | undefined)[] = []): Promise<number | undefined> {
     const client = new AbortController();
+    let asked = 0;
+    const maxInputs = INPUTS.length / Math.max(1, countsOf.length);
     const upstream = relay({
       format: "chat-completions",
       baseUrl: "http://up.test/v1",
-      fetch: async () => Response.json({ data: INPUTS.map((_, index) => ({ index, embedding: [0.5] })) }),
+      embeddings: { maxInputs },
+      async fetch() {
+        const data = Array.from({ length: maxInputs }, (_, index) => ({ index, embedding: [0.5] }));
+        return Response.json({ data, usage: { prompt_tokens: countsOf[asked++] } });
+      },
     });
     const backend: ModelBackend = {
       ...upstream,
@@ -192,9 +198,9 @@ describe("a client that leaves between the vectors of an answer without a count"
     const quotas = memoryQuotaStore([{ apiKey: CALLER_KEY, id: "caller", granted: 10_000 }]);
     const gateway = createGateway({ backend, quotas });
     const headers = { authorization: `Bearer ${CALLER_KEY}`, "content-type": "application/json" };
-    const asked = { method: "POST", headers, body: JSON.stringify({ model: "one", input: INPUTS }) };
+    const post = { method: "POST", headers, body: JSON.stringify({ model: "one", input: INPUTS }) };
     const { status } = await gateway.fetch(
-      new Request("http://gateway.test/v1/embeddings", { ...asked, signal: client.signal }),
+      new Request("http://gateway.test/v1/embeddings", { ...post, signal: client.signal }),
     );
     expect(status).toBe(leavesAt > 0 ? 499 : 200);
     await gateway.close();
@@ -204,5 +210,9 @@ describe("a client that leaves between the vectors of an answer without a count"
 
   it("is charged all of them", async () => {
     expect(await charge(1)).toBe(await charge(0));
+  });
+
+  it("is charged all of them where a batch before them has a count", async () => {
+    expect(await charge(1, [7, undefined])).toBe(await charge(0));
   });
 });
