@@ -8,7 +8,7 @@ import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
-import { isJsonObject, parseJson } from "../model/json.ts";
+import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
@@ -121,7 +121,8 @@ export function noteModel(call: Call, endpoint: Endpoint, content: unknown): voi
     "modelIn" in endpoint && endpoint.modelIn ? endpoint.modelIn(call.wildcardPath) : modelOf(content, call),
   );
   if (typeof name !== "string" || name === "" || name.length > MAX_NAME_CHARS || !name.isWellFormed()) return;
-  found.model = name;
+  // A host may keep the record. The body that the name is cut from may be megabytes long.
+  found.model = copyOf(name);
 }
 
 /**

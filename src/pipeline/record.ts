@@ -5,6 +5,7 @@ import type { AnyEndpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
+import { copyOf } from "../model/json.ts";
 import type { UnreadEvents } from "../ports/model-backend.ts";
 import type {
   CallRecord,
@@ -160,14 +161,14 @@ function withoutTexts({ code, message, path = [], cause }: GatewayError, secret:
   let text = redact(code === "misconfigured" && cause instanceof Error ? cause.message : message, secret);
   for (const step of path)
     if (typeof step === "string" && step.trim() !== "" && !NAME.test(step)) text = text.replaceAll(step, "?");
-  return (
+  return copyOf(
     text
       // The caller's value stands at the end of a message, such as: must be an integer, not "ten".
       .replace(/, not ["'{[].*$/s, ", not …")
       .replaceAll(QUOTATION, (quoted, double?: string, single?: string) =>
         NAME.test(double ?? single ?? "") ? quoted : `${quoted[0]}…${quoted[0]}`,
       )
-      .slice(0, MAX_MESSAGE)
+      .slice(0, MAX_MESSAGE),
   );
 }
 

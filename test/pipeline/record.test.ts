@@ -1,5 +1,8 @@
 /** The record of each call: made once, whatever the call's end, and telling neither what was said nor by which secret. */
 
+import process from "node:process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import {
   type CallRecord,
@@ -604,5 +607,41 @@ describe("a record", () => {
     const told = JSON.stringify(records);
     expect(records.map(({ status }) => status)).toContain(400);
     for (const words of ["very-secret", PROMPT, "private answer"]) expect(told).not.toContain(words);
+  });
+});
+
+describe("the records that a host keeps", () => {
+  it.each<[name: string, setup: Setup, more: string]>([
+    ["a body that is no JSON", {}, "}"],
+    [
+      "a body that a hook quotes",
+      {
+        limits: { maxKnownBodyBytes: 1 },
+        hooks: [
+          {
+            before: (request) => fail(new GatewayError("invalid_request", JSON.stringify(request).replaceAll('"', ""))),
+          },
+        ],
+      },
+      "",
+    ],
+  ])("hold nothing of %s", async (_name, setup, more) => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const taken = (): number => {
+      collect();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    const { send, records } = recording({ ...setup, key: {} });
+    const content = "x".repeat(2_000_000);
+    const body = `{"model":"a-name-that-is-long","max_tokens":5,"messages":[{"role":"user","content":"${content}"}]}${more}`;
+    const ask = async (): Promise<void> => void (await (await send({ body })).text());
+    await ask();
+    const before = taken();
+    for (let call = 0; call < 20; call++) await ask();
+    expect(taken() - before).toBeLessThan(10_000_000);
+    expect(records).toHaveLength(21);
+    expect(records.at(-1)).toMatchObject({ modelAsked: "a-name-that-is-long", status: 400 });
   });
 });

@@ -1,7 +1,7 @@
 /** The record of calls in SQL: writes calls with the sums of their day, and keeps their units equal to those of the ledger. */
 
 import { type Insertable, type Selectable, sql } from "kysely";
-import { parseJson } from "../../model/json.ts";
+import { copyOf, parseJson } from "../../model/json.ts";
 import { assertOptions, CLOCK, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallRecord } from "../../ports/observer.ts";
@@ -405,8 +405,8 @@ function charged(row: CallRow, { units, isExpired }: Partial<Charge> = {}): Call
 /** The error for a row that another transaction has changed: the transaction runs again. */
 const conflict = (): Error => Object.assign(new Error("Another process has changed the call."), { code: "40001" });
 
-/** Returns a text that every database stores, of bounded length; empty for none. */
-const clip = (text = "", most = MOST_CHARS): string => text.slice(0, most).toWellFormed().replaceAll("\0", "\uFFFD");
+/** Returns a text that every database stores, of bounded length; empty for none. It waits for its write without the text that it is cut from. */
+const clip = (text = "", most = MOST_CHARS): string => copyOf(text.slice(0, most)).replaceAll("\0", "\uFFFD");
 
 const clipped = (fields: object): object =>
   Object.fromEntries(

@@ -1,5 +1,8 @@
 /** The record of calls in each SQL database: its sums agree with the ledger, whatever happens to the processes. */
 
+import process from "node:process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -372,6 +375,20 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     log.onCall(recordOf("no-group", { key: { id, name: "n", budget: undefined, metadata: undefined } }));
     await log.onCall.flush();
     expect(await log.find("no-group")).not.toHaveProperty("group");
+  });
+
+  it("keeps of long texts only the parts that it writes", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const log = logAt({ flushMs: 3_600_000 });
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let at = 0; at < 50; at++)
+      log.onCall(recordOf(`long-${at}`, { modelAnswered: JSON.parse(`"${at}${"m".repeat(1_000_000)}"`) as string }));
+    collect();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(10_000_000);
+    await log.onCall.flush();
+    expect((await log.find("long-7"))?.modelAnswered).toBe(`7${"m".repeat(255)}`);
   });
 
   it("does not keep sums for each made-up name of a model", async () => {
