@@ -165,7 +165,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (keyCacheMs === 0) return this.#store.find(apiKey, call);
     const [hash, now] = [hashApiKey(apiKey), this.#clock.now()];
     const known = this.#found.get(hash);
-    if (known && now < known.until) return known.key;
+    // A clock that was set back must not make a revoked key valid for longer.
+    if (known && now < known.until && now >= known.until - keyCacheMs) return known.key;
     const found = { key: this.#store.find(apiKey, call), until: now + keyCacheMs };
     this.#found.add(hash, found);
     const forget = (): void => void (found.until = Number.NEGATIVE_INFINITY);
@@ -386,7 +387,9 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   /** Asks the other processes for their free units, unless each process that borrows now will see the last recall. */
   async #askBack(key: BusyKey, now: number): Promise<void> {
     const { recallMs, recallWaitMs } = this.#settings;
-    if (now < key.recallUntil || now < key.recalledAt + RECALLED_MS - 2 * recallMs) return;
+    // A clock that was set back makes no recall last.
+    const isRecent = now < key.recallUntil || now < key.recalledAt + RECALLED_MS - 2 * recallMs;
+    if (isRecent && now >= key.recalledAt) return;
     key.recalledAt = now;
     key.recallUntil = now + recallWaitMs;
     key.directUntil = key.recallUntil + DIRECT_MS;

@@ -247,6 +247,16 @@ describe("a process that borrows", () => {
     await expect(at.quotas.find("one")).rejects.toThrow("no connection");
   });
 
+  it("does not find a revoked key for longer when its clock was set back", async () => {
+    const { start, clock, store } = stage(1_000);
+    let back = 0;
+    const at = start({ keyCacheMs: 1_000, clock: { ...clock, now: () => clock.now() - back } });
+    await at.quotas.find("one");
+    await store.keys.revoke("key-1");
+    back = 3_600_000;
+    expect(await at.quotas.find("one")).toBeUndefined();
+  });
+
   it("charges the calls of a removed key to nobody", async () => {
     const { start, clock, store } = stage(1_000);
     const at = start();
@@ -309,6 +319,19 @@ describe("two processes that borrow from one key", () => {
     const waiting = two.reserve("next", 100);
     await clock.advance(1_000);
     expect(await waiting).toEqual({ granted: 100 });
+  });
+
+  it("wait no longer for units that nobody gives back when their clock was set back", async () => {
+    const { start, clock } = stage(100);
+    let back = 0;
+    const other = start();
+    const at = start({ clock: { ...clock, now: () => clock.now() - back } });
+    await other.reserve("running", 90);
+    const waiting = at.reserve("call", 50);
+    await clock.advance(100);
+    back = 3_600_000;
+    await clock.advance(1_000);
+    expect(await Promise.race([waiting, "waits"])).toMatchObject({ refused: true, available: 10 });
   });
 
   it("ask again when a recall was lost", async () => {
