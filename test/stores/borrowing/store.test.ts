@@ -331,7 +331,7 @@ describe("two processes that borrow from one key", () => {
     await clock.advance(100);
     back = 3_600_000;
     await clock.advance(1_000);
-    expect(await Promise.race([waiting, "waits"])).toMatchObject({ refused: true, available: 10 });
+    expect(await Promise.race([waiting, Promise.resolve("waits")])).toMatchObject({ refused: true, available: 10 });
   });
 
   it("ask again when a recall was lost", async () => {
