@@ -124,7 +124,7 @@ class FormParser {
   }
 
   /**
-   * Throws `malformed_body` for a content type without a boundary.
+   * Throws `malformed_body` for a content type without a boundary, or with one that is too long.
    *
    * @param type The request's content type.
    * @param bodyBytes The largest possible body, in bytes.
@@ -230,12 +230,17 @@ class FormParser {
 
 const NO_BOUNDARY = "The request's content-type must name the boundary of its multipart/form-data.";
 
-/** Returns the boundary of a form. Throws `malformed_body` for a content type without one. */
+/** The longest boundary, in characters (RFC 2046, 5.1.1). The search for a longer one can take a second for each MiB. */
+const MAX_BOUNDARY_CHARS = 70;
+
+/** Returns the boundary of a form. Throws `malformed_body` for a content type without one, or with one that is too long. */
 function boundaryOf(type: string): string {
   const from = type.indexOf(";");
   for (const [, name, quoted, word = ""] of from < 0 ? [] : type.slice(from).matchAll(PARAMETER))
     if (name?.toLowerCase() === "boundary") {
       const boundary = quoted?.replaceAll(/\\(.)/g, "$1") ?? word;
+      if (boundary.length > MAX_BOUNDARY_CHARS)
+        throw malformed(`The boundary of a form must have at most ${MAX_BOUNDARY_CHARS} characters.`);
       if (boundary !== "") return boundary;
     }
   throw malformed(NO_BOUNDARY);

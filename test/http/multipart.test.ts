@@ -379,6 +379,17 @@ describe("headers", () => {
     await expect(read(requestOf(formOf(field("a", "1")), { "content-type": type }))).resolves.toBeDefined();
   });
 
+  it("name a boundary of at most 70 characters: the search for a longer one could take minutes", async () => {
+    const longest = "b".repeat(70);
+    const body = new TextDecoder().decode(formOf(field("a", "1"))).replaceAll("--form", `--${longest}`);
+    const typed = (boundary: string) => ({ "content-type": `multipart/form-data; boundary=${boundary}` });
+    await expect(read(requestOf(body, typed(longest)))).resolves.toMatchObject({ fields: new Map([["a", ["1"]]]) });
+    expect(await failureOf(requestOf(body.replaceAll(longest, `${longest}b`), typed(`${longest}b`)))).toMatchObject({
+      code: "malformed_body",
+      message: "The boundary of a form must have at most 70 characters.",
+    });
+  });
+
   it("of a compressed body are refused", async () => {
     const request = requestOf(formOf(), { "content-encoding": "gzip" });
     expect(await failureOf(request)).toMatchObject({ code: "unsupported_media_type" });
