@@ -177,8 +177,10 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       first_event_ms: record.firstEventMs === undefined ? null : Math.round(record.firstEventMs),
       end_ms: Math.round(record.endMs),
     };
-    const { metadata, attempts: asked, refused_by: by, error_message: message } = row;
-    const chars = [metadata, asked, by, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
+    const chars = Object.values(row).reduce<number>(
+      (sum, value) => sum + (typeof value === "string" ? value.length : 0),
+      0,
+    );
     this.#queue.add({ row, beganAt: Math.round(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
   }
 

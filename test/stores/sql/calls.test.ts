@@ -391,6 +391,20 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect((await log.find("long-7"))?.modelAnswered).toBe(`7${"m".repeat(255)}`);
   });
 
+  it("counts all texts of the calls that wait", async () => {
+    const errors: unknown[] = [];
+    const log = logAt({ flushMs: 3_600_000, maxWaitingBytes: 20_000, onError: (error) => errors.push(error) });
+    const text = "\u4e2d".repeat(256);
+    const texts = { modelAsked: text, modelAnswered: text, errorPath: [text], route: text };
+    // Each waits with 1,280 characters of two bytes at least, and with a kilobyte beside them.
+    for (let at = 0; at < 10; at++) log.onCall(recordOf(`waits-${at}`, texts));
+    await log.onCall.flush();
+    const kept = (await log.list({ model: text })).length;
+    expect(kept).toBeGreaterThan(3);
+    expect(kept).toBeLessThan(6);
+    expect(errors).toHaveLength(2);
+  });
+
   it("does not keep sums for each made-up name of a model", async () => {
     const log = logAt();
     const id = await newKey();
