@@ -86,8 +86,12 @@ const MOST_AT_ONCE = 200;
 const MOST_PAGES = 500;
 /** The longest text of a model, a group or an upstream, in characters. */
 const MOST_CHARS = 256;
+/** The longest id, in characters. */
+const MOST_ID_CHARS = 190;
 /** The longest message of an error, in characters. */
 const MOST_MESSAGE_CHARS = 500;
+/** The longest JSON, in characters: MySQL stores texts of 65,535 bytes. */
+const MOST_JSON_CHARS = 21_845;
 /** The memory of a waiting call beside its texts, in bytes. */
 const DRAFT_BYTES = 1_000;
 
@@ -140,28 +144,29 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     if (isLookUp(record)) return;
     const { key, usage, images, refusedBy, attempts } = record;
     const upstream = attempts.at(-1)?.upstream;
-    const isAnswered = record.units > 0 || record.outcome === "completed" || record.modelListed;
+    const units = countOf(record.units);
+    const isAnswered = units > 0 || record.outcome === "completed" || record.modelListed;
     const row: Draft["row"] = {
-      id: record.requestId.slice(0, 190),
+      id: clip(record.requestId, MOST_ID_CHARS),
       key_id: key && isStorableId(key.id) ? key.id : "",
       group_name: clip(this.#groupIn(record)),
-      metadata: key?.metadata ? JSON.stringify(key.metadata) : null,
+      metadata: jsonOf(key?.metadata),
       format: clip(record.format),
       route: clip(`${record.method} ${record.route}`),
-      model_asked: record.modelAsked === undefined ? null : clip(record.modelAsked),
-      model_answered: record.modelAnswered === undefined ? null : clip(record.modelAnswered),
+      model_asked: clippedOrNull(record.modelAsked),
+      model_answered: clippedOrNull(record.modelAnswered),
       // The name of a model that nobody knows is any text of the caller, and each would have sums of its own.
       model: isAnswered ? clip(record.modelAsked ?? record.modelAnswered) : "",
       streamed: record.stream ? 1 : 0,
       upstream: clip(upstream),
-      attempts: attempts.length === 0 ? null : JSON.stringify(attempts.map(clipped)),
+      attempts: jsonOf(attempts.length === 0 ? undefined : attempts.map(clipped)),
       outcome: record.outcome,
-      status: record.status,
-      error_code: record.errorCode ?? null,
-      error_field: record.errorPath ? clip(record.errorPath.join(".")) : null,
-      error_message: record.errorMessage === undefined ? null : clip(record.errorMessage, MOST_MESSAGE_CHARS),
-      afforded_output_tokens: record.affordedOutputTokens ?? null,
-      refused_by: refusedBy ? JSON.stringify(clipped(refusedBy)) : null,
+      status: countOf(record.status),
+      error_code: clippedOrNull(record.errorCode),
+      error_field: clippedOrNull(record.errorPath?.join(".")),
+      error_message: clippedOrNull(record.errorMessage, MOST_MESSAGE_CHARS),
+      afforded_output_tokens: record.affordedOutputTokens === undefined ? null : countOf(record.affordedOutputTokens),
+      refused_by: jsonOf(refusedBy && clipped(refusedBy)),
       input_tokens: countOf(
         usage?.inputTokens ?? (images && images.usage.inputTextTokens + images.usage.inputImageTokens),
       ),
@@ -170,18 +175,18 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       cache_write_tokens: countOf(usage?.cacheWriteTokens),
       reasoning_tokens: countOf(usage?.reasoningTokens),
       images: countOf(images?.count),
-      units: record.units,
-      estimated: record.certainty === "estimated" ? record.units : 0,
+      units,
+      estimated: record.certainty === "estimated" ? units : 0,
       currency: this.#currency,
-      replay_of: record.replayOf?.slice(0, 190) ?? null,
-      first_event_ms: record.firstEventMs === undefined ? null : Math.round(record.firstEventMs),
-      end_ms: Math.round(record.endMs),
+      replay_of: clippedOrNull(record.replayOf, MOST_ID_CHARS),
+      first_event_ms: record.firstEventMs === undefined ? null : countOf(record.firstEventMs),
+      end_ms: countOf(record.endMs),
     };
     const chars = Object.values(row).reduce<number>(
       (sum, value) => sum + (typeof value === "string" ? value.length : 0),
       0,
     );
-    this.#queue.add({ row, beganAt: Math.round(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
+    this.#queue.add({ row, beganAt: countOf(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
   }
 
   /** Asks the host's function, which may throw, and may return anything. */
@@ -410,13 +415,25 @@ const conflict = (): Error => Object.assign(new Error("Another process has chang
 /** Returns a text that every database stores, of bounded length; empty for none. It waits for its write without the text that it is cut from. */
 const clip = (text = "", most = MOST_CHARS): string => copyOf(text.slice(0, most)).replaceAll("\0", "\uFFFD");
 
+const clippedOrNull = (text: string | undefined, most?: number): string | null =>
+  text === undefined ? null : clip(text, most);
+
 const clipped = (fields: object): object =>
   Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? clip(value) : value]),
   );
 
-/** A count that a backend or a meter tells. */
-const countOf = (count = 0): number => (Number.isSafeInteger(count) && count > 0 ? count : 0);
+/** Returns the JSON of a value; null for none, and for one that is too long: a call that no database takes would hold up the others. */
+function jsonOf(value: object | undefined): string | null {
+  const json = value && JSON.stringify(value);
+  return json !== undefined && json.length <= MOST_JSON_CHARS ? json : null;
+}
+
+/** Returns a number of a record as a count. One that cannot be stored would make all calls around it unreadable, so it counts as 0. */
+function countOf(given = 0): number {
+  const count = Math.round(given);
+  return Number.isSafeInteger(count) && count > 0 ? count : 0;
+}
 
 /** The changes of `usage_days` that a transaction makes. */
 class DaySums {

@@ -391,6 +391,42 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect((await log.find("long-7"))?.modelAnswered).toBe(`7${"m".repeat(255)}`);
   });
 
+  it("takes any text and any number, so that no call holds up the others or makes them unreadable", async () => {
+    // Calls of 1970 would change the reports of other tests.
+    const own = await database.place();
+    const id = "team";
+    const key = { id, name: "n", budget: undefined, metadata: undefined };
+    const texts = ["\0", "a\ud800", "\udfff\ud800\0", "m".repeat(100_000), "𝄞".repeat(300)];
+    const numbers = [Number.NaN, Number.POSITIVE_INFINITY, -1, 1.5, 2 ** 53, 2 ** 63, -(2 ** 63), 1e300];
+    const fields: readonly ((hostile: never) => Partial<CallRecord>)[] = [
+      (errorCode) => ({ errorCode }),
+      (replayOf) => ({ replayOf }),
+      (format) => ({ format, route: format, method: format, modelAsked: format, modelAnswered: format }),
+      (text) => ({ errorPath: [text], errorMessage: text, key: { ...key, metadata: { group: text } } }),
+      (text) => ({ attempts: Array.from({ length: 64 }, () => ({ upstream: text, model: text }) as never) }),
+    ];
+    const counts: readonly ((hostile: never) => Partial<CallRecord>)[] = [
+      (units) => ({ units, status: units, affordedOutputTokens: units }),
+      (ms) => ({ firstEventMs: ms, endMs: ms, beganAt: ms }),
+    ];
+    const errors: unknown[] = [];
+    const log = sqlCallLog({ ...own.options, flushMs: 3_600_000, onError: (error) => errors.push(error) });
+    let at = 0;
+    for (const [values, wrongs] of [
+      [texts, fields],
+      [numbers, counts],
+    ] as const)
+      for (const value of values)
+        for (const wrong of wrongs) log.onCall(recordOf(`wrong-${id}-${at++}`, { key, ...wrong(value as never) }));
+    log.onCall(recordOf(`wrong-\0${id}`, { key }));
+    await log.onCall.flush();
+    expect(errors).toEqual([]);
+    expect(await log.list({ key: id, limit: 1_000 })).toHaveLength(at + 1);
+    expect((await log.usage({ key: id })).total.calls).toBe(at + 1);
+    expect(await log.find(`wrong-\uFFFD${id}`)).toMatchObject({ keyId: id });
+    await own.remove();
+  });
+
   it("counts all texts of the calls that wait", async () => {
     const errors: unknown[] = [];
     const log = logAt({ flushMs: 3_600_000, maxWaitingBytes: 20_000, onError: (error) => errors.push(error) });
