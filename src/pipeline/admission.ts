@@ -261,7 +261,16 @@ export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimite
     // A verdict that comes after the call has ended gives its slot back at once.
     if (!verdict.refused) call.defer(() => endLimits(call, limiter));
   };
-  await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id, key }, call.details), taken);
+  let isAsked = false;
+  const ask = (): Promise<RateVerdict> => {
+    isAsked = true;
+    return limiter.begin({ id: call.id, keyId: key.id, key }, call.details);
+  };
+  // A verdict that never comes leaves a call counted. Do not wait: the limiter may hang here, too.
+  const lost = (): void => {
+    if (isAsked) call.defer(() => call.waitUntil(endLimits(call, limiter)));
+  };
+  await askLimiter(call, "begin", ask, taken, lost);
 }
 
 /** Counts the estimated tokens of the input and the most tokens of the answer. Throws `rate_limited`. */
@@ -276,14 +285,18 @@ export async function limitTokens(
   await askLimiter(call, "take", () => limiter.take(demand, call.details));
 }
 
-/** @param taken Receives the verdict, in time or late. */
+/**
+ * @param taken Receives the verdict, in time or late.
+ * @param lost Called when there is no verdict in time.
+ */
 async function askLimiter(
   call: Call,
   verb: "begin" | "take",
   ask: () => Promise<RateVerdict>,
   taken?: (verdict: RateVerdict) => void,
+  lost?: () => void,
 ): Promise<void> {
-  const verdict = await verdictOf(call, verb, ask, taken);
+  const verdict = await verdictOf(call, verb, ask, taken, lost);
   if (verdict) taken?.(verdict);
   call.assertLive();
   if (!verdict) return;
@@ -307,10 +320,12 @@ async function verdictOf(
   verb: string,
   ask: () => Promise<RateVerdict>,
   late?: (verdict: RateVerdict) => void,
+  lost?: () => void,
 ): Promise<RateVerdict | undefined> {
   try {
     return await askStore(call, "rate-limiter", verb, ask, late);
   } catch (error) {
+    lost?.();
     // A limiter that has no limits for a key must not let the key pass. The cast is safe: `askStore` rejects with such an error.
     if ((error as GatewayError).code === "misconfigured") throw error;
     if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });

@@ -176,12 +176,15 @@ interface TakenCount extends WantedCount {
   readonly windowEnd: number;
 }
 
+/** A call between `begin` and `end`. `end` frees all of it, even while a counter hangs. */
 interface LiveCall {
   readonly tokens: TakenCount[];
   /** The names of the slots that the call takes, one for each `callsAtOnce` limit. */
-  readonly slots: string[];
-  /** The reservations that the call is making. `end` cancels them even when a counter hangs. */
+  slots: readonly string[];
+  /** The reservations that the call is making. */
   reserving: readonly WantedCount[];
+  /** True once the call takes tokens, so that its `end` comes. */
+  hasTaken: boolean;
 }
 
 /** The retry time when too many calls run at once, in milliseconds. It is a guess, because the end of a running call is not known. */
@@ -222,16 +225,24 @@ class FlexibleRateLimiter implements RateLimiter {
     const { shared } = this.#scopesOf(demand);
     const slots = this.#enterAll(shared);
     if ("limits" in slots) return noSlot(slots);
+    const live: LiveCall = { tokens: [], slots, reserving: [], hasTaken: false };
+    this.#live.set(demand.id, live);
     try {
       const wants = shared.flatMap((scope) => wantsOf("requests", scope, 1));
       const { taken: _, ...verdict } = await countAll(wants, this.#clock);
-      if (verdict.refused) this.#leaveAll(slots);
-      else this.#live.set(demand.id, { tokens: [], slots: [...slots], reserving: [] });
+      if (verdict.refused) this.#forget(demand.id, live);
       return verdict;
     } catch (error) {
-      this.#leaveAll(slots);
+      this.#forget(demand.id, live);
       throw error;
     }
+  }
+
+  /** Frees the slots of a call that has not begun, unless it goes on although its counter was late. */
+  #forget(id: string, live: LiveCall): void {
+    if (live.hasTaken || this.#live.get(id) !== live) return;
+    this.#live.delete(id);
+    this.#leaveAll(live.slots);
   }
 
   async take(demand: TokenDemand): Promise<RateVerdict> {
@@ -241,6 +252,10 @@ class FlexibleRateLimiter implements RateLimiter {
     if ("limits" in slots) return noSlot(slots);
     const points = tokens + Math.min(outputTokens, this.#reservedOutputTokens);
     const begun = this.#live.get(id);
+    if (begun) {
+      begun.hasTaken = true;
+      begun.slots = [...begun.slots, ...slots];
+    } else this.#leaveAll(slots);
     const least = Math.min(points, tokens + 1);
     // Register the reservation only when the call is live: for any other call, no `end` follows that would remove it.
     const reserve = (want: WantedCount): WantedCount => (begun ? this.#reserving(want, id, least) : want);
@@ -250,6 +265,8 @@ class FlexibleRateLimiter implements RateLimiter {
     if (begun) begun.reserving = reserving;
     const giveUp = (): void => {
       this.#cancel(reserving);
+      if (!begun || this.#live.get(id) !== begun) return;
+      begun.slots = begun.slots.filter((slot) => !slots.includes(slot));
       this.#leaveAll(slots);
     };
     const wants = [...ofKey, ...wantsOf("requests", modelScope, 1), ...ofModel];
@@ -258,16 +275,14 @@ class FlexibleRateLimiter implements RateLimiter {
       throw error;
     });
     // The call may have ended meanwhile.
-    const live = this.#live.get(id);
-    if (verdict.refused || !live) {
+    if (verdict.refused || !begun || this.#live.get(id) !== begun) {
       giveUp();
       await takeBack(taken);
       return verdict;
     }
     const reserved = taken.filter(({ kind }) => kind === "tokens");
     for (const { reservation, points } of reserved) if (reservation) reservation.shared.points += points;
-    live.tokens.push(...reserved);
-    live.slots.push(...slots);
+    begun.tokens.push(...reserved);
     return verdict;
   }
 

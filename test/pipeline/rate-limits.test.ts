@@ -7,6 +7,7 @@ import {
   type CallRecord,
   flexibleRateLimiter,
   type FlexibleRateLimiterOptions,
+  type RateCounter,
   type RateLimiter,
   type RateVerdict,
 } from "../../src/index.ts";
@@ -284,10 +285,40 @@ describe("a limiter", () => {
     const bench = opened({ rateLimiter, limits: { storeTimeoutMs: STORE_MS } });
     const refused = bench.send();
     await bench.clock.advance(STORE_MS);
-    expect([(await refused).status, ended]).toEqual([503, []]);
+    // Its verdict may never come: the call is ended at once, and again when it is admitted after all.
+    expect([(await refused).status, ended.length]).toEqual([503, 1]);
     answer(ALL_IS_WELL);
     await bench.clock.advance(0);
-    expect(ended).toHaveLength(1);
+    expect(new Set(ended).size).toBe(1);
+    expect(ended).toHaveLength(2);
+  });
+
+  it.each([
+    ["open", "perKey"],
+    ["open", "perModel"],
+    ["closed", "perKey"],
+    ["closed", "perModel"],
+  ] as const)("that is %s and whose counters %s lose answers keeps no place for their calls", async (down, scope) => {
+    let isHanging = true;
+    const real = new RateLimiterMemory({ points: 100, duration: 60 });
+    const counter: RateCounter = {
+      points: 100,
+      consume: (key, points) => (isHanging ? never : real.consume(key, points)),
+      penalty: (key, points) => real.penalty(key, points),
+      reward: (key, points) => real.reward(key, points),
+    };
+    const rateLimiter = flexibleRateLimiter({ [scope]: { requests: [counter], callsAtOnce: 2 } });
+    const bench = opened({ rateLimiter, rateLimiterDown: down, limits: { storeTimeoutMs: STORE_MS } });
+    const status = async (): Promise<number> => {
+      const answer = bench.send();
+      await bench.clock.advance(STORE_MS);
+      return (await answer).status;
+    };
+    const expected = down === "open" ? 200 : 503;
+    expect([await status(), await status(), await status()]).toEqual([expected, expected, expected]);
+    isHanging = false;
+    expect([await status(), await status(), await status()]).toEqual([200, 200, 200]);
+    expect(bench.report()).toMatchObject(AT_REST);
   });
 
   it("that lies about its limits breaks no answer", async () => {

@@ -160,6 +160,46 @@ describe("a call whose answer has less room than it may need", () => {
     expect((await taken(limiter, "2")).refused).toBeUndefined();
   });
 
+  it("gives its places back at its end, whatever its counters do", async () => {
+    const answers: (() => void)[] = [];
+    const slow = (): RateCounter => {
+      const { counter } = metered();
+      return {
+        points: counter.points,
+        consume: async (key, points) => {
+          await new Promise<void>((resolve) => answers.push(resolve));
+          return counter.consume(key, points);
+        },
+        penalty: (key, points) => counter.penalty(key, points),
+        reward: (key, points) => counter.reward(key, points),
+      };
+    };
+    const answer = (): void => answers.splice(0).forEach((resolve) => resolve());
+    const limiter = flexibleRateLimiter({
+      perKey: { requests: [slow()], callsAtOnce: 1 },
+      perModel: { tokens: [slow()], callsAtOnce: 1 },
+    });
+    const late = limiter.begin({ id: "late", keyId: "key" });
+    expect((await limiter.begin({ id: "other", keyId: "key" })).refused).toMatchObject({ by: "calls" });
+    // The call goes on without a verdict, and ends before its counters answer.
+    const taking = limiter.take({ id: "late", keyId: "key", ...long });
+    await limiter.end("late", 0);
+    const next = limiter.begin({ id: "next", keyId: "key" });
+    answer();
+    expect([(await late).refused, (await next).refused]).toEqual([undefined, undefined]);
+    await taking;
+    const nextTaking = limiter.take({ id: "next", keyId: "key", ...long });
+    answer();
+    expect((await nextTaking).refused).toBeUndefined();
+    expect((await limiter.begin({ id: "other", keyId: "key" })).refused).toMatchObject({ by: "calls" });
+    await limiter.end("next", 0);
+    // A call that has not begun takes no place.
+    void limiter.take({ id: "unknown", keyId: "key", ...long });
+    const last = limiter.begin({ id: "last", keyId: "key" });
+    answer();
+    expect((await last).refused).toBeUndefined();
+  });
+
   it("is refused where not even its input has room", async () => {
     const { counter, limiter } = metered();
     expect((await taken(limiter, "1", { tokens: 100 })).refused).toMatchObject({ by: "tokens" });
