@@ -296,11 +296,8 @@ export const isContainer = (value: unknown): value is object => typeof value ===
 
 const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
 
-/** Keeps a character U+FEFF at the beginning. */
-const PLAIN = new TextDecoder("utf-8", { ignoreBOM: true });
-
-/** Returns a copy of a part of a text, well-formed. The part itself would keep the whole text in memory. */
-export const copyOf = (part: string): string => PLAIN.decode(new TextEncoder().encode(part));
+/** Returns a copy of a part of a text. The part itself would keep the whole text in memory. */
+export const copyOf = (part: string): string => JSON.parse(JSON.stringify(part)) as string;
 
 /** Returns the length of a text in UTF-8, in bytes. Does not encode the text, because a prompt may be megabytes long. */
 export const utf8Length = (text: string): number => (Buffer ? Buffer.byteLength(text) : countUtf8(text));

@@ -257,20 +257,21 @@ const MESSAGE: Readonly<Record<RateKind, string>> = {
 
 /** Counts a request of the key, and takes a slot of its concurrent calls until the call ends. Throws `rate_limited`. */
 export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
+  let isLost = true;
+  /** Gives the call's slot back, and reports the tokens that the call used. */
+  const end = (): Promise<unknown> =>
+    tellStore(call, "rate-limiter", () => limiter.end(call.id, call.found.meter?.report.tokens ?? 0, call.details));
   const taken = (verdict: RateVerdict): void => {
+    isLost = false;
     // A verdict that comes after the call has ended gives its slot back at once.
-    if (!verdict.refused) call.defer(() => endLimits(call, limiter));
+    if (!verdict.refused) call.defer(end);
   };
-  let isAsked = false;
   const ask = (): Promise<RateVerdict> => {
-    isAsked = true;
+    // Without a verdict, the limiter may have counted the call. Do not wait for it: it may hang here, too.
+    call.defer(() => isLost && call.waitUntil(end()));
     return limiter.begin({ id: call.id, keyId: key.id, key }, call.details);
   };
-  // A verdict that never comes leaves a call counted. Do not wait: the limiter may hang here, too.
-  const lost = (): void => {
-    if (isAsked) call.defer(() => call.waitUntil(endLimits(call, limiter)));
-  };
-  await askLimiter(call, "begin", ask, taken, lost);
+  await askLimiter(call, "begin", ask, taken);
 }
 
 /** Counts the estimated tokens of the input and the most tokens of the answer. Throws `rate_limited`. */
@@ -286,17 +287,27 @@ export async function limitTokens(
 }
 
 /**
+ * Asks for a verdict. Lets the call pass without one when the limiter is down and the host wants it so.
+ *
  * @param taken Receives the verdict, in time or late.
- * @param lost Called when there is no verdict in time.
  */
 async function askLimiter(
   call: Call,
   verb: "begin" | "take",
   ask: () => Promise<RateVerdict>,
   taken?: (verdict: RateVerdict) => void,
-  lost?: () => void,
 ): Promise<void> {
-  const verdict = await verdictOf(call, verb, ask, taken, lost);
+  // A limiter of the host may return anything.
+  let verdict: RateVerdict | undefined;
+  try {
+    verdict = await askStore(call, "rate-limiter", verb, ask, taken);
+  } catch (error) {
+    // A limiter that has no limits for a key must not let the key pass. The cast is safe: `askStore` rejects with such an error.
+    if ((error as GatewayError).code === "misconfigured") throw error;
+    if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
+    if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
+    report(call, error, "rate-limiter");
+  }
   if (verdict) taken?.(verdict);
   call.assertLive();
   if (!verdict) return;
@@ -314,27 +325,6 @@ async function askLimiter(
   throw new GatewayError("rate_limited", MESSAGE[by] + limitText(refusedBy), { retryAfterMs, refusedBy });
 }
 
-/** Returns the rate limiter's verdict; undefined when the limiter is down and the host lets calls pass all the same. */
-async function verdictOf(
-  call: Call,
-  verb: string,
-  ask: () => Promise<RateVerdict>,
-  late?: (verdict: RateVerdict) => void,
-  lost?: () => void,
-): Promise<RateVerdict | undefined> {
-  try {
-    return await askStore(call, "rate-limiter", verb, ask, late);
-  } catch (error) {
-    lost?.();
-    // A limiter that has no limits for a key must not let the key pass. The cast is safe: `askStore` rejects with such an error.
-    if ((error as GatewayError).code === "misconfigured") throw error;
-    if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
-    if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
-    report(call, error, "rate-limiter");
-    return undefined;
-  }
-}
-
 /** For each kind of limit, keeps the one closest to exhaustion; skips limits that are not counts. */
 function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
   const byKind = new Map<string, RateLimit>();
@@ -345,10 +335,6 @@ function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
   }
   return [...byKind.values()];
 }
-
-/** Gives the call's slot back, and reports the tokens that the call used. */
-const endLimits = (call: Call, limiter: RateLimiter): Promise<unknown> =>
-  tellStore(call, "rate-limiter", () => limiter.end(call.id, call.found.meter?.report.tokens ?? 0, call.details));
 
 /** A body as it was read; empty without a body. */
 export interface ReadBody {

@@ -413,7 +413,8 @@ function charged(row: CallRow, { units, isExpired }: Partial<Charge> = {}): Call
 const conflict = (): Error => Object.assign(new Error("Another process has changed the call."), { code: "40001" });
 
 /** Returns a text that every database stores, of bounded length; empty for none. It waits for its write without the text that it is cut from. */
-const clip = (text = "", most = MOST_CHARS): string => copyOf(text.slice(0, most)).replaceAll("\0", "\uFFFD");
+const clip = (text = "", most = MOST_CHARS): string =>
+  copyOf(text.slice(0, most)).toWellFormed().replaceAll("\0", "\uFFFD");
 
 const clippedOrNull = (text: string | undefined, most?: number): string | null =>
   text === undefined ? null : clip(text, most);
