@@ -268,7 +268,9 @@ export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimite
   };
   const ask = (): Promise<RateVerdict> => {
     // Without a verdict, the limiter may have counted the call. Do not wait for it: it may hang here, too.
-    call.defer(() => isLost && call.waitUntil(end()));
+    call.defer(() => {
+      if (isLost) call.waitUntil(end());
+    });
     return limiter.begin({ id: call.id, keyId: key.id, key }, call.details);
   };
   await askLimiter(call, "begin", ask, taken);
