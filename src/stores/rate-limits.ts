@@ -358,13 +358,9 @@ class FlexibleRateLimiter implements RateLimiter {
   }
 }
 
-/** The most tiers that an error names. */
-const MOST_NAMED = 10;
-
 /** The error for a key with a tier that the limiter does not have. Its caller is not told the host's names. */
 function noTier(keyId: string, tier: string, known: readonly string[], tierOf: unknown): GatewayError {
-  const more = known.length > MOST_NAMED ? ", …" : "";
-  const names = known.length === 0 ? "none" : known.slice(0, MOST_NAMED).map(quoted).join(", ") + more;
+  const names = known.map(quoted).join(", ") || "none";
   const meant = nearest(tier, known) ?? "NAME";
   const remedy = tierOf
     ? "Correct tierOf, or add the tier to tiers."
