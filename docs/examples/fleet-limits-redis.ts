@@ -7,6 +7,8 @@ const client = createClient({ url: process.env["REDIS_URL"] ?? "redis://127.0.0.
 client.on("error", console.error);
 await client.connect();
 
+// `useRedisPackage` is for the package `redis`, and not for `ioredis`: without it, every call gets 503. With
+// `rejectIfRedisNotReady`, a counter fails at once while Redis is away.
 const counter = (points: number, duration: number): RateLimiterRedis =>
   new RateLimiterRedis({ storeClient: client, useRedisPackage: true, rejectIfRedisNotReady: true, points, duration });
 

@@ -126,7 +126,7 @@ export interface CallRecord<Context = unknown> {
    * limit of the request was covered.
    */
   readonly affordedOutputTokens: number | undefined;
-  /** The way in which the call ended. */
+  /** The way in which the call ended: see `CallOutcome`. */
   readonly outcome: CallOutcome;
   /** The HTTP status. A stream that broke off has 200. A call has 499 when its client disconnected before the status was sent. */
   readonly status: number;
@@ -191,7 +191,10 @@ export interface UpstreamAttempt {
    * stopped it, or the gateway was closed. `errorCode` says which.
    */
   readonly cut?: boolean;
-  /** The reason why the call went on to the next attempt; undefined for the last attempt, and for an attempt that has answered. */
+  /**
+   * The reason why the call went on to the next attempt: see `MovedOn`. Undefined for the last attempt, and for an attempt that has
+   * answered.
+   */
   readonly movedOn: MovedOn | undefined;
   /** The counts that an upstream had reported when it was outrun: it may charge them. Undefined for all other attempts. */
   readonly usage: Partial<Usage> | undefined;

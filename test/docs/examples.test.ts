@@ -261,6 +261,29 @@ describe("the servers", () => {
     expect(await ask(`http://127.0.0.1:${port}/ai`, { "x-tenant": "suspended" })).toBe("status 429");
   });
 
+  it("admin-login.ts leads a browser to the login and back to its report, and to no other site", async () => {
+    const site = `http://127.0.0.1:${await startNode("admin-login.ts")}`;
+    /** Does what a browser does, and follows no redirect. */
+    const browse = (path: string, cookie = "", body?: URLSearchParams) =>
+      fetch(site + path, {
+        redirect: "manual",
+        headers: { accept: "text/html", cookie },
+        ...(body && { method: "POST", body }),
+      });
+    const form = new URLSearchParams({ name: "ann", password: "a long secret" });
+
+    const login = (await browse("/admin?part=spend")).headers.get("location") ?? "";
+    expect(login).toBe("/login?next=%2Fadmin%2F%3Fpart%3Dspend");
+    const entered = await browse(login, "", form);
+    expect(entered.headers.get("location")).toBe("/admin/?part=spend");
+    const [cookie] = entered.headers.getSetCookie();
+    expect((await browse("/admin/me", cookie)).status).toBe(200);
+    expect((await fetch(`${site}/admin/me`)).status).toBe(401);
+    expect((await browse("/login?next=/.//evil.example", "", form)).headers.get("location")).toBe("/admin");
+    await browse("/logout", cookie);
+    expect((await fetch(`${site}/admin/me`, { headers: { cookie: cookie ?? "" } })).status).toBe(401);
+  });
+
   it("bun.ts answers, and its own routes as well", async () => {
     const address = `http://127.0.0.1:${await start("bun", "--preload", PRELOAD, "bun.ts")}`;
     expect(await ask(`${address}/ai`)).toBe("You asked any something.");

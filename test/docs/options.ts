@@ -18,11 +18,15 @@ const DEFAULTS: Readonly<Record<string, object>> = {
   BreakerOptions: DEFAULT_BREAKER,
 };
 
-/** The types that hosts read, write or implement, beside those whose names end with Options, Limits or Timeouts. */
+/**
+ * The types that hosts read, write or implement, beside those whose names end with Options, Limits or Timeouts; and the types of fields
+ * whose comments list the values.
+ */
 const RECORDS: readonly string[] = [
   "ApiKey",
   "AwsCredentials",
   "CallContext",
+  "CallOutcome",
   "CallRecord",
   "Catalogue",
   "EmbeddingBatches",
@@ -41,6 +45,7 @@ const RECORDS: readonly string[] = [
   "ModelInfo",
   "ModelPrice",
   "Mounted",
+  "MovedOn",
   "OperationProfile",
   "Outcome",
   "QuotaRecalls",
@@ -91,7 +96,9 @@ function indexOf(entries: readonly Entry[]): string {
 }
 
 const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
-  kind === ReflectionKind.Interface && (/(?:Options|Limits|Timeouts)$/.test(name) || RECORDS.includes(name));
+  RECORDS.includes(name)
+    ? kind === ReflectionKind.Interface || kind === ReflectionKind.TypeAlias
+    : kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name);
 
 const byName = (one: DeclarationReflection, other: DeclarationReflection): number => (one.name < other.name ? -1 : 1);
 
@@ -103,7 +110,9 @@ function pageOf(entry: string, types: readonly DeclarationReflection[]): string 
     blocksOf(type.comment),
     (type.children ?? []).map((field) => fieldOf(type.name, field)).join("\n"),
   ]);
-  return `${[`# Options of \`${entry}\``, wrapped(note), ...sections].join("\n\n")}\n`;
+  // A type of values has no fields.
+  const texts = [`# Options of \`${entry}\``, wrapped(note), ...sections].filter((text) => text !== "");
+  return `${texts.join("\n\n")}\n`;
 }
 
 function fieldOf(owner: string, field: DeclarationReflection): string {

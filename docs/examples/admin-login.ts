@@ -1,0 +1,50 @@
+// admin-login.ts
+import { randomUUID } from "node:crypto";
+import express from "express";
+import { adminHandler } from "polygate/admin/http";
+import { adminPage } from "polygate/admin/page";
+import { toExpressHandler } from "polygate/express";
+import { openStores } from "polygate/stores";
+
+const stores = await openStores("sqlite::memory:");
+
+/** Users by the session in their cookie. */
+const sessions = new Map<string, { name: string }>();
+const sessionOf = (cookie: string | null | undefined) => /(?:^|; )session=([\w-]+)/.exec(cookie ?? "")?.[1] ?? "";
+
+/** Returns a path of this site. Sends everything else, such as `//evil.example`, to the admin. */
+function ownPath(next: unknown): string {
+  const here = "http://here.invalid";
+  const url = typeof next === "string" ? URL.parse(next, here) : null;
+  const path = url?.origin === here ? url.pathname + url.search : "";
+  return /^\/[^/]/.test(path) ? path : "/admin";
+}
+
+const admin = adminHandler(stores.ports.quotas, {
+  authorize: (request) => sessions.get(sessionOf(request.headers.get("cookie"))),
+  // The page adds the path to lead back to: /login?next=...
+  page: adminPage({ loginUrl: "/login", logoutUrl: "/logout" }),
+});
+
+const app = express();
+app.use("/admin", toExpressHandler(admin));
+app.get("/login", (_req, res) => {
+  // The form posts to its own address, which has the path to go back to.
+  res.send(
+    '<form method="post"><input name="name"><input name="password" type="password"><button>Log in</button></form>',
+  );
+});
+app.post("/login", express.urlencoded({ extended: false }), (req, res) => {
+  const { name, password } = req.body;
+  // Check the password of your user here.
+  if (name !== "ann" || password !== "a long secret") return void res.status(401).send("The password is wrong.");
+  const session = randomUUID();
+  sessions.set(session, { name });
+  res.cookie("session", session, { httpOnly: true, sameSite: "lax", secure: req.secure });
+  res.redirect(303, ownPath(req.query["next"]));
+});
+app.get("/logout", (req, res) => {
+  sessions.delete(sessionOf(req.headers.cookie));
+  res.clearCookie("session").redirect(303, "/login");
+});
+app.listen(3000);
