@@ -40,6 +40,9 @@ export const GATEWAY_ERROR_CODES = [
   "internal",
 ] as const;
 
+/** The message for callers of a key with a wrong setting. They are not told the host's names. */
+export const WRONG_SETTING = "This service has a wrong setting for this API key. Its operator must correct it.";
+
 /** The reason why a call was refused or failed. */
 export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 

@@ -92,45 +92,103 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
  * Formats an answer for people: a line for each field, or for each key or budget of a list. Amounts are units, or money if there is a
  * currency.
  *
- * @param width The most characters of a line in a list of budgets.
+ * @param width The most characters of a line in a list.
  */
-export function textOf(answer: object, currency?: string, width: number = PLAIN_COLUMNS): string {
-  const text = new Text(currency);
+export function textOf(answer: object, currency?: string, width: number = PLAIN_COLUMNS): FittedTable {
   if (Array.isArray(answer)) {
     // The casts are safe: lists are of keys or of budgets, and `withBudgets` has told the latter.
     return answer.every(isBudget)
       ? budgetsText(answer as BudgetTold[], currency, width)
-      : tableOf((answer as KeyShown[]).map((key) => text.cells(key)));
+      : keysText(answer as KeyShown[], currency, width);
   }
+  const text = new Text(currency);
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
-  return lines.join("\n");
+  return { text: lines.join("\n"), leftOut: [] };
+}
+
+/** Formats keys as a table. Leaves out the columns in which no key has anything. */
+function keysText(keys: readonly KeyShown[], currency: string | undefined, width: number): FittedTable {
+  const amounts = amountsIn(currency);
+  const rows = keys.map((key) => {
+    const { granted, available } = limitOf(key) ?? { granted: UNLIMITED, available: UNLIMITED };
+    return {
+      ...namesOf(key),
+      ...amounts({ GRANTED: granted, SPENT: spentOf(key), AVAILABLE: available, OVERDRAFT: key.overdraft }),
+      STATE: stateOf(key, Date.now()),
+      MODELS: wordsOf(modelsOf(key), MOST_MODELS),
+      EXPIRES: endOf(key.expiresAt).slice(0, "2030-01-31".length),
+      BUDGET: oneLine(key.budget ?? "-"),
+    };
+  });
+  const none = { ...NO_NAME, ...amounts({ OVERDRAFT: 0 }), MODELS: wordsOf(undefined), EXPIRES: endOf(0), BUDGET: "-" };
+  return fittedTable(
+    withoutEmpty(rows, none),
+    width,
+    ["MODELS", "EXPIRES", ...Object.keys(amounts({ GRANTED: 0 })), "BUDGET", ...Object.keys(amounts({ SPENT: 0 }))],
+    ["ID", "STATE", "EXPIRES"],
+  );
 }
 
 /** Formats budgets as a table. Leaves out the columns in which no budget has anything. */
-function budgetsText(budgets: readonly BudgetTold[], currency: string | undefined, width: number): string {
-  const of = currency === undefined ? "" : ` ${currency}`;
-  const amount = (units: number): string => (currency === undefined ? String(units) : decimalsOf(units));
-  const hasParent = budgets.some(({ parent }) => parent !== undefined);
-  const hasOverdraft = budgets.some(({ overdraft }) => overdraft > 0);
+function budgetsText(budgets: readonly BudgetTold[], currency: string | undefined, width: number): FittedTable {
+  const amounts = amountsIn(currency);
   const rows = budgets.map((budget) => {
     const { spent, percentUsed, available, overdraft, period, timeZone = "UTC", endsAt, parent = "-" } = budget;
     return {
-      ID: oneLine(budget.id),
-      NAME: oneLine(budget.name),
-      [`AMOUNT${of}`]: amount(givenTo(budget)),
-      [`SPENT${of}`]: amount(spent),
+      ...namesOf(budget),
+      ...amounts({ AMOUNT: givenTo(budget), SPENT: spent }),
       USED: spent > 0 && percentUsed === 0 ? "<1 %" : `${percentUsed} %`,
-      [`AVAILABLE${of}`]: amount(available),
-      ...(hasOverdraft && { [`OVERDRAFT${of}`]: amount(overdraft) }),
+      ...amounts({ AVAILABLE: available, OVERDRAFT: overdraft }),
       PERIOD: period ?? "no period",
       ENDS: endsAt === undefined ? "" : dayIn(timeZone, endsAt),
-      ...(hasParent && { PARENT: oneLine(parent) }),
+      PARENT: oneLine(parent),
     };
   });
-  return tableOf(rows, width, LEAST_WIDTH, ["ID", "PERIOD", "ENDS"]);
+  const none = { ...NO_NAME, ...amounts({ OVERDRAFT: 0 }), PARENT: "-" };
+  return fittedTable(withoutEmpty(rows, none), width, [], ["ID", "PERIOD", "ENDS"]);
 }
+
+type Row = Readonly<Record<string, string>>;
+
+const NO_NAME: Row = { NAME: "-" };
+
+/** Writes the cells of an id and of its name. A name that is the id says nothing more. */
+const namesOf = ({ id, name }: Pick<KeyReport, "id" | "name">): Row => ({
+  ID: oneLine(id),
+  ...(name === id ? NO_NAME : { NAME: oneLine(name) }),
+});
+
+/**
+ * Returns a function that writes amounts as cells, with the currency in their headings. Amounts of money have six decimals, so that the
+ * points of a column stand below each other.
+ */
+const amountsIn =
+  (currency: string | undefined) =>
+  (amounts: Readonly<Record<string, number | string>>): Row =>
+    Object.fromEntries(
+      Object.entries(amounts).map(([name, units]) => {
+        if (currency === undefined) return [name, String(units)];
+        const isMoney = typeof units === "number" && Number.isSafeInteger(units);
+        return [`${name} ${currency}`, isMoney ? decimalsOf(units) : String(units)];
+      }),
+    );
+
+/** Leaves columns out of rows. */
+const without = (rows: readonly Row[], names: readonly string[]): readonly Row[] =>
+  rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))));
+
+/**
+ * Leaves out the columns in which no row has anything.
+ *
+ * @param none The cells that say so, by their columns.
+ */
+const withoutEmpty = (rows: readonly Row[], none: Row): readonly Row[] =>
+  without(
+    rows,
+    Object.keys(none).filter((name) => rows.every((row) => row[name] === none[name])),
+  );
 
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
@@ -180,6 +238,12 @@ const LEAST_WIDTH = 8;
 export const longestOf = (text: string): number =>
   text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
 
+/** A text for people, and the columns that it leaves out to fit a width. */
+export interface FittedTable {
+  readonly text: string;
+  readonly leftOut: readonly string[];
+}
+
 /**
  * Writes a table that fits a width, and returns the columns that it leaves out for that.
  *
@@ -187,15 +251,15 @@ export const longestOf = (text: string): number =>
  * @param whole The columns of texts that are never cut. Default: none.
  */
 export function fittedTable(
-  rows: readonly Readonly<Record<string, string>>[],
+  rows: readonly Row[],
   most: number,
   spare: readonly string[],
   whole: readonly string[] = [],
-): { readonly text: string; readonly leftOut: readonly string[] } {
+): FittedTable {
   const known = spare.filter((name) => Object.hasOwn(rows[0] ?? {}, name));
   for (let count = 0; ; count++) {
     const leftOut = known.slice(0, count);
-    const kept = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !leftOut.includes(name))));
+    const kept = without(rows, leftOut);
     if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH, whole)) <= most)
       return { text: tableOf(kept, most, LEAST_WIDTH, whole), leftOut };
   }
@@ -209,7 +273,7 @@ export function fittedTable(
  * @param whole The columns of texts that are never cut. Default: none.
  */
 export function tableOf(
-  rows: readonly Readonly<Record<string, string>>[],
+  rows: readonly Row[],
   most: number = Infinity,
   least: number = LEAST_WIDTH,
   whole: readonly string[] = [],
@@ -292,32 +356,8 @@ class Text {
     });
   }
 
-  /** The cells of a key in a list, by their headings. */
-  cells(report: KeyShown): Readonly<Record<string, string>> {
-    const { budget, expiresAt } = report;
-    const limit = limitOf(report);
-    return {
-      ID: oneLine(report.id),
-      NAME: oneLine(report.name),
-      GRANTED: limit ? this.#cell(limit.granted) : UNLIMITED,
-      SPENT: this.#cell(spentOf(report)),
-      AVAILABLE: limit ? this.#cell(limit.available) : UNLIMITED,
-      OVERDRAFT: this.#cell(report.overdraft),
-      STATE: stateOf(report, Date.now()),
-      MODELS: wordsOf(modelsOf(report), MOST_MODELS),
-      EXPIRES: endOf(expiresAt).slice(0, "2030-01-31".length),
-      BUDGET: oneLine(budget ?? "-"),
-    };
-  }
-
   #amount(units: number): string {
     return amountOf(units, this.#currency);
-  }
-
-  /** Formats an amount of a table as reports do, so that the points of a column stand below each other. */
-  #cell(units: number): string {
-    if (this.#currency === undefined || !Number.isSafeInteger(units)) return this.#amount(units);
-    return `${decimalsOf(units)} ${this.#currency}`;
   }
 
   #word(name: string, value: unknown): string {

@@ -1,6 +1,7 @@
 /** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
 
-import { amountOf, currencyCode, decimalsOf } from "../model/money.ts";
+import { WRONG_SETTING } from "../errors.ts";
+import { amountOf, currencyCode, decimalsOf, writtenMoney } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -294,7 +295,9 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
     ...(errorMessage === undefined
       ? []
-      : [errorCode === "misconfigured" ? errorMessage : `The caller was told: "${errorMessage}"`]),
+      : errorCode === "misconfigured"
+        ? mistakeReasons(errorMessage)
+        : [`The caller was told: "${errorMessage}"`]),
     ...(affordedOutputTokens === undefined
       ? []
       : [
@@ -307,8 +310,20 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   ];
 }
 
-/** The units that a usual call needs at most, for a call whose own cost is unknown: with prices in a currency, one of it. */
-const USUAL_UNITS = 1_000_000;
+/** Divides the message of a mistake in the host's settings into the fault and, for a tier that the limiter does not have, the remedy. */
+function mistakeIn(message: string): { readonly fault: string; readonly remedy?: string } {
+  const [, fault, remedy] = /^(.*\)\.) ((?:Run polygate|Correct tierOf).*)$/s.exec(message) ?? [];
+  return fault === undefined || remedy === undefined ? { fault: message } : { fault, remedy };
+}
+
+/** A host's own limiter chooses the words for its callers, which are not recorded. */
+function mistakeReasons(message: string): readonly string[] {
+  const { fault } = mistakeIn(message);
+  return [
+    fault,
+    ...(/^The key .* names the rate tier /s.test(fault) ? [`The caller was told: "${WRONG_SETTING}"`] : []),
+  ];
+}
 
 /** Returns a word for a command line, in quotes if it needs some. */
 export const argument = (word: string): string =>
@@ -365,6 +380,10 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: LimitNow)
     case "backend_overloaded":
     case "store_unavailable":
       return ["The caller may try again. The log of the gateway, and its health, say what was away."];
+    case "misconfigured":
+      return [
+        mistakeIn(call.errorMessage ?? "").remedy ?? "Correct the setting: the log of the gateway has the whole error.",
+      ];
     case "backend_refused":
       return ["Look at the credential and the account of the upstream: the log of the gateway has its answer."];
     default:
@@ -383,19 +402,23 @@ function topUpSteps(
   const { kind, budget, needed = 0, wanted, held = 0 } = refusedBy;
   const { available, gap = 0 } = now ?? { available: refusedBy.available ?? 0 };
   const code = call.currency ?? currency;
-  // The least that the call needs would buy an answer of a single token.
-  const useful = wanted ?? Math.max(needed, USUAL_UNITS);
-  const missing = Math.max(now ? 0 : 1, useful - available) + gap;
-  if (missing === 0) return ["There is enough for the call now: the caller may try again."];
-  const amount =
-    code === undefined
-      ? String(missing)
-      : `${decimalsOf(missing).replace(/\.?0+$/, "")} --currency ${code.toLowerCase()}`;
+  const missing = Math.max(now ? 0 : 1, (wanted ?? Math.max(needed, 1)) - available) + gap;
+  if (missing === 0)
+    return [
+      wanted === undefined
+        ? "Units are available now: the caller may try again."
+        : "There is enough for the call now: the caller may try again.",
+    ];
   const verb =
     kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${argument(keyId ?? "KEY")}`;
-  const lacked = wanted === undefined ? "enough for a usual call" : "what the call lacked for its whole output limit";
+  const command = (amount: string): string =>
+    `polygate ${verb} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
+  const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
+  const placeholder = code === undefined ? "UNITS" : "AMOUNT";
   return [
-    `polygate ${verb} ${amount} adds ${lacked}${gap > 0 ? `, and first fills the gap of ${amountOf(gap, code)} by which the budget's amount is below its use` : ""}.`,
+    wanted === undefined
+      ? `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${gap > 0 ? ` The top-up first fills ${ofGap}.` : ""}`
+      : `${command(code === undefined ? String(missing) : writtenMoney(missing))} adds what the call lacked for its whole output limit${gap > 0 ? `, and first fills ${ofGap}` : ""}.`,
     ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
     ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
   ];

@@ -3,7 +3,7 @@
 import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { fittedTable } from "./answers.ts";
+import { type FittedTable, fittedTable } from "./answers.ts";
 import {
   CALL_WORDS,
   cellOf,
@@ -42,7 +42,7 @@ export function callsText(
   currency: string | undefined,
   width: number,
   zone = "UTC",
-): ReturnType<typeof fittedTable> {
+): FittedTable {
   const AT = `AT (${zone.replace(/^.*\//, "")})`;
   const table = (from: number, to: number, idOf: (requestId: string) => string) => {
     const rows = calls.map((call) => ({

@@ -14,10 +14,13 @@ import {
   CALL_COMMANDS,
   type Command,
   CommandError,
+  idNear,
   idsLike,
+  INSTEAD_OF_EMPTY,
   KEY_COMMANDS,
   OPTION_HELP,
   OPTIONS,
+  printTable,
   type ServerFlags,
   type Syntax,
   type Terminal,
@@ -217,7 +220,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
-    print(values.json ? jsonOf(shown) : textOf(shown, currency, terminal.columns));
+    if (values.json) print(jsonOf(shown));
+    else printTable(textOf(shown, currency, terminal.columns), print, terminal.warn ?? (() => {}), "--json has");
     if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
       print(
         `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,
@@ -248,8 +252,10 @@ async function unknownId(
   group: "budgets" | "keys",
   list: Parameters<typeof idsLike>[1],
 ): Promise<CommandError> {
-  const ids = await idsLike(message.slice(beginning.length + " ".length, -".".length), list).catch(() => []);
-  const meant = ids.length > 3 ? "" : question(ids.map(oneLine));
+  const text = message.slice(beginning.length + " ".length, -".".length);
+  const ids = await idsLike(text, list).catch(() => []);
+  const near = ids.length === 0 ? await idNear(text, list).catch(() => undefined) : undefined;
+  const meant = ids.length > 3 ? "" : question([...ids, ...(near === undefined ? [] : [near])].map(oneLine));
   return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`);
 }
 
@@ -279,7 +285,26 @@ async function recordedCurrency({ calls }: OpenedStore): Promise<string | undefi
 
 const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);
 
-/** Throws a UsageError for an option that the command does not take. If it were ignored, a mistake would look like success. */
+/** The options for which an empty text is the default, or names the calls without a group, a model or an upstream. */
+const MAY_BE_EMPTY: ReadonlySet<string> = new Set([
+  "store",
+  "prefix",
+  "currency",
+  "time-zone",
+  "after",
+  "by",
+  "group",
+  "model",
+  "upstream",
+] satisfies (keyof Values)[]);
+
+/** The options that are numbers. None may be negative. */
+const FROM_ZERO: ReadonlySet<string> = new Set(["granted", "amount", "limit", "port"] satisfies (keyof Values)[]);
+
+/**
+ * Throws a UsageError for an option that the command does not take, and for an empty text where none makes sense. If they were taken, a
+ * mistake would look like success.
+ */
 function parse(args: readonly string[]) {
   const config = { args: [...args], options: OPTIONS, allowPositionals: true } as const;
   const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
@@ -297,6 +322,13 @@ function parse(args: readonly string[]) {
     if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
     if (!isText) continue;
     if (value === undefined) throw new UsageError(`${rawName} needs a value.`);
+    if (value === "" && !MAY_BE_EMPTY.has(name)) {
+      // The cast is safe: a name without such words has no entry.
+      const instead = INSTEAD_OF_EMPTY[name as keyof Values] ?? "";
+      throw new UsageError(`${rawName} must not be empty, as with a shell variable that is not set.${instead}`);
+    }
+    if (FROM_ZERO.has(name) && /^-\d/.test(value))
+      throw new UsageError(`${rawName} must not be negative, not ${value}.`);
     if (!token.inlineValue && /^-./.test(value))
       throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
   }
@@ -336,14 +368,32 @@ async function projectOf([folder = "."]: readonly string[], values: Values, { as
 /** The names of the commands of each group. */
 type Groups = Readonly<Record<string, readonly string[]>>;
 
+/** The commands that people look for under other words. */
+const OTHER_WORDS: Readonly<Record<string, string>> = {
+  "keys add": "create",
+  "keys new": "create",
+  "keys rename": "update ID --name NAME",
+  "keys show": "usage",
+  "keys delete": "revoke",
+  "keys remove": "revoke",
+  "budgets add": "create",
+  "budgets new": "create",
+  "budgets set": "update",
+  "budgets rename": "update ID --name NAME",
+  "budgets grant": "top-up",
+  "budgets show": "usage",
+  "budgets delete": "remove",
+};
+
 /** Returns the error for words that are no command. */
 function unknownCommand([group = "", name]: readonly string[], groups: Groups): UsageError {
   const of = Object.hasOwn(groups, group) ? groups[group] : undefined;
   if (of && name === undefined)
     return new UsageError(`${group} needs a command, such as ${of[0]}. "polygate ${group} --help" lists them.`);
-  const near = of && nearest(name ?? "", of);
-  const meant = near === undefined ? commandsLike(name ?? group, group, groups) : [`${group} ${near}`];
   const words = name === undefined ? group : `${group} ${name}`;
+  const known = Object.hasOwn(OTHER_WORDS, words) ? OTHER_WORDS[words] : undefined;
+  const near = known ?? (of && nearest(name ?? "", of));
+  const meant = near === undefined ? commandsLike(name ?? group, group, groups) : [`${group} ${near}`];
   const help = of ? `polygate ${group} --help` : "polygate --help";
   return new UsageError(`There is no command "${words}".${question(meant)} "${help}" lists them.`);
 }

@@ -25,7 +25,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
+import { type FittedTable, fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
 import {
   argument,
   limitNow,
@@ -186,6 +186,12 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   spreadsheet: ["--spreadsheet NAME", `prints CSV for a spreadsheet to open: ${SPREADSHEETS.join(" or ")}`],
   host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
   port: ["--port N", "the port, 0 for any free one; PORT, or 3000 by default"],
+};
+
+/** What to write in place of an empty text. */
+export const INSTEAD_OF_EMPTY: Readonly<Partial<Record<keyof Values, string>>> = {
+  models: " '*' means every model, and \"polygate keys pause ID\" stops a key.",
+  expires: " never means a key without an end.",
 };
 
 /** The syntax of a command. */
@@ -631,8 +637,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
         else if (listed.length === 0) {
           const isUnknown = id !== undefined && !(await store.report(id));
-          if (isUnknown) print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.`);
-          else print(await noteOfNoCalls(reader, given({ ...filter, key: id })));
+          if (isUnknown) {
+            const near = await idNear(id, (page) => keys.list(page));
+            const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
+            print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.${hint}`);
+          } else print(await noteOfNoCalls(reader, given({ ...filter, key: id })));
         } else printTable(callsText(listed, currency, columns, zone), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
@@ -645,8 +654,8 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   why: {
-    about: "says why a call ended as it did, by its request id (SQL)",
-    examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c"],
+    about: "says why a call ended, by its request id or at least 8 digits of it (SQL)",
+    examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c", "why req_3e2ac2d5"],
     operands: ["REQUEST_ID"],
     options: ["time-zone"],
     read([text = ""], values, { env, print }) {
@@ -657,6 +666,8 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const call = (await reader.find(text)) ?? (await reader.find(id));
+        if (!call && /^req_[\da-f]{0,7}$/.test(id))
+          throw new CommandError(`${id} is too short. Give at least 8 digits of the id.`);
         if (!call)
           throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
         const reason = { reasons: reasonsOf(call, currency), call };
@@ -702,14 +713,19 @@ async function codesOf(text: string, warn: (line: string) => void): Promise<read
 /** Returns CSV without its last line break, which `print` adds, and with the line breaks of a terminal. */
 const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
 
-/** Prints a table, and notes the columns that it leaves out. */
-function printTable(
-  { text, leftOut }: ReturnType<typeof fittedTable>,
+/**
+ * Prints a table, and notes the columns that it leaves out.
+ *
+ * @param whole The options with which the command prints all columns.
+ */
+export function printTable(
+  { text, leftOut }: FittedTable,
   print: (line: string) => void,
   warn: (line: string) => void,
+  whole: string = "--csv and --json have",
 ): void {
   print(text);
-  if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. --csv and --json have them.`);
+  if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. ${whole} them.`);
 }
 
 /** Reads in which form the rows are printed. A spreadsheet reads CSV. */
@@ -760,6 +776,20 @@ export async function idsLike(
   return step === undefined ? [] : found.filter(step).map(({ id }) => id);
 }
 
+/** Returns the id that a user probably meant by a mistyped id or name; undefined when none is near. */
+export async function idNear(
+  text: string,
+  list: (page: BudgetPage) => Promise<readonly Named[]>,
+): Promise<string | undefined> {
+  // A page is enough for a hint.
+  const page = await list({ limit: MOST_LISTED });
+  const near = nearest(
+    text,
+    page.flatMap(({ id, name }) => [id, name]),
+  );
+  return page.find(({ id, name }) => id === near || name === near)?.id;
+}
+
 /** The most ids that a message lists. */
 const MOST_IDS = 10;
 
@@ -792,7 +822,7 @@ async function idOfKey(
  *
  * @param width The most characters of a line. Parts of other figures are left out for it, and then names are cut.
  */
-function usageText(report: UsageReport, given: string | undefined, width: number): ReturnType<typeof fittedTable> {
+function usageText(report: UsageReport, given: string | undefined, width: number): FittedTable {
   const { by, rows, total, currency = given } = report;
   const [first] = by;
   const named = (name: string, sums: UsageSums): UsageRow[] =>
@@ -1040,7 +1070,7 @@ function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
   };
 }
 
-/** Reads a list of models. An empty text is a list of none. */
+/** Reads a list of models. */
 function modelsIn(text: string): readonly string[] {
   const models = text.split(",").map((model) => model.trim());
   // A name with a space, or a star among names, would be a model that nobody asks for.
@@ -1048,7 +1078,10 @@ function modelsIn(text: string): readonly string[] {
     throw new UsageError(
       `--models must be names with commas between them, such as small-1,large-1, or * alone, not ${text}.`,
     );
-  return models.filter((model) => model !== "");
+  const names = models.filter((model) => model !== "");
+  if (names.length === 0)
+    throw new UsageError(`--models must name a model, not ${text}.${INSTEAD_OF_EMPTY.models ?? ""}`);
+  return names;
 }
 
 /** Parses `NAME=TEXT`. An empty text deletes the entry. Throws for several entries in one: they would be stored as a single text. */

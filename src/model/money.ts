@@ -24,3 +24,18 @@ export function decimalsOf(units: number): string {
   const digits = String(Math.abs(units)).padStart(DECIMALS + 1, "0");
   return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
 }
+
+/** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */
+export const writtenMoney = (units: number): string =>
+  decimalsOf(units)
+    .replace(/\.?0+$/, "")
+    .replace(/\.\d{3}$/, "$&0");
+
+/**
+ * Returns the two amounts of which a text may be either: `1.500` is fifteen hundred where a point stands between thousands. Undefined for
+ * any other text.
+ */
+export function twoAmounts(text: string): readonly [thousands: string, decimal: string] | undefined {
+  const [, whole, rest] = /^([1-9]\d{0,2})[.,](\d{3})$/.exec(text) ?? [];
+  return whole === undefined ? undefined : [`${whole}${rest}`, `${whole}.${rest}0`];
+}

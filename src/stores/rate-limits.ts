@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { GatewayError } from "../errors.ts";
+import { GatewayError, WRONG_SETTING } from "../errors.ts";
 import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, nearest, quoted, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
@@ -368,8 +368,7 @@ function noTier(keyId: string, tier: string, known: readonly string[], tierOf: u
   const cause = new Error(
     `The key ${keyId} names the rate tier ${quoted(tier)}, which the rate limiter does not have (known: ${names}). ${remedy}`,
   );
-  const message = "This service has a wrong setting for this API key. Its operator must correct it.";
-  return new GatewayError("misconfigured", message, { port: "rate-limiter", cause });
+  return new GatewayError("misconfigured", WRONG_SETTING, { port: "rate-limiter", cause });
 }
 
 const ownOf = <Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined =>

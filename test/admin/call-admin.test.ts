@@ -151,19 +151,39 @@ describe("why", () => {
       "4100",
       "what the call lacked for its whole output limit",
     ],
-    ["a usual call, for one whose cost nobody knows", { available: 0 }, "1000000", "enough for a usual call"],
-    [
-      "a usual call, for one from before its cost was recorded",
-      { needed: 8, available: 3 },
-      "999997",
-      "enough for a usual call",
-    ],
   ])("names a grant that pays for %s", async (_what, numbers, units, words) => {
     const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
     if (!call) throw new Error("The call is not recorded.");
     expect(call.refusedBy).toMatchObject({ kind: "quota", wanted: 1_000 + (call.refusedBy?.needed ?? 0) - 1 });
     const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", ...numbers } });
     expect(step).toBe(`polygate keys grant anna ${units} adds ${words}.`);
+  });
+
+  it("names no grant for a call that was refused before its cost was known", async () => {
+    const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const refused = { ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", available: 0 } } as const;
+    expect(nextSteps(refused)).toEqual([
+      "polygate keys grant anna UNITS lets calls pass again. Choose the UNITS: the call was refused before its cost was known.",
+    ]);
+    expect(nextSteps(refused, undefined, { available: 5 })).toEqual([
+      "Units are available now: the caller may try again.",
+    ]);
+  });
+
+  it("names an amount that the command takes: never exactly three decimals", async () => {
+    const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const refusedBy = { kind: "quota", needed: 8, wanted: 1_212_000, available: 0 } as const;
+    const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy }, "USD");
+    expect(step).toMatch(/^polygate keys grant anna 1\.2120 --currency usd adds /);
+  });
+
+  it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
+    const call = (await reasonsOf(speaking, {}))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const wrong = { ...call, status: 500, errorCode: "misconfigured", errorMessage: "No plan." } as const;
+    expect(nextSteps(wrong)).toEqual(["Correct the setting: the log of the gateway has the whole error."]);
   });
 
   it("tells that a model which no upstream was asked for may lack a price", async () => {

@@ -101,13 +101,22 @@ function without(...names: readonly string[]): string {
   return `--import=data:text/javascript;base64,${Buffer.from(hooks).toString("base64")}`;
 }
 
+/** The lines and the notes of a list of keys in a terminal of some width. */
+async function listedIn(columns: number, ...args: string[]): Promise<{ lines: string[]; notes: string[] }> {
+  const [printed, notes]: [string[], string[]] = [[], []];
+  const print = (line: string): void => void printed.push(line);
+  const warn = (note: string): void => void notes.push(note);
+  await runCommand(["keys", "list", ...args], { ...terminal, columns, print, warn });
+  return { lines: printed.join("\n").split("\n"), notes };
+}
+
 describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
-      "ID    NAME    GRANTED  SPENT  AVAILABLE  OVERDRAFT  STATE   MODELS       EXPIRES  BUDGET\nteam  Team A      100      0        100          0  active  every model  never    -",
+      "ID    NAME    GRANTED  SPENT  AVAILABLE  STATE\nteam  Team A      100      0        100  active",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
@@ -165,10 +174,10 @@ describe("polygate keys", () => {
     expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
     expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
-      "team\tTeam\t5\t0\t5\t0\tactive\tevery model\tnever\t-",
+      "team\tTeam\t5\t0\t5\tactive",
     ]);
     expect(rowsOf((await run("", "list", "--state", "expired")).join())).toMatch(
-      /^other\tother\tunlimited\t0\tunlimited\t0\texpired\t/,
+      /^other\tunlimited\t0\tunlimited\texpired\t2020-01-01$/,
     );
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
@@ -179,7 +188,7 @@ describe("polygate keys", () => {
     const { run } = await fresh("paused");
     await run("", "create", "--id", "team", "--granted", "9", "--expires", "2999-01-01");
     expect(await run("", "pause", "team")).toEqual([expect.stringMatching(/^expires: 2999-(?:.*\n)*paused: true$/m)]);
-    expect((await run("", "list", "--state", "paused")).join()).toMatch(/^team .* paused +every model +2999-01-01 /m);
+    expect((await run("", "list", "--state", "paused")).join()).toMatch(/^team .* paused +2999-01-01$/m);
     const exported = await run("", "export");
     expect(exported.map((line) => JSON.parse(line))).toMatchObject([{ id: "team", paused: true }]);
     const to = await fresh("paused-copy");
@@ -237,7 +246,7 @@ describe("polygate keys", () => {
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
-    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t5\t0\t5\t0\tactive\tevery model\tnever\t-`);
+    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t5\t0\t5\tactive`);
     const [shown] = await run("", "usage", "a");
     expect(shown).toContain(`name: ${escaped}\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
@@ -265,9 +274,7 @@ describe("polygate keys", () => {
       ["a", "b", "c"].map((id) => JSON.stringify({ id, updated: ["name"] })),
     );
     expect([rowsOf((await run("", "list")).join())]).toEqual([
-      ["a\tTeam a\t9\t0\t9", "b\tTeam b\t5\t0\t5", "c\tTeam c\t9\t0\t9"]
-        .map((row) => `${row}\t0\tactive\tevery model\tnever\t-`)
-        .join("\n"),
+      ["a\tTeam a\t9\t0\t9", "b\tTeam b\t5\t0\t5", "c\tTeam c\t9\t0\t9"].map((row) => `${row}\tactive`).join("\n"),
     ]);
   });
 
@@ -438,6 +445,67 @@ describe("polygate keys", () => {
         expect(Array.from(help.matchAll(examples), ([, of]) => of)).toContain(name);
       }
     }
+  });
+
+  it("fits a list of keys to the terminal, without columns in which no key has anything", async () => {
+    const { run } = await fresh("widths");
+    const usd = ["--currency", "usd"];
+    const where = ["--store", `sqlite:${join(folder, "widths.db")}`];
+    await run("", "create", "--id", "ben", "--name", "Ben of the team", "--granted", "20", ...usd);
+    expect(await listedIn(80, ...usd, ...where)).toEqual({
+      lines: [
+        "ID   NAME             GRANTED USD  SPENT USD  AVAILABLE USD  STATE",
+        "ben  Ben of the team    20.000000   0.000000      20.000000  active",
+      ],
+      notes: [],
+    });
+    const rights = ["--models", "small-1,large-1", "--expires", "2999-01-31", "--granted", "20"];
+    await run("", "create", "--name", "A name that is long", ...rights, ...usd);
+    const all = await listedIn(200, ...usd, ...where);
+    expect(all.lines[0]).toMatch(/ STATE +MODELS +EXPIRES$/);
+    expect(all.notes).toEqual([]);
+    const narrow = await listedIn(80, ...usd, ...where);
+    expect(Math.max(...narrow.lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+    expect(narrow.lines.join("\n")).toMatch(/^key-[\da-f-]{36}  A name .*…  .* active$/m);
+    expect(narrow.notes).toEqual(["Left out for the width: MODELS, EXPIRES, GRANTED USD, SPENT USD. --json has them."]);
+  });
+
+  it.each([
+    ["create", "--name", ""],
+    ["create", "--id", ""],
+    ["create", "--budget", ""],
+    ["create", "--granted", ""],
+    ["update", "ben", "--metadata", ""],
+    ["rotate", "ben", "--overlap", ""],
+    ["list", "--budget", ""],
+    ["list", "--limit", ""],
+    ["create", "--expires="],
+    ["update", "ben", "--models", ""],
+    ["update", "ben", "--models", " , "],
+  ])("refuses an empty text, as of a shell variable that is not set: %j", async (...args) => {
+    await expect(keys(...args)).rejects.toMatchObject({
+      name: "UsageError",
+      message: expect.stringMatching(/^--[a-z]+ must (?:not be empty, as with a shell variable|name a model, not )/),
+    });
+  });
+
+  it("says what to write in place of an empty text", async () => {
+    const models = "'*' means every model, and \"polygate keys pause ID\" stops a key.";
+    for (const text of ["", ","]) await expect(keys("update", "ben", "--models", text)).rejects.toThrow(models);
+    await expect(keys("create", "--expires", "")).rejects.toThrow(" never means a key without an end.");
+  });
+
+  it.each([
+    [["create", "--granted", "-5"], "--granted must not be negative, not -5."],
+    [["list", "--limit=-1"], "--limit must not be negative, not -1."],
+    [["rename", "ben", "Ben"], 'Did you mean "keys update ID --name NAME"?'],
+    [["delete", "ben"], 'There is no command "keys delete". Did you mean "keys revoke"?'],
+    [["remove", "ben"], 'Did you mean "keys revoke"?'],
+    [["add"], 'Did you mean "keys create"?'],
+    [["show", "ben"], 'Did you mean "keys usage"?'],
+    [["usage", "taem"], 'There is no API key of the id taem. Did you mean "team"?'],
+  ])("refuses %j with what to write", async (args, message) => {
+    await expect(keys(...args)).rejects.toThrow(message);
   });
 
   it("sweeps, prunes and verifies", async () => {
@@ -677,7 +745,7 @@ describe("polygate keys", () => {
       const place = await database.place();
       const where = ["--store", place.address ?? "", "--prefix", place.prefix];
       await keys("create", "--id", "team", "--granted", "5", ...where);
-      expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t5\t0\t5\t0\tactive\tevery model\tnever\t-");
+      expect(rowsOf(await keys("list", ...where))).toBe("team\t5\t0\t5\tactive");
       expect(await keys("verify", ...where)).toBe("differences: 0");
       await place.remove();
     },
@@ -687,7 +755,7 @@ describe("polygate keys", () => {
     const place = await drivers[0]?.place();
     const where = ["--store", REDIS, "--prefix", place?.prefix ?? ""];
     await keys("create", "--id", "team", "--granted", "5", ...where);
-    expect(rowsOf(await keys("list", ...where))).toBe("team\tteam\t5\t0\t5\t0\tactive\tevery model\tnever\t-");
+    expect(rowsOf(await keys("list", ...where))).toBe("team\t5\t0\t5\tactive");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
     await place?.remove();
   });
@@ -740,8 +808,10 @@ it("polygate why says which tier of a key the limiter does not have, and that a 
     const response = await gateway.fetch(new Request("http://host/v1/chat/completions", init));
     const { error } = (await response.json()) as { error: { code: string; message: string } };
     expect(error.message).not.toContain("gold");
+    told.push(error.message);
     return [response.status, error.code, response.headers.get("request-id") ?? ""];
   };
+  const told: string[] = [];
   const [wrong, still] = [await refusal("wrong"), await refusal("still")];
   await gateway.close();
   await stores.close();
@@ -751,11 +821,13 @@ it("polygate why says which tier of a key the limiter does not have, and that a 
     await runCommand(["why", id, "--store", where], { ...terminal, print });
     return lines.join("\n");
   };
-  const fault =
-    'The key wrong names the rate tier "golld", which the rate limiter does not have (known: "gold"). Run polygate keys update wrong --metadata tier=gold, or add the tier to tiers.';
+  const fault = 'The key wrong names the rate tier "golld", which the rate limiter does not have (known: "gold").';
+  const remedy = "Run polygate keys update wrong --metadata tier=gold, or add the tier to tiers.";
   expect(wrong.slice(0, 2)).toEqual([500, "misconfigured"]);
-  expect(failures).toEqual([expect.stringContaining(`caused by Error: ${fault}\n`)]);
-  expect(await why(wrong[2])).toContain(`(misconfigured).\nA setting of this service has a mistake.\n${fault}\n`);
+  expect(failures).toEqual([expect.stringContaining(`caused by Error: ${fault} ${remedy}\n`)]);
+  expect(await why(wrong[2])).toContain(
+    `(misconfigured).\nA setting of this service has a mistake.\n${fault}\nThe caller was told: "${told[0]}"\nNext: ${remedy}\n`,
+  );
   expect(still.slice(0, 2)).toEqual([401, "paused_api_key"]);
   expect(await why(still[2])).toMatch(
     /\nThe API key is paused\.\nThe caller was told: "The API key is paused\."\nNext: polygate keys resume still lets the key work again\.\n/,
@@ -1017,16 +1089,18 @@ describe("polygate usage and why, as processes", () => {
     const { stdout } = await run("why", id);
     expect(stdout).toContain("A rate limit was reached.");
     expect(await run("why", `error: 429 (request_id ${id}; try again )`)).toMatchObject({ code: 0, stdout });
-    expect((await run("why", "error: request_id req_1 )")).stderr).toContain("No call of the request id req_1 is");
+    expect((await run("why", "error: request_id req_1g )")).stderr).toContain("No call of the request id req_1g is");
   });
 
   it("hints at the list of calls where a request id is none", async () => {
+    for (const name of ["req_9c3", "req_", "error: request_id req_1234567 )"])
+      expect((await run("why", name)).stderr).toMatch(/^req_\w* is too short\. Give at least 8 digits of the id\.\n$/);
     for (const name of ["rich", "Rich"])
       expect((await run("why", name)).stderr).toBe(
         `No call of the request id ${name} is recorded. "polygate calls --key rich" lists the calls of the key rich.\n`,
       );
     expect((await run("why", "nobody")).stderr).toContain('"polygate calls" lists the calls with theirs.');
-    expect((await run("why", "req_1")).stderr).toContain("Calls are written a second after their end");
+    expect((await run("why", "req_12345678")).stderr).toContain("Calls are written a second after their end");
   });
 
   it("leaves out of a reason what is zero or empty", async () => {
@@ -1048,7 +1122,7 @@ describe("polygate usage and why, as processes", () => {
     await quotas.reserve({ id: "h2", keyId: "over", atLeast: 1, atMost: 20, leaseMs: 60_000 }, {} as never);
     await stores.close();
     const { stdout } = await run("keys", "list");
-    expect(stdout).toMatch(/^over +over +80 +90 +10 +40 +active /m);
+    expect(stdout).toMatch(/^over +- +80 +90 +10 +40 +active /m);
     expect((await run("keys", "usage", "over")).stdout).toMatch(/^spent: 90\n(?:.*\n)*used: 70\n(?:.*\n)*held: 20\n/m);
     expect((await run("budgets", "usage", "team", "--currency", "usd")).stdout).toMatch(/^spent: 0\.00 USD$/m);
   });
@@ -1101,14 +1175,13 @@ describe("polygate usage and why, as processes", () => {
     await gateway.close();
     await stores.close();
     const { stdout } = await run("why", id);
-    const command = "budgets top-up tight 1.00006 --currency usd";
-    expect(stdout).toMatch(
-      new RegExp(
-        `^Next: polygate ${command} adds enough for a usual call, and first fills the gap of 0\\.00006 USD by which the budget's amount is below its use\\.$`,
-        "m",
-      ),
+    expect(stdout).toContain(
+      "\nNext: polygate budgets top-up tight AMOUNT --currency usd lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known. The top-up first fills the gap of 0.00006 USD by which the budget's amount is below its use.\n",
     );
-    expect((await run(...command.split(" "))).stdout).toMatch(/^available: 1\.00 USD$/m);
+    const topUp = (amount: string) => run("budgets", "top-up", "tight", amount, "--currency", "usd");
+    expect((await topUp("0.00006")).stdout).toMatch(/^available: 0\.00 USD$/m);
+    expect((await topUp("0.5")).stdout).toMatch(/^available: 0\.50 USD$/m);
+    expect((await run("why", id)).stdout).toContain("\nNext: Units are available now: the caller may try again.\n");
   });
 
   it.each([
@@ -1121,6 +1194,8 @@ describe("polygate usage and why, as processes", () => {
     ],
     [["calls", "--code", "429"], 2, "such as quota_exhausted, not 429.\n"],
     [["calls", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
+    [["calls", "--budget", "taem"], 1, 'There is no budget of the id taem. Did you mean "team"?'],
+    [["usage", "--key", ""], 2, "--key must not be empty,"],
     [["why"], 2, "why needs REQUEST_ID. Usage: polygate why REQUEST_ID"],
     [["why", "req_unknown"], 1, "No call of the request id req_unknown is recorded."],
     [
@@ -1360,15 +1435,13 @@ describe("polygate budgets", () => {
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
-    expect(rowsOf(await keys("list"))).toContain("free\tfree\t1000\t0\t1000\t0\tactive\tevery model\tnever\torg");
-    expect(rowsOf(await keys("list", "--budget", "org"))).toBe(
-      "free\tfree\t1000\t0\t1000\t0\tactive\tevery model\tnever\torg",
-    );
+    expect(rowsOf(await keys("list"))).toContain("free\t-\t1000\t0\t1000\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\t1000\t0\t1000\tactive\torg");
     expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
     await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
       name: "CommandError",
-      message: 'There is no budget of the id temm. "polygate budgets list" lists the budgets.',
+      message: 'There is no budget of the id temm. Did you mean "team"? "polygate budgets list" lists the budgets.',
     });
     await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
     expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
@@ -1386,7 +1459,7 @@ describe("polygate budgets", () => {
     // No budget is overdrawn.
     expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +USED +AVAILABLE +PERIOD +ENDS +PARENT$/);
     expect(rowsOf(table)).toMatch(
-      /^org\torg\t1000\t0\t0 %\t1000\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t0 %\t70\tno period\torg$/,
+      /^org\t-\t1000\t0\t0 %\t1000\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t0 %\t70\tno period\torg$/,
     );
     expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
@@ -1400,7 +1473,7 @@ describe("polygate budgets", () => {
     expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
     const last = await budgets("list");
     expect(last.split("\n")[0]).not.toContain("PARENT");
-    expect(rowsOf(last)).toMatch(/^org\torg\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
+    expect(rowsOf(last)).toMatch(/^org\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
     expect(await budgets("usage", "team")).toContain("removed: true");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
@@ -1434,9 +1507,9 @@ describe("polygate budgets", () => {
     await run("", "migrate");
     const [headings = "", ...rows] = (await listed("--currency", "usd")).split("\n");
     expect(headings.split(/ {2,}/)).toEqual(
-      "ID,NAME,AMOUNT USD,SPENT USD,USED,AVAILABLE USD,OVERDRAFT USD,PERIOD,ENDS".split(","),
+      "ID,AMOUNT USD,SPENT USD,USED,AVAILABLE USD,OVERDRAFT USD,PERIOD,ENDS".split(","),
     );
-    expect(rows.map((row) => row.split(/ {2,}/).slice(2, 7))).toEqual([
+    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 6))).toEqual([
       ["0.000100", "0.000029", "29 %", "0.000071", "0.000000"],
       ["0.001000", "0.000001", "<1 %", "0.000999", "0.000000"],
       ["0.000400", "0.000500", "125 %", "0.000000", "0.000000"],
@@ -1486,10 +1559,10 @@ describe("polygate budgets", () => {
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const rows = rowsOf(await keys("list")).split("\n");
-    expect(rows).toContain("both\tboth\t300\t0\t300\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("only\tonly\t300\t0\t300\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("less\tless\t100\t0\t100\t0\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("neither\tneither\tunlimited\t0\tunlimited\t0\tactive\tevery model\tnever\t-");
+    expect(rows).toContain("both\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("only\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("less\t-\t100\t0\t100\tactive\tevery model\tnever\tbelow");
+    expect(rows).toContain("neither\t-\tunlimited\t0\tunlimited\tactive\tevery model\tnever\t-");
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
@@ -1500,14 +1573,14 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\tmoney\t50.000001\t0.000000\t0 %\t50.000001");
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.000001\t0.000000\t0 %\t50.000001");
     const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(120);
     await budgets("remove", "wide-budget");
     // A binary fraction of 1.005 times a million is 1004999.9999999999.
-    await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
+    await keys("create", "--id", "exact", "--granted", "1.0050", ...usd);
     expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
     await keys("create", "--id", "rich", "--granted", "1150000.000001", "--budget", "money", ...usd);
     const rich = await keys("usage", "rich", ...usd);
@@ -1515,9 +1588,7 @@ describe("polygate budgets", () => {
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
-    expect(rowsOf(await keys("list", ...usd))).toContain(
-      "rich\trich\t0.000001 USD\t0.000000 USD\t0.000001 USD\t0.000000 USD\tactive\tevery model\tnever\tmoney",
-    );
+    expect(rowsOf(await keys("list", ...usd))).toContain("rich\t-\t0.000001\t0.000000\t0.000001\tactive\tnever\tmoney");
   });
 
   it("takes its currency from the environment", async () => {
@@ -1548,10 +1619,8 @@ describe("polygate budgets", () => {
       ["--amount=0,5", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,5. Write 0.5.",
     ],
-    [
-      ["--amount=1,234", "--currency", "usd"],
-      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1,234. Write 1234 or 1.234.",
-    ],
+    [["--amount=1,234", "--currency", "usd"], "--amount: 1,234 may be two amounts. Write 1234, or 1.2340."],
+    [["--amount", "1.500", "--currency", "usd"], "--amount: 1.500 may be two amounts. Write 1500, or 1.5000."],
     [
       ["--amount=1.234,56", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1.234,56. Write a point before the decimals and nothing between thousands: 1234.56.",
@@ -1560,8 +1629,15 @@ describe("polygate budgets", () => {
       ["--amount", "0,5"],
       "--amount must be a whole number of units, not 0,5. With prices in a currency, a unit is a millionth of it: write 500000, or write 0.5 and add --currency usd.",
     ],
-    [["--amount", "1,234"], "--amount must be an integer from 0 to 9007199254740991, not 1,234. Write 1234."],
-    ...["5.1234567", "-1", "1e3", ".5", "5.", ""].map(
+    [
+      ["--amount", "1,234"],
+      "--amount must be an integer from 0 to 9007199254740991, not 1,234. Write 1234, or 1.2340 and add --currency usd.",
+    ],
+    [
+      ["--amount", "1.234"],
+      "--amount must be an integer from 0 to 9007199254740991, not 1.234. Write 1234, or 1.2340 and add --currency usd.",
+    ],
+    ...["5.1234567", "1e3", ".5", "5."].map(
       (amount) =>
         [
           [`--amount=${amount}`, "--currency", "usd"],
@@ -1601,6 +1677,18 @@ describe("polygate budgets", () => {
     [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
     [["top-up", "org"], "budgets top-up needs UNITS. Usage: polygate budgets top-up ID UNITS"],
     [["migrate"], 'There is no command "budgets migrate". Did you mean "keys migrate"?'],
+    [["rename", "org"], 'There is no command "budgets rename". Did you mean "budgets update ID --name NAME"?'],
+    [["set", "org"], 'Did you mean "budgets update"?'],
+    [["delete", "org"], 'Did you mean "budgets remove"?'],
+    [["usage", "ogr"], 'There is no budget of the id ogr. Did you mean "org"?'],
+    [
+      ["create", "new", "--amount", "5", "--parent", "moeny"],
+      'There is no budget of the id moeny. Did you mean "money"?',
+    ],
+    [["create", "new", "--amount", "5", "--parent", ""], "--parent must not be empty,"],
+    [["create", "new", "--amount", ""], "--amount must not be empty,"],
+    [["create", "new", "--amount", "-5"], "--amount must not be negative, not -5."],
+    [["update", "org", "--name", ""], "--name must not be empty,"],
   ])("refuses %j", async (args, message) => {
     await expect(budgets(...args)).rejects.toThrow(message);
   });

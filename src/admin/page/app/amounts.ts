@@ -1,5 +1,7 @@
 /** Formats and parses units for the page. Units are money if the host has set a currency. */
 
+import { twoAmounts, writtenMoney } from "../../../model/money.ts";
+
 /** The currency of the amounts; empty for units. */
 export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";
 /** A unit is a millionth of the currency. */
@@ -63,12 +65,9 @@ function numberIn(text: string, point: string, separator: string): number | unde
 /** Returns the units that a user has written, with a decimal point or comma. Throws for a text that is no amount, or that may be either of two. */
 export function readAmount(written: string): number {
   const text = written.replaceAll(/[_'’\s]/g, "");
-  const readings = new Set(
-    WRITINGS.flatMap(([point, separator]) => numberIn(text, point, separator) ?? []).toSorted((a, b) => b - a),
-  );
-  const [number = -1, smaller] = readings;
-  if (smaller !== undefined)
-    throw new Error(`${JSON.stringify(written)} may be two amounts. Write ${number}, or ${smaller.toFixed(4)}.`);
+  const two = CURRENCY ? twoAmounts(text) : undefined;
+  if (two) throw new Error(`${JSON.stringify(written)} may be two amounts. Write ${two.join(", or ")}.`);
+  const [number = -1] = WRITINGS.flatMap(([point, separator]) => numberIn(text, point, separator) ?? []);
   const units = Math.round(number * (CURRENCY ? UNITS_OF_ONE : 1));
   if (!Number.isSafeInteger(units) || units < 0)
     throw new Error(
@@ -77,9 +76,8 @@ export function readAmount(written: string): number {
   return units;
 }
 
-/** Returns an amount as a user writes it. Exactly three decimals could be taken for thousands. */
-export const writtenAmount = (units: number): string =>
-  CURRENCY ? String(units / UNITS_OF_ONE).replace(/\.\d{3}$/, "$&0") : String(units);
+/** Returns an amount as a user writes it. */
+export const writtenAmount = (units: number): string => (CURRENCY ? writtenMoney(units) : String(units));
 
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);
