@@ -827,6 +827,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("button", { name: /a\/b/ }).count()).toBe(0);
     await page.getByRole("link", { name: "Changes" }).click();
     await rowOf(page, "keys.revoke").waitFor();
+    expect(await rowOf(page, "keys.grant").locator("code").textContent()).toBe('{"units":"$0.50"}');
     expect(await rowOf(page, '"name"').textContent()).toContain("<img src=x");
     expect(await page.title()).not.toBe("taken");
     await page.close();
@@ -927,6 +928,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Remove team-a" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("There is no budget yet.").waitFor();
+    await page.getByRole("link", { name: "Changes" }).click();
+    await rowOf(page, "budgets.remove").waitFor();
+    expect(await rowOf(page, "budgets.create").locator("code").textContent()).toContain('"amount":"$100.00"');
+    expect(await rowOf(page, "budgets.top-up").locator("code").textContent()).toBe('{"units":"$20.00"}');
     await page.close();
   });
 

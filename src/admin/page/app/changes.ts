@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
+import { amountOf, CURRENCY } from "./amounts.ts";
 import { type Listed, load, read } from "./api.ts";
 import { type Column, html, Table, Time, type View, Waiting } from "./parts.ts";
 
@@ -19,6 +20,13 @@ export async function loadChanges(before?: string): Promise<void> {
   });
 }
 
+/** The fields of changes that are units. */
+const AMOUNTS: ReadonlySet<string> = new Set(["units", "amount", "granted"]);
+
+/** Writes units as on the rest of the page. Without a currency, they are numbers there, too. */
+const amountsAsMoney = (name: string, value: unknown): unknown =>
+  CURRENCY !== "" && typeof value === "number" && AMOUNTS.has(name) ? amountOf(value) : value;
+
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
   { name: "User", cell: ({ user }) => user },
@@ -27,7 +35,7 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   {
     name: "Fields",
     isWide: true,
-    cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields)}</code>`,
+    cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields, amountsAsMoney)}</code>`,
   },
   {
     name: "End",
