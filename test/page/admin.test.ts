@@ -43,6 +43,43 @@ async function csvOf(page: Page): Promise<string> {
   return readFile(await download.path(), "utf8");
 }
 
+type Color = readonly number[];
+
+/** Returns the colours near the beginnings of the bars in some rows, and of the page beside the last bar. */
+async function colorsOf(page: Page, names: readonly string[]): Promise<readonly Color[]> {
+  const boxes = await Promise.all(
+    names.map(async (name) => (await rowOf(page, name).locator("meter").boundingBox()) ?? { x: 0, y: 0, height: 0 }),
+  );
+  const middles = boxes.map(({ x, y, height }): [number, number] => [x + 8, y + height / 2]);
+  const [last = [0, 0]] = middles.slice(-1);
+  const points = [...middles, [last[0] - 16, last[1]] as const];
+  const picture = (await page.screenshot()).toString("base64");
+  return page.evaluate(
+    async ([base64, at]) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${base64}`;
+      await image.decode();
+      const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+      const drawing = canvas.getContext("2d", { willReadFrequently: true });
+      drawing?.drawImage(image, 0, 0);
+      return at.map(([x, y]) => Array.from(drawing?.getImageData(x, y, 1, 1).data ?? []).slice(0, 3));
+    },
+    [picture, points] as const,
+  );
+}
+
+/** Returns the contrast of two colours by the rules of WCAG. */
+function contrastOf(a: Color | undefined, b: Color | undefined): number {
+  const [light = 0, dark = 0] = [a, b].map(luminanceOf).toSorted((one, other) => other - one);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+const luminanceOf = (color: Color = []): number =>
+  color
+    .map((value) => value / 255)
+    .map((share) => (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, share, at) => sum + share * ([0.2126, 0.7152, 0.0722][at] ?? 0), 0);
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -626,7 +663,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.reload();
     await rowOf(page, "lowered").waitFor();
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /290% of \$0\.00001\s*\$0\.00(?:0000)?top-ups first fill \$0\.000019/,
+      /290% of \$0\.00001\s*nothing left\s*\$0\.00(?:0000)?top-ups first fill \$0\.000019/,
     );
     const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
     await page.getByRole("link", { name: "Spend of team" }).click();
@@ -642,6 +679,35 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     );
     await page.close();
   });
+
+  it.each(["light", "dark"] as const)(
+    "shows by a word and a colour that nothing of an amount is left, in the %s",
+    async (colorScheme) => {
+      const { quotas } = stores.ports;
+      for (const [id, used] of [
+        ["nearly", 95],
+        ["beyond", 127],
+        ["held", 0],
+      ] as const) {
+        await quotas.addBudget({ id, amount: 100 });
+        await quotas.add({ id, apiKey: `sk-${id}`, budget: id, granted: 100 });
+        await quotas.reserve({ id: `hold-${id}`, keyId: id, atLeast: 1, atMost: 100, leaseMs: 60_000 });
+        if (used > 0) await quotas.settle(`hold-${id}`, { used, certainty: "exact" });
+      }
+      for (const part of ["budgets", "keys"]) {
+        const page = await open(`?part=${part}`, { colorScheme });
+        await rowOf(page, "beyond").waitFor();
+        expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001\s*nothing left/);
+        expect(await rowOf(page, "held").getByText("nothing left").count()).toBe(1);
+        expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
+        const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);
+        expect(beyond).not.toEqual(nearly);
+        expect(contrastOf(beyond, ground)).toBeGreaterThanOrEqual(3);
+        expect(await barriers(page)).toEqual([]);
+        await page.close();
+      }
+    },
+  );
 
   it("keeps no old list below new choices, and tells a failure of the server from one of the network", async () => {
     await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });

@@ -187,8 +187,8 @@ const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly C
     {
       name: amountsNamed("Used"),
       isNumber: true,
-      cell: ({ used, overdraft, granted, gap = 0 }) =>
-        html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted - gap} />`,
+      cell: ({ used, overdraft, granted, gap = 0, available }) =>
+        html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted - gap} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),

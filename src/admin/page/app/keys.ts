@@ -297,12 +297,12 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: amountsNamed("Used"),
       isNumber: true,
-      cell: ({ used, granted, unlimited, overdraft, budget }) =>
+      cell: ({ used, granted, available, unlimited, overdraft, budget }) =>
         html`${amount(used)} ${overdraft > 0 && html`<span class="quiet">and ${amountOf(overdraft)} overdrawn</span>`}
         ${
           unlimited
             ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-            : html`<${Share} used=${used + overdraft} of=${granted} />`
+            : html`<${Share} used=${used + overdraft} of=${granted} left=${available} />`
         }`,
     },
     { name: "Budget", cell: ({ budget }) => budget ?? "–" },

@@ -252,19 +252,30 @@ function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
   <//>`;
 }
 
-/** Shows the used part of something. */
-export const Bar = ({ used, of, isShare }: { used: number; of: number; isShare?: boolean }): View =>
-  html`<meter
-    min="0"
-    max=${Math.max(1, of)}
-    value=${used}
-    high=${isShare ? undefined : of * 0.8}
-    aria-hidden="true"
-  ></meter>`;
+/** Shows a part of a sum. */
+export const Bar = ({ used, of }: { used: number; of: number }): View =>
+  html`<meter min="0" max=${Math.max(1, of)} value=${used} aria-hidden="true"></meter>`;
 
-/** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. */
-export const Share = ({ used, of }: { used: number; of: number }): View =>
-  html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span><${Bar} used=${used} of=${of} />`;
+/** The used part of an amount from which its bar warns. */
+const HIGH = 0.8;
+
+/**
+ * Shows how much of an amount is used, below the used amount. Overdrawn units count as used. Says when nothing is left: running calls may hold
+ * the rest.
+ */
+export function Share({ used, of, left }: { used: number; of: number; left: number }): View {
+  const isEmpty = left <= 0 || used >= of;
+  return html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span
+    >${isEmpty && html`<span class="empty">nothing left</span>`}
+    <meter
+      class=${isEmpty ? "empty" : ""}
+      min="0"
+      max="1"
+      value=${of > 0 ? used / of : 1}
+      high=${HIGH}
+      aria-hidden="true"
+    ></meter>`;
+}
 
 /** Links to the spend and the refusals of something. Screen readers hear its name with them. */
 export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>

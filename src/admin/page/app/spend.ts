@@ -236,7 +236,7 @@ const columnsOf = (
     {
       name: amountsNamed("Spent", currency),
       isNumber: true,
-      cell: ({ units }) => html`${amount(units)}<${Bar} used=${units} of=${total.units} isShare />`,
+      cell: ({ units }) => html`${amount(units)}<${Bar} used=${units} of=${total.units} />`,
       sum: ({ units }) => amount(units),
     },
     { name: "Calls", isNumber: true, cell: ({ calls }) => plain.format(calls) },
