@@ -521,6 +521,30 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("shows the beginning of a request id in a list, and copies all of it", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    const id = await call("poor", "small");
+    const page = await open("?part=refusals", { viewport: { width: 1280, height: 800 } });
+    const link = page.getByRole("link", { name: id });
+    expect(await link.getAttribute("title")).toBe(id);
+    const { isCut, rows } = await link.evaluate((element) => {
+      const code = element.firstElementChild as HTMLElement;
+      getSelection()?.selectAllChildren(element);
+      const line = parseFloat(getComputedStyle(element).lineHeight);
+      return { isCut: code.scrollWidth > code.clientWidth, rows: Math.round(element.clientHeight / line) };
+    });
+    expect({ isCut, rows, copied: await page.evaluate("String(getSelection()).trim()") }).toEqual({
+      isCut: true,
+      rows: 1,
+      copied: id,
+    });
+    await page.getByLabel("Request id").fill(`request ${id.slice(0, 12)} failed`);
+    await page.keyboard.press("Enter");
+    await page.getByText("The caller was told").waitFor();
+    expect(await page.getByRole("link", { name: id }).innerText()).toBe(id);
+    await page.close();
+  });
+
   it("filters refusals by key, code and days, under an address of its own", async () => {
     const { quotas } = stores.ports;
     await quotas.add({ id: "poor", name: "Poor man's key", apiKey: "sk-poor", granted: 1 });

@@ -184,7 +184,7 @@ function search(event: SubmitEvent): void {
   event.preventDefault();
   // The cast is safe: no form has a field for files.
   const text = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
-  const call = /\breq_[0-9a-f]{32}\b/.exec(text)?.[0] ?? text;
+  const call = /\breq_[0-9a-f]{8,32}\b/.exec(text)?.[0] ?? text;
   if (call !== "") go(addressOf("refusals", { call }));
 }
 
@@ -216,7 +216,9 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
 }
 
 const CallLink = ({ id }: { id: string }): View =>
-  html`<a href=${addressOf("refusals", { call: id })} onClick=${follow}><code>${id}</code></a>`;
+  html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
+    ><code class=${found.value === "" ? "beginning" : ""}>${id}</code></a
+  >`;
 
 /** Shows the end of a budget's period by the clocks of its time zone, as the budgets do; any other time by those of the browser. */
 function EndOfLimit({ at, refusedBy }: { at: number; refusedBy?: RecordedCall["refusedBy"] }): View {
