@@ -585,13 +585,16 @@ describe("recorded calls", () => {
       ["outcome=failed,deadline", []],
       [`key=poor&sinceDay=${today}&untilDay=${today}&ownBudget=&upstream=`, [refused]],
       ["untilDay=2020-01-01", []],
-      ["budget=none", []],
+      ["budget=company&errorCode=internal", []],
       ["group=none", []],
       ["model=none", []],
     ] as const)
       expect((await ask("GET", `/calls?${filter}`)).body["data"]).toEqual(
         found.map((requestId) => expect.objectContaining({ requestId })),
       );
+    expect((await ask("GET", "/calls?errorCode=rate_limit_error")).body).toMatchObject({
+      errorCodes: expect.arrayContaining(["quota_exhausted", "quota_insufficient"]),
+    });
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
       errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),
@@ -612,6 +615,48 @@ describe("recorded calls", () => {
     expect((await ask("GET", `/calls/${completed}`)).body).toMatchObject({ next: [] });
     expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });
+  });
+
+  it("are refused for an id that nobody has, with the id of the key or the budget of that name", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "slow-joe", name: "Slow Joe", apiKey: "sk-slow-joe" });
+    for (const id of ["twin-1", "twin-2"]) await quotas.add({ id, name: "Twin" });
+    await quotas.addBudget({ id: "team-1", name: "The team", amount: 1 });
+    const ask = asking({ calls: stores.calls });
+    for (const [filter, message] of [
+      ["key=Slow%20Joe", "No key has the id Slow Joe. The key of the name Slow Joe has the id slow-joe."],
+      ["key=slow%20joe&limit=1", "No key has the id slow joe. The key of the name slow joe has the id slow-joe."],
+      ["key=Twin", "No key has the id Twin. The keys of the name Twin have the ids twin-1, twin-2."],
+      ["key=nobody&group=none", "No key has the id nobody."],
+      ["budget=The%20team", "No budget has the id The team. The budget of the name The team has the id team-1."],
+      ["ownBudget=none", "No budget has the id none."],
+    ] as const)
+      for (const path of ["/calls", "/usage", "/usage?format=csv"])
+        expect(await ask("GET", `${path}${path.includes("?") ? "&" : "?"}${filter}`)).toMatchObject({
+          status: 404,
+          body: { error: { code: "not_found", message } },
+        });
+    for (const filter of ["key=slow-joe", "budget=team-1", "key=", "ownBudget="]) {
+      expect((await ask("GET", `/calls?${filter}`)).body).toMatchObject({ data: [] });
+      expect((await ask("GET", `/usage?${filter}`)).body).toMatchObject({ total: { calls: 0 } });
+    }
+  });
+
+  it("are known by their key and budget also when another store has these", async () => {
+    await call("rich");
+    const other = memoryQuotaStore([{ id: "else", apiKey: "sk-else" }]);
+    const durable = await openStores("sqlite::memory:", { sweepMs: 0 });
+    for (const store of [other.keys, durable.ports.quotas]) {
+      const admin = adminHandler(store, { authorize, calls: stores.calls });
+      const statusOf = async (path: string): Promise<number> =>
+        (await admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann" } }))).status;
+      for (const filter of ["key=rich", "budget=company", "ownBudget=company"]) {
+        expect(await statusOf(`/calls?${filter}&errorCode=internal`)).toBe(200);
+        expect(await statusOf(`/usage?${filter}&until=2020-01-01`)).toBe(200);
+      }
+      expect(await statusOf("/calls?key=poor")).toBe(404);
+    }
+    await durable.close();
   });
 
   it.each([

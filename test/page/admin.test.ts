@@ -580,6 +580,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByText("No such call is recorded.").waitFor();
     await linked.getByRole("searchbox", { name: "Key" }).fill("nobody");
     await linked.keyboard.press("Enter");
+    await linked.getByText("No key has the id nobody.").waitFor();
     await linked.getByRole("link", { name: "Look for nobody among the keys" }).click();
     await linked.getByText("There is no such key.").waitFor();
     await linked.getByLabel("Find").fill("poor");
@@ -597,6 +598,65 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByRole("button", { name: "Remove the filter Group: none" }).click();
     await linked.getByRole("listitem").filter({ hasText: "Group" }).waitFor({ state: "detached" });
     await linked.close();
+    await page.close();
+  });
+
+  it("asks for refusals by the code that an SDK shows, and says what it means", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
+    await call("poor", "small");
+    await call("bound", "large");
+    const page = await open("?part=refusals&code=insufficient_quota");
+    await page.getByText("insufficient_quota is recorded as quota_exhausted or quota_insufficient.").waitFor();
+    await rowOf(page, "poor").waitFor();
+    expect(await page.getByRole("row").count()).toBe(2);
+    expect(await page.getByLabel("Code").inputValue()).toBe("insufficient_quota");
+    expect(new URL(page.url()).search).toBe("?part=refusals&code=insufficient_quota");
+    await page.getByLabel("Code").selectOption("model_not_allowed");
+    await rowOf(page, "bound").waitFor();
+    expect(await page.getByText("is recorded as").count()).toBe(0);
+    await page.close();
+  });
+
+  it.each([
+    ["?part=refusals&code=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
+    ["?part=refusals&errorCode=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
+    ["?part=refusals&end=refuse", 'not "refuse". Did you mean refused?'],
+    ["?part=refusals&outcome=refuse", 'not "refuse". Did you mean refused?'],
+    ["?part=refusals&since=7d", "From must be a day, such as 2026-11-01, not 7d."],
+    ["?part=refusals&until=2026-02-30", "To must be a day, such as 2026-11-01, not 2026-02-30."],
+    ["?part=refusals&key=Poor", "No key has the id Poor. The key of the name Poor has the id p-1."],
+    ["?part=refusals&budget=none", "No budget has the id none."],
+    ["?part=spend&by=key,modle", 'not "modle". Did you mean model?'],
+    ["?part=spend&by=modle", 'not "modle". Did you mean model?'],
+    ["?part=spend&by=key&since=yesterday", "From must be a day, such as 2026-11-01, not yesterday."],
+    ["?part=spend&by=key&month=2026-13", "From must be a day, such as 2026-11-01, not 2026-13."],
+    ["?part=spend&by=key&key=Poor", "The key of the name Poor has the id p-1."],
+    ["?part=spend&by=key&budget=none", "No budget has the id none."],
+    ["?part=keys&state=activ", 'not "activ". Did you mean active?'],
+  ])("shows nothing under %s, and says why", async (address, reason) => {
+    await stores.ports.quotas.add({ id: "p-1", name: "Poor", apiKey: "sk-p-1", granted: 1 });
+    await call("p-1", "small");
+    const page = await open(address);
+    await page.getByText(reason).waitFor();
+    expect(await page.getByRole("row").count()).toBe(0);
+    // The wrong word stays in its field and in the address, to be mended.
+    const [, word = ""] = /[=,]([^=,]+)$/.exec(address) ?? [];
+    expect(new URL(page.url()).search).toContain(word);
+    await page.close();
+  });
+
+  it("keeps a text that is no day in its field, and goes on with a day", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    await call("poor", "small");
+    const page = await open("?part=refusals&since=7d");
+    await page.getByText("From must be a day").waitFor();
+    expect(await fieldOf(page, "From")).toBe("7d");
+    await page.getByRole("textbox", { name: "From" }).fill("2026-01-01");
+    await page.keyboard.press("Tab");
+    await rowOf(page, "poor").waitFor();
+    expect(await page.getByRole("textbox", { name: "From" }).getAttribute("type")).toBe("date");
     await page.close();
   });
 

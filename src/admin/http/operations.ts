@@ -227,7 +227,7 @@ const LIMIT = v.optional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED)
 const PAGE = { after: v.exactOptional(TEXT), limit: LIMIT };
 
 /** A page, and the value of `after` for the next one: null on the last page. */
-const pageOf = (item: v.GenericSchema): v.GenericSchema => v.object({ data: v.array(item), next: v.nullable(TEXT) });
+const pageOf = <Item extends v.GenericSchema>(item: Item) => v.object({ data: v.array(item), next: v.nullable(TEXT) });
 
 /** Reads a filter by metadata: `team=a`, or several of them. */
 const METADATA = v.pipe(
@@ -590,6 +590,7 @@ export const OPERATIONS: readonly Operation[] = [
       const { limit = format === "csv" ? MOST_ROWS : 1_000, offset = 0 } = asked;
       if (format === "json" && spreadsheet) throw refused(400, "Choose format=json, or a spreadsheet.");
       const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
+      if (report.total.calls === 0) await assertKnown(desk, query);
       const isLast = report.rows.length < limit || asked.by === undefined;
       if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
@@ -622,11 +623,12 @@ export const OPERATIONS: readonly Operation[] = [
       since: v.exactOptional(OF_QUERY),
       until: v.exactOptional(OF_QUERY),
     }),
-    answer: pageOf(CALL),
+    answer: v.object({ ...pageOf(CALL).entries, errorCodes: v.exactOptional(v.array(TEXT)) }),
     async run(desk, { query }) {
       const { errorCode: word, ...filter } = query;
-      const errorCode = word === undefined ? undefined : await codesMeant("errorCode", word);
-      const listed = await recordedIn(desk).list(given({ ...filter, errorCode }));
+      const errorCodes = word === undefined ? undefined : await codesMeant("errorCode", word);
+      const listed = await recordedIn(desk).list(given({ ...filter, errorCode: errorCodes }));
+      if (listed.length === 0) await assertKnown(desk, filter);
       // Many calls of a page are refused by the same limit.
       const limits = new Map<string, LimitNow | undefined>();
       const told: ExplainedCall[] = [];
@@ -635,7 +637,7 @@ export const OPERATIONS: readonly Operation[] = [
         if (!limits.has(limit)) limits.set(limit, await limitNow(call, desk.store));
         told.push(callTold(call, limits.get(limit)));
       }
-      return paged(told, query.limit, ({ requestId }) => requestId);
+      return paged(told, query.limit, ({ requestId }) => requestId, given({ errorCodes }));
     },
   }),
   operation({
@@ -704,9 +706,9 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
 export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPError =>
   new HTTPError({ status, message });
 
-function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string): Told {
+function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {
   const last = data.at(-1);
-  return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last) } };
+  return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last), ...more } };
 }
 
 /** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */
@@ -725,6 +727,63 @@ const idIn = ({ id }: { readonly id: string }): string => id;
 function recordedIn({ calls }: Desk): CallAdmin {
   if (!calls) throw new Error("The admin has no calls.");
   return calls;
+}
+
+/** The most keys or budgets whose names are compared with an unknown id. */
+const MOST_COMPARED = 20_000;
+/** The most ids in an error. */
+const MOST_IDS = 10;
+
+/** Lists keys or budgets by their ids. */
+type ListNamed = (page: {
+  readonly after?: string;
+  readonly limit: number;
+}) => Promise<readonly { readonly id: string; readonly name: string }[]>;
+
+/**
+ * Refuses calls of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
+ * another store has their keys.
+ */
+async function assertKnown(
+  desk: Desk,
+  filter: { readonly key?: string; readonly budget?: string; readonly ownBudget?: string },
+): Promise<void> {
+  const { keys, store } = desk;
+  const listBudgets: ListNamed = async (page) => (await store.listBudgets?.(page)) ?? [];
+  const hasKey = async (id: string): Promise<boolean> => (await store.report(id)) !== undefined;
+  // A store without budgets knows nothing of their ids.
+  const hasBudget = async (id: string): Promise<boolean> =>
+    !store.budgetReport || (await store.budgetReport(id)) !== undefined;
+  for (const [name, noun, has, list] of [
+    ["key", "key", hasKey, (page) => keys.list(page)],
+    ["budget", "budget", hasBudget, listBudgets],
+    ["ownBudget", "budget", hasBudget, listBudgets],
+  ] as const satisfies readonly (readonly [string, string, typeof hasKey, ListNamed])[]) {
+    const id = filter[name];
+    // An empty text stands for calls without any.
+    if (!id || (await has(id))) continue;
+    if ((await recordedIn(desk).usage({ [name]: id })).total.calls > 0) continue;
+    const ids = await idsNamed(id, list);
+    const known =
+      ids.length === 1 ? `The ${noun} of the name ${id} has the id` : `The ${noun}s of the name ${id} have the ids`;
+    const more = ids.length > MOST_IDS ? " and more" : "";
+    const hint = ids.length > 0 ? ` ${known} ${ids.slice(0, MOST_IDS).join(", ")}${more}.` : "";
+    throw refused(404, `No ${noun} has the id ${id}.${hint}`);
+  }
+}
+
+/** Returns the ids of the keys or the budgets of a name, in capital or small letters. */
+async function idsNamed(name: string, list: ListNamed): Promise<readonly string[]> {
+  const found: string[] = [];
+  const wanted = name.toLowerCase();
+  let after = "";
+  for (let looked = 0; looked < MOST_COMPARED; looked += MOST_LISTED) {
+    const page = await list({ limit: MOST_LISTED, after });
+    found.push(...page.flatMap((one) => (one.name.toLowerCase() === wanted ? one.id : [])));
+    if (page.length < MOST_LISTED) break;
+    after = page.at(-1)?.id ?? "";
+  }
+  return found;
 }
 
 /** A call with sentences that say why it has ended so, and what helps its caller. */

@@ -26,14 +26,20 @@ export function noteChoices(part: string, choices: Choices): void {
 /** The days of a link to the spend of all days. Without days, a link leads to this month. */
 export const ALL_DAYS: Choices = { since: "" };
 
-/** Reads a day from an address. Empty for none. */
-export function dayIn(asked: URLSearchParams, name: string): string {
-  const day = asked.get(name) ?? "";
-  return /^\d{4}-\d\d-\d\d$/.test(day) ? day : "";
+/** True for a day of the calendar, such as `2026-11-01`. */
+export function isDay(text: string): boolean {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : NaN;
+  // JavaScript takes the 30th of February for a day of March.
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text);
 }
 
-/** Throws for days in the wrong order, as the server does, in the words of the page. */
+/** Throws for a text that is no day, and for days in the wrong order, as the server does, in the words of the page. Empty texts are no choice. */
 export function assertDays(since: string, until: string): void {
+  for (const [name, day] of [
+    ["From", since],
+    ["To", until],
+  ] as const)
+    if (day !== "" && !isDay(day)) throw new Error(`${name} must be a day, such as 2026-11-01, not ${day}.`);
   if (since !== "" && until !== "" && since > until) throw new Error(`From (${since}) is after To (${until}).`);
 }
 

@@ -23,6 +23,16 @@ export interface Listed<Row> {
   readonly next: string | null;
 }
 
+/** A refusal of the server, or a failure. Its message is that of the server. */
+export class Refusal extends Error {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
+}
+
 /** Reads. Rejects with the reason of a refusal. */
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
@@ -78,7 +88,7 @@ async function send(
   if (response.ok) return response;
   // A proxy answers with a page of its own.
   const { error } = (await response.json().catch(() => ({}))) as { readonly error?: { readonly message: string } };
-  throw new Error(error?.message ?? `The server has answered with ${response.status}.`);
+  throw new Refusal(error?.message ?? `The server has answered with ${response.status}.`, response.status);
 }
 
 /** True when the last load of the shown part has failed. A list that was never loaded says so. */

@@ -43,7 +43,6 @@ const searched = signal(0);
  */
 export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
-  if (!STATES.some(([one]) => one === filters.state.value)) filters.state.value = "";
   await loadKeys();
   hasKnownBudgets = hasBudgets;
   await renewBudgets();

@@ -4,7 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { addressOf, type Choices, follow, here, loginAddress, type Scope, wordsOf } from "./address.ts";
+import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange } from "./api.ts";
 
@@ -285,7 +285,7 @@ export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choi
     <a href=${addressOf("refusals", refusals)} onClick=${follow}>Refusals<span class="unseen"> of ${name}</span></a>
   </span>`;
 
-/** A labelled list of choices, which sets a signal. */
+/** A labelled list of choices, which sets a signal. An address may have chosen another value, which is listed, too. */
 export const Select = ({
   label,
   of,
@@ -307,6 +307,7 @@ export const Select = ({
       }}
     >
       ${choices.map(([value, words]) => html`<option value=${value}>${words}</option>`)}
+      ${choices.every(([value]) => value !== of.value) && html`<option value=${of.value}>${of.value}</option>`}
     </select>
   </label>`;
 
@@ -352,7 +353,7 @@ export const Chips = ({ of, onRemove }: { of: Scope; onRemove: (rest: Scope) => 
     })}
   </ul>`;
 
-/** A labelled day, which sets a signal. */
+/** A labelled day, which sets a signal. An address may have another text, which a field for days would not show. */
 export const DayField = ({
   label,
   of,
@@ -365,7 +366,7 @@ export const DayField = ({
   html`<label
     >${label}
     <input
-      type="date"
+      type=${of.value === "" || isDay(of.value) ? "date" : "text"}
       value=${of.value}
       onChange=${(event: Event) => {
         of.value = (event.target as HTMLInputElement).value;

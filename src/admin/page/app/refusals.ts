@@ -4,9 +4,9 @@ import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import type { ExplainedCall } from "../../http/operations.ts";
-import { addressOf, assertDays, type Choices, dayIn, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
+import { addressOf, assertDays, type Choices, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
 import { amountInWords, amountOf, plain } from "./amounts.ts";
-import { attempt, type Listed, load, read } from "./api.ts";
+import { attempt, type Listed, load, read, Refusal } from "./api.ts";
 import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import { keysNamed } from "./keys.ts";
 import { Chips, type Column, DayField, Filter, html, Select, spentBy, Table, Time, type View } from "./parts.ts";
@@ -25,6 +25,10 @@ const counted = signal<number | undefined>(undefined);
 const found = signal("");
 /** The filters. Every empty one but `end` lets all calls through. */
 const [end, keyId, code, since, until] = [signal("refused"), signal(""), signal(""), signal(""), signal("")];
+/** The reason why no call can have the chosen filters, such as a key that does not exist. Empty for none. */
+const noneReason = signal("");
+/** The recorded codes that the chosen one stands for. */
+const meantCodes = signal<readonly string[]>([]);
 /** The keys that the filter may mean, when it means several. */
 const meantKeys = signal<readonly KeyReport[]>([]);
 /** The filters that links choose. */
@@ -94,23 +98,34 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   // Their time zones may come later than the calls.
   if (hasBudgets) void loadKnownBudgets();
   found.value = asked.get("call") ?? "";
-  const [asEnd, asCode] = [asked.get("end") ?? "", asked.get("code") ?? ""];
-  end.value = END_CHOICES.some(([one]) => one === asEnd) ? asEnd : "refused";
-  code.value = CODES.includes(asCode) ? asCode : "";
-  since.value = dayIn(asked, "since");
-  until.value = dayIn(asked, "until");
+  // The server refuses what it does not know. The names of the API work, too.
+  end.value = asked.get("end") || asked.get("outcome") || "refused";
+  code.value = asked.get("code") ?? asked.get("errorCode") ?? "";
+  since.value = asked.get("since") ?? asked.get("sinceDay") ?? "";
+  until.value = asked.get("until") ?? asked.get("untilDay") ?? "";
   const { key = "", ...others } = scopeIn(asked);
   keyId.value = key;
   meantKeys.value = [];
   // Calls without a key have no id to write.
   scope.value = key === "" && asked.has("key") ? { key, ...others } : others;
   if (found.value === "") return loadRefusals();
-  calls.value = [];
-  next.value = null;
-  counted.value = undefined;
+  showNone();
+  await loadCall();
+}
+
+/** Shows the call of the request id alone. */
+async function loadCall(): Promise<void> {
   await load(async () => {
     calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
   });
+}
+
+function showNone(reason = ""): void {
+  calls.value = [];
+  next.value = null;
+  counted.value = undefined;
+  meantCodes.value = [];
+  noneReason.value = reason;
 }
 
 /** Finds the key that the user names, and lists its calls. */
@@ -156,18 +171,25 @@ async function loadRefusals(after?: string): Promise<void> {
   const errorCode = code.value || undefined;
   noteChoices("refusals", inAddress());
   const outcome = end.value === "all" ? undefined : end.value;
+  const query = queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after });
   await load(
     async () => {
       assertDays(since.value, until.value);
-      const [{ body }, count] = await Promise.all([
-        read<Listed<Call>>(
-          `calls?${queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after })}`,
-        ),
-        errorCode === undefined ? countOf(choices) : undefined,
-      ]);
-      calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
-      next.value = body.next;
-      counted.value = count;
+      try {
+        const [{ body }, count] = await Promise.all([
+          read<Listed<Call> & { readonly errorCodes?: readonly string[] }>(`calls?${query}`),
+          errorCode === undefined ? countOf(choices) : undefined,
+        ]);
+        calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
+        next.value = body.next;
+        counted.value = count;
+        meantCodes.value = body.errorCodes ?? [];
+        noneReason.value = "";
+      } catch (error) {
+        // Nobody has the key or the budget.
+        if (!(error instanceof Refusal && error.status === 404)) throw error;
+        showNone(error.message);
+      }
     },
     after === undefined ? () => void (calls.value = undefined) : undefined,
   );
@@ -215,6 +237,7 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
   ]);
 }
 
+/** Links to a call. A list shows the beginning of the id, by which the call is found, too; what is copied is whole. */
 const CallLink = ({ id }: { id: string }): View =>
   html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
     ><code class=${found.value === "" ? "beginning" : ""}>${id}</code></a
@@ -274,9 +297,9 @@ const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once",
 const NEXT: Column<Calls> = {
   name: "Next",
   isWide: true,
-  cell: ([{ next: steps }]) =>
+  cell: ([call]) =>
     html`<ul class="reasons">
-      ${steps.map((text) => html`<li><${Reason} text=${text} /></li>`)}
+      ${call.next.map((text) => html`<li><${Reason} text=${text} /></li>`)}
     </ul>`,
 };
 
@@ -353,9 +376,10 @@ const MOST_MEANT = 10;
 /** Stands in for an empty list, and leads to the keys that the filter may mean. */
 function NoCalls(): View {
   const [first] = meantKeys.value;
-  if (found.value !== "" || keyId.value === "") return html`No such call is recorded.`;
+  const reason = noneReason.value || "No such call is recorded.";
+  if (found.value !== "" || keyId.value === "") return html`${reason}`;
   if (!first)
-    return html`No such call is recorded.${" "}
+    return html`${reason}${" "}
       <a href=${addressOf("keys", { find: keyId.value })} onClick=${follow}>Look for ${keyId.value} among the keys</a
       >.`;
   const more = meantKeys.value.length - MOST_MEANT;
@@ -395,6 +419,7 @@ export function Refusals(): View {
         void again();
       }}
     />
+    ${code.value !== "" && meantCodes.value.some((one) => one !== code.value) && html`<p class="quiet">${code.value} is recorded as ${meantCodes.value.join(" or ")}.</p>`}
     ${rows && rows.length + (counted.value ?? 0) > 0 && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
     <${Table}
       caption="Refusals"

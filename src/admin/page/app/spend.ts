@@ -8,8 +8,8 @@ import {
   ALL_DAYS,
   assertDays,
   type Choices,
-  dayIn,
   follow,
+  isDay,
   noteChoices,
   type Scope,
   scopeIn,
@@ -37,8 +37,6 @@ const FEWEST_DAYS = 28;
 /** The most days in the chart. Earlier days are in the table. */
 const MOST_DAYS = 366;
 
-const isColumn = (text: string): text is UsageColumn => Object.hasOwn(COLUMNS, text);
-
 /** Formats a local day, such as `2026-11-28`. */
 const dayOf = (date: Date): string =>
   [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
@@ -55,10 +53,10 @@ function monthAgo(months: number): readonly [since: string, until: string] {
   return monthOf(new Date(now.getFullYear(), now.getMonth() - months));
 }
 
-/** The first column; empty before the choice. */
-const by: Signal<UsageColumn | ""> = signal("");
+/** The first column; empty before the choice. An address may name one that the server refuses. */
+const by = signal("");
 /** The second column; empty for none. */
-const andBy: Signal<UsageColumn | ""> = signal("");
+const andBy = signal("");
 const [thisMonth, untilThisMonth] = monthAgo(0);
 const since = signal(thisMonth);
 const until = signal(untilThisMonth);
@@ -75,7 +73,7 @@ type Report = UsageReport & { readonly next: number | null };
 const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
 
 /** Returns the chosen columns. */
-const chosen = (): UsageColumn[] => [by.value || "group", andBy.value].filter((one) => one !== "");
+const chosen = (): string[] => [by.value || "group", andBy.value].filter((one) => one !== "");
 
 const daysChosen = (): Readonly<Record<string, string>> => ({
   ...(since.value && { since: since.value }),
@@ -97,14 +95,15 @@ function readAddress(asked: URLSearchParams): void {
   order.value = asked.get("order") === "spend" ? "spend" : "";
   if (!["by", "month", "since", "until", "charged"].some((name) => asked.has(name))) return;
   isCharged.value = asked.get("charged") === "true";
-  const [first, second] = (asked.get("by") ?? "").split(",").filter(isColumn);
-  by.value = first ?? by.value;
-  andBy.value = first && second ? second : "";
+  const [first = "", second = ""] = (asked.get("by") ?? "").split(",").filter((column) => column !== "");
+  by.value = first || by.value;
+  andBy.value = second;
   const hasDays = asked.has("since") || asked.has("until");
-  [since.value, until.value] = hasDays ? [dayIn(asked, "since"), dayIn(asked, "until")] : monthAgo(0);
+  [since.value, until.value] = hasDays ? [asked.get("since") ?? "", asked.get("until") ?? ""] : monthAgo(0);
   // The API and the command line take a month, too.
   const month = asked.get("month") ?? "";
-  if (/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month)) [since.value, until.value] = monthOf(new Date(`${month}-01T00:00`));
+  if (isDay(`${month}-01`)) [since.value, until.value] = monthOf(new Date(`${month}-01T00:00`));
+  else if (month !== "") since.value = month;
 }
 
 /**
@@ -349,7 +348,7 @@ const save = (event: MouseEvent): void => {
 
 export function Spend(): View {
   const columns = chosen();
-  const { rows, total, next = null, days = [], by: shown = columns, currency = CURRENCY } = report.value ?? {};
+  const { rows, total, next = null, days = [], by: shown = [], currency = CURRENCY } = report.value ?? {};
   const file = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
   const csv = `usage?${queryOf({ ...file, ...(currency && { currency }) })}`;
   const names = Object.entries(COLUMNS);
