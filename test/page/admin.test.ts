@@ -705,6 +705,36 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("tops up the budget or the quota that has refused a call, by what the call lacked", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team", amount: 1, period: "month" });
+    await quotas.add({ id: "ann", apiKey: "sk-ann", budget: "team" });
+    await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    const ids = [await call("ann", "small"), await call("poor", "small")];
+    for (const [at, button, action] of [
+      [0, "Top up team", "Top up"],
+      [1, "Add to the quota of poor", "Add"],
+    ] as const) {
+      const page = await open(`?part=refusals&call=${ids[at]}`);
+      const step = page.locator('[data-column="Next"] li').first();
+      const [, amount = ""] = /(?:team|poor) ([\d.]+) --currency usd adds/.exec((await step.textContent()) ?? "") ?? [];
+      await step.getByRole("button", { name: button }).click();
+      expect(await page.getByLabel("Amount in USD").inputValue()).toBe(amount);
+      await page.getByRole("dialog").getByRole("button", { name: action, exact: true }).click();
+      await page.getByText("There is enough for the call now: the caller may try again.").waitFor();
+      expect(await page.getByRole("button", { name: button }).count()).toBe(0);
+      await page.close();
+    }
+    expect((await quotas.budgetReport("team"))?.granted).toBeGreaterThan(1);
+    expect((await quotas.report("poor"))?.granted).toBeGreaterThan(1);
+    user = { name: "reader", readOnly: true };
+    await quotas.lower("poor", (await quotas.report("poor"))?.available ?? 0);
+    const page = await open(`?part=refusals&call=${await call("poor", "small")}`);
+    await page.getByText("polygate keys grant poor").waitFor();
+    expect(await page.getByRole("button", { name: "Add" }).count()).toBe(0);
+    await page.close();
+  });
+
   it("finds a key among many by a part of its id or name", async () => {
     const ids = Array.from({ length: 1_100 }, (_, at) => `key-${String(at).padStart(4, "0")}`);
     await Promise.all(ids.map((id) => stores.ports.quotas.add({ id, name: id === "key-1050" ? "Ann's laptop" : "x" })));

@@ -129,15 +129,21 @@ const edit = (id: string): Promise<boolean> =>
     });
   });
 
-const topUp = (id: string): void =>
+/**
+ * Asks how much to add to the current period of a budget.
+ *
+ * @param amount What to add, as a user writes it.
+ * @param reload Loads what is shown again.
+ */
+export const topUp = (id: string, amount = "", reload: () => Promise<void> = loadBudgets): void =>
   askUser({
     title: `Top ${id} up`,
     action: "Top up",
     text: "Adds to the current period alone.",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, isRequired: true }],
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
       await write("POST", `${at(id)}/top-up`, { units: readAmount(units) });
-      await loadBudgets();
+      await reload();
       return `${id} is topped up.`;
     },
   });

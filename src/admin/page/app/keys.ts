@@ -112,10 +112,15 @@ const PAGE = 100;
 
 const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
 
-/** Makes a change, and lists the keys again. */
-async function changed(path: string, body: object, words: string): Promise<string> {
+/** Makes a change, and loads what is shown again. */
+async function changed(
+  path: string,
+  body: object,
+  words: string,
+  reload: () => Promise<void> = loadKeys,
+): Promise<string> {
   await write("POST", path, body);
-  await loadKeys();
+  await reload();
   return words;
 }
 
@@ -221,13 +226,24 @@ const edit = (id: string): Promise<boolean> =>
     });
   });
 
-const changeQuota = (id: string, verb: "grant" | "lower"): void =>
+/**
+ * Asks how much to add to the quota of a key, or to take from it.
+ *
+ * @param amount The amount, as a user writes it.
+ * @param reload Loads what is shown again.
+ */
+export const changeQuota = (
+  id: string,
+  verb: "grant" | "lower",
+  amount = "",
+  reload: () => Promise<void> = loadKeys,
+): void =>
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, isRequired: true }],
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
     run: async ({ units = "" }) =>
-      changed(`${at(id)}/${verb}`, { units: readAmount(units) }, `The quota of ${id} is changed.`),
+      changed(`${at(id)}/${verb}`, { units: readAmount(units) }, `The quota of ${id} is changed.`, reload),
   });
 
 const rotate = (id: string): void =>

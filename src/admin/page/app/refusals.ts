@@ -5,11 +5,23 @@ import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import type { ExplainedCall } from "../../http/operations.ts";
 import { addressOf, assertDays, type Choices, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
-import { amountInWords, amountOf, plain } from "./amounts.ts";
-import { attempt, type Listed, load, read, Refusal } from "./api.ts";
-import { knownBudgets, loadKnownBudgets } from "./budgets.ts";
-import { keysNamed } from "./keys.ts";
-import { Chips, type Column, DayField, Filter, html, Select, spentBy, Table, Time, type View } from "./parts.ts";
+import { amountInWords, amountOf, CURRENCY, plain, writtenAmount } from "./amounts.ts";
+import { attempt, type Listed, load, mayChange, read, Refusal } from "./api.ts";
+import { knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
+import { changeQuota, keysNamed } from "./keys.ts";
+import {
+  Chips,
+  type Column,
+  DayField,
+  Filter,
+  html,
+  RowButton,
+  Select,
+  spentBy,
+  Table,
+  Time,
+  type View,
+} from "./parts.ts";
 
 type Call = ExplainedCall;
 type Code = NonNullable<RecordedCall["errorCode"]>;
@@ -294,12 +306,31 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
+/** The command that adds to a budget or a key's quota, with its amount. */
+const ADDS = /^polygate (?:budgets top-up|keys grant) .* (\d+(?:\.\d+)?)( --currency [a-z]{3})? adds /;
+
+/** Does by a button what a sentence says as a command: opens the dialog with the amount filled in. */
+function AddButton({ text, call: { refusedBy, keyId: key, currency = CURRENCY } }: { text: string; call: Call }): View {
+  const [command, amount, isMoney] = ADDS.exec(text) ?? [];
+  const budget = refusedBy?.kind === "budget" ? refusedBy.budget : undefined;
+  if (!mayChange.value || command === undefined || (budget ?? key) === undefined) return null;
+  const units = Math.round(Number(amount) * (isMoney === undefined ? 1 : 1_000_000));
+  const written = currency === CURRENCY ? writtenAmount(units) : "";
+  return budget === undefined
+    ? html`<${RowButton}
+        name="Add"
+        row=${`to the quota of ${key}`}
+        onClick=${() => changeQuota(key ?? "", "grant", written, loadCall)}
+      />`
+    : html`<${RowButton} name="Top up" row=${budget} onClick=${() => topUp(budget, written, loadCall)} />`;
+}
+
 const NEXT: Column<Calls> = {
   name: "Next",
   isWide: true,
   cell: ([call]) =>
     html`<ul class="reasons">
-      ${call.next.map((text) => html`<li><${Reason} text=${text} /></li>`)}
+      ${call.next.map((text) => html`<li><${Reason} text=${text} /> <${AddButton} text=${text} call=${call} /></li>`)}
     </ul>`,
 };
 
