@@ -1,6 +1,6 @@
 /** What a backend counts and does is checked before it is money: nonsense is charged by estimate, and no answer is endless. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { type ChatEvent, countTokensByScript, type Usage } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { declarationOf, texts, tokensOf } from "../kinds/texts.ts";
@@ -67,6 +67,27 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
       "The model backend reported 4294967296 output tokens, and at most 512 are believed.",
     );
     expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
+  });
+
+  it("of each frame makes the gateway look through the request only for a count that is too high", async () => {
+    const looks: number[] = [];
+    const { send } = opened({
+      backend: {
+        async *chat(request) {
+          if (!request.native) throw new Error("The request has no native one.");
+          const look = vi.spyOn(request.native, "unsupported");
+          yield { type: "usage", usage: { inputTokens: INPUT, outputTokens: 1 } };
+          yield WORD;
+          looks.push(look.mock.calls.length);
+          yield { type: "usage", usage: { outputTokens: 2 ** 20 } };
+          yield WORD;
+          looks.push(look.mock.calls.length);
+        },
+      },
+    });
+    await (await send({ body: { stream, metadata: { user_id: "u" } } })).text();
+    expect(looks[0]).toBe(0);
+    expect(looks[1]).toBeGreaterThan(0);
   });
 
   it.each<[what: string, usage: Partial<Usage>]>([

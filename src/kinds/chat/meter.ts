@@ -330,12 +330,15 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
     const most = this.#outputLimit;
-    const added = mayAdd(request) ? UNSEEN_OUTPUT_TOKENS : TRUST.tokens;
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
     const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
     if (isTooMuch(read)) return tooMany("input tokens", read, input, unseenTokens(request));
     const written = Math.max(outputTokens, reasoningTokens);
-    if (isTooHigh(written, most, added)) return tooMany("output tokens", written, most, added);
+    if (isTooHigh(written, most)) {
+      // Look through the request only for such a count: a stream may have one in each frame.
+      const added = mayAdd(request) ? UNSEEN_OUTPUT_TOKENS : undefined;
+      if (isTooHigh(written, most, added)) return tooMany("output tokens", written, most, added);
+    }
     const uses = sumOf(serverToolUses);
     if (isTooHigh(uses, MAX_TOOL_USES)) return tooMany("runs of tools", uses, MAX_TOOL_USES);
     for (const [kind, counts] of Object.entries(details ?? {})) {
