@@ -146,8 +146,9 @@ class FormParser {
   }
 
   async write(chunk: Uint8Array): Promise<void> {
-    for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
-      const slice = chunk.subarray(at, at + SLICE_BYTES);
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+    for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+      const slice = bytes.subarray(at, at + SLICE_BYTES);
       this.#formBytes += slice.length;
       this.#boundaries.add(slice);
       // Backpressure: busboy calls back when it has processed the slice.
@@ -252,31 +253,37 @@ const DASH = 0x2d;
 class Boundaries {
   count = 0;
   readonly #delimiter: Buffer;
-  /** The bytes that may begin a delimiter; undefined behind the last delimiter. */
+  /** The last bytes, which may begin a delimiter; undefined behind the last delimiter. */
   #rest: Buffer | undefined = Buffer.from("\r\n");
 
   constructor(boundary: string) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`);
   }
 
-  add(bytes: Uint8Array): void {
+  add(bytes: Buffer): void {
     if (!this.#rest) return;
-    const searched = Buffer.concat([this.#rest, bytes]);
-    const { length } = this.#delimiter;
-    let from = 0;
+    // Two bytes behind a delimiter tell whether it is the last. Without its last byte, it may go on in the next bytes.
+    const most = this.#delimiter.length + 1;
+    const before = this.#rest.length;
+    // Copy only the seam: a copy of each slice would double the memory of a large upload.
+    let searched: Buffer = Buffer.concat([this.#rest, bytes.subarray(0, most)]);
+    let from = this.#countIn(searched, 0);
+    if (bytes.length > most) {
+      searched = bytes;
+      from = this.#countIn(searched, Math.max(0, from - before));
+    }
+    if (this.#rest) this.#rest = Buffer.from(searched.subarray(Math.max(from, searched.length - most)));
+  }
+
+  /** Counts the delimiters in some bytes, and returns the place behind the last one. */
+  #countIn(searched: Buffer, start: number): number {
+    let from = start;
     for (;;) {
       const at = searched.indexOf(this.#delimiter, from);
-      const end = at + length;
-      // Two bytes behind a delimiter tell whether it is the last.
-      if (at < 0 || end + 2 > searched.length) {
-        this.#rest = searched.subarray(at < 0 ? Math.max(from, searched.length - length + 1) : at);
-        return;
-      }
-      if (searched[end] === DASH && searched[end + 1] === DASH) {
-        this.#rest = undefined;
-        return;
-      }
-      this.count++;
+      const end = at + this.#delimiter.length;
+      if (at < 0 || end + 2 > searched.length || !this.#rest) return from;
+      if (searched[end] === DASH && searched[end + 1] === DASH) this.#rest = undefined;
+      else this.count++;
       from = end;
     }
   }
