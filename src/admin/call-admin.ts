@@ -1,6 +1,7 @@
 /** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
 
 import { WRONG_SETTING } from "../errors.ts";
+import { given } from "../model/json.ts";
 import { amountOf, currencyCode, decimalsOf, writtenMoney } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
@@ -329,26 +330,42 @@ function mistakeReasons(message: string): readonly string[] {
 export const argument = (word: string): string =>
   /^[\w.:@/-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", "'\\''")}'`;
 
-/** The quota or the budget that has refused a call, as it is now. */
-export type LimitNow = Pick<BudgetReport, "available" | "gap">;
+/** A limit of a call as it is now: of a budget, or of its key's own quota where no budget is named. */
+export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {
+  readonly budget?: string | undefined;
+}
 
-/** Reads the quota or the budget that has refused a call; undefined for any other call, and where the store does not know it. */
-export async function limitNow(
-  { refusedBy: { kind, budget } = { kind: "calls" }, keyId }: RecordedCall,
+/**
+ * Reads the limits that a refused call needs to pass: the quota of its key and its budgets. Undefined for a call that was refused by none of
+ * them, and where the store knows none of them.
+ */
+export async function limitsNow(
+  { refusedBy: { kind, budget } = { kind: "calls" }, budgets, keyId }: RecordedCall,
   store: Pick<KeyDirectory, "report"> & Partial<Pick<BudgetDirectory, "budgetReport">>,
-): Promise<LimitNow | undefined> {
-  if (kind === "budget" && budget !== undefined) return store.budgetReport?.(budget);
-  const key = kind === "quota" && keyId !== undefined ? await store.report(keyId) : undefined;
-  return key?.unlimited ? { available: MOST_UNITS } : key;
+): Promise<readonly LimitNow[] | undefined> {
+  if (!OF_UNITS.has(kind)) return undefined;
+  const limits: LimitNow[] = [];
+  // The limit that has refused the call comes first.
+  for (const id of new Set([...(budget === undefined ? [] : [budget]), ...budgets])) {
+    const report = await store.budgetReport?.(id);
+    if (report) limits.push({ budget: id, available: report.available, ...given({ gap: report.gap }) });
+  }
+  const key = keyId === undefined ? undefined : await store.report(keyId);
+  if (key && !(key.unlimited && kind === "budget")) {
+    const own = { available: key.unlimited ? MOST_UNITS : key.available };
+    if (kind === "quota") limits.unshift(own);
+    else limits.push(own);
+  }
+  return limits.length > 0 ? limits : undefined;
 }
 
 /**
  * Says what helps a caller who was refused, as commands where there are some. Empty for a call that needs no help, or none of an operator.
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
- * @param now The quota or the budget that has refused the call. Default: as it was at that moment.
+ * @param now The limits that the call needs to pass. Default: the one that has refused it, as it was at that moment.
  */
-export function nextSteps(call: RecordedCall, currency?: string, now?: LimitNow): readonly string[] {
+export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly string[] {
   const { errorCode, refusedBy, keyId, modelAsked, status } = call;
   const key = argument(keyId ?? "KEY");
   switch (errorCode) {
@@ -397,28 +414,34 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: LimitNow)
 function topUpSteps(
   { errorCode, refusedBy = { kind: "quota" }, keyId, ...call }: RecordedCall,
   currency: string | undefined,
-  now: LimitNow | undefined,
+  now: readonly LimitNow[] | undefined,
 ): readonly string[] {
-  const { kind, budget, needed = 0, wanted, held = 0 } = refusedBy;
-  const { available, gap = 0 } = now ?? { available: refusedBy.available ?? 0 };
+  const { kind, budget = "BUDGET", needed = 0, wanted, available = 0, held = 0 } = refusedBy;
   const code = call.currency ?? currency;
-  const missing = Math.max(now ? 0 : 1, (wanted ?? Math.max(needed, 1)) - available) + gap;
-  if (missing === 0)
+  const useful = wanted ?? Math.max(needed, 1);
+  const limits = now ?? [
+    { budget: kind === "budget" ? budget : undefined, available: Math.min(available, useful - 1) },
+  ];
+  const steps = limits.flatMap(({ budget: id, available: left, gap = 0 }) => {
+    const missing = Math.max(0, useful - left) + gap;
+    if (missing === 0) return [];
+    const verb = id === undefined ? `keys grant ${argument(keyId ?? "KEY")}` : `budgets top-up ${argument(id)}`;
+    const command = (amount: string): string =>
+      `polygate ${verb} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
+    const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
+    const placeholder = code === undefined ? "UNITS" : "AMOUNT";
+    return wanted === undefined
+      ? `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${gap > 0 ? ` The top-up first fills ${ofGap}.` : ""}`
+      : `${command(code === undefined ? String(missing) : writtenMoney(missing))} adds what the call lacked for its whole output limit${gap > 0 ? `, and first fills ${ofGap}` : ""}.`;
+  });
+  if (steps.length === 0)
     return [
       wanted === undefined
         ? "Units are available now: the caller may try again."
         : "There is enough for the call now: the caller may try again.",
     ];
-  const verb =
-    kind === "budget" ? `budgets top-up ${argument(budget ?? "BUDGET")}` : `keys grant ${argument(keyId ?? "KEY")}`;
-  const command = (amount: string): string =>
-    `polygate ${verb} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
-  const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
-  const placeholder = code === undefined ? "UNITS" : "AMOUNT";
   return [
-    wanted === undefined
-      ? `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${gap > 0 ? ` The top-up first fills ${ofGap}.` : ""}`
-      : `${command(code === undefined ? String(missing) : writtenMoney(missing))} adds what the call lacked for its whole output limit${gap > 0 ? `, and first fills ${ofGap}` : ""}.`,
+    ...steps,
     ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
     ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
   ];

@@ -28,7 +28,7 @@ import { unitsOf } from "./amounts.ts";
 import { type FittedTable, fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
 import {
   argument,
-  limitNow,
+  limitsNow,
   linesOf,
   nextSteps,
   reasonsOf,
@@ -671,7 +671,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (!call)
           throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
         const reason = { reasons: reasonsOf(call, currency), call };
-        const next = nextSteps(call, currency, await limitNow(call, store));
+        const next = nextSteps(call, currency, await limitsNow(call, store));
         if (json) return { ...reason, next };
         const [...lines] = linesOf(reason, currency);
         lines.splice(reason.reasons.length, 0, ...next.map((step) => `Next: ${oneLine(step)}`));

@@ -166,7 +166,7 @@ describe("why", () => {
     expect(nextSteps(refused)).toEqual([
       "polygate keys grant anna UNITS lets calls pass again. Choose the UNITS: the call was refused before its cost was known.",
     ]);
-    expect(nextSteps(refused, undefined, { available: 5 })).toEqual([
+    expect(nextSteps(refused, undefined, [{ available: 5 }])).toEqual([
       "Units are available now: the caller may try again.",
     ]);
   });

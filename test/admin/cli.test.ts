@@ -1184,6 +1184,28 @@ describe("polygate usage and why, as processes", () => {
     expect((await run("why", id)).stdout).toContain("\nNext: Units are available now: the caller may try again.\n");
   });
 
+  it("names each budget of a call that has too little, and then the one that still has", async () => {
+    await run("budgets", "create", "above", "--amount", "100");
+    await run("budgets", "create", "below", "--amount", "100", "--parent", "above");
+    const stores = await openStores(where);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "below-key", apiKey: "sk-below", budget: "below" });
+    const gateway = gatewayOn(stores);
+    await quotas.reserve({ id: "both", keyId: "below-key", atLeast: 100, atMost: 100, leaseMs: LONGEST_MS });
+    await quotas.settle("both", { used: 100, certainty: "exact" });
+    const id = await askOf(gateway, "below", { max_tokens: 50 });
+    await gateway.close();
+    await stores.close();
+    const topUps = async (): Promise<readonly string[]> =>
+      Array.from(
+        (await run("why", id)).stdout.matchAll(/^Next: polygate budgets top-up (\w+) AMOUNT /gm),
+        ([, of]) => of ?? "",
+      );
+    expect(new Set(await topUps())).toEqual(new Set(["below", "above"]));
+    await run("budgets", "top-up", "below", "0.5", "--currency", "usd");
+    expect(await topUps()).toEqual(["above"]);
+  });
+
   it.each([
     [["calls", "--outcome", "refuse"], 2, "or unrecorded, not refuse. Did you mean refused?"],
     [["calls", "--csv", "--json"], 2, "Choose --csv or --json."],

@@ -25,7 +25,7 @@ import { noSuchBudget } from "../../stores/ledger.ts";
 import { budgetTold } from "../answers.ts";
 import {
   type LimitNow,
-  limitNow,
+  limitsNow,
   type CallAdmin,
   inCurrency,
   nextSteps,
@@ -629,13 +629,14 @@ export const OPERATIONS: readonly Operation[] = [
       const errorCodes = word === undefined ? undefined : await codesMeant("errorCode", word);
       const listed = await recordedIn(desk).list(given({ ...filter, errorCode: errorCodes }));
       if (listed.length === 0) await assertKnown(desk, filter);
-      // Many calls of a page are refused by the same limit.
-      const limits = new Map<string, LimitNow | undefined>();
+      // Many calls of a page are refused by the same limits.
+      const limits = new Map<string, readonly LimitNow[] | undefined>();
       const told: ExplainedCall[] = [];
       for (const call of listed) {
-        const limit = JSON.stringify([call.refusedBy?.budget ?? call.keyId, call.refusedBy?.kind]);
-        if (!limits.has(limit)) limits.set(limit, await limitNow(call, desk.store));
-        told.push(callTold(call, limits.get(limit)));
+        const { keyId, budgets, refusedBy } = call;
+        const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind]);
+        if (!limits.has(by)) limits.set(by, await limitsNow(call, desk.store));
+        told.push(callTold(call, limits.get(by)));
       }
       return paged(told, query.limit, ({ requestId }) => requestId, given({ errorCodes }));
     },
@@ -649,7 +650,7 @@ export const OPERATIONS: readonly Operation[] = [
     async run(desk, { id }) {
       const call = await recordedIn(desk).find(id);
       if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
-      return { body: callTold(call, await limitNow(call, desk.store)) };
+      return { body: callTold(call, await limitsNow(call, desk.store)) };
     },
   }),
   operation({
@@ -792,7 +793,7 @@ export interface ExplainedCall extends RecordedCall {
   readonly next: readonly string[];
 }
 
-const callTold = (call: RecordedCall, now: LimitNow | undefined): ExplainedCall => ({
+const callTold = (call: RecordedCall, now: readonly LimitNow[] | undefined): ExplainedCall => ({
   ...call,
   reasons: reasonsOf(call),
   next: nextSteps(call, undefined, now),

@@ -306,14 +306,15 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
-/** The command that adds to a budget or a key's quota, with its amount. */
-const ADDS = /^polygate (?:budgets top-up|keys grant) .* (\d+(?:\.\d+)?)( --currency [a-z]{3})? adds /;
+/** The command that adds to a budget or a key's quota, with the id in it and its amount. */
+const ADDS = /^polygate (budgets top-up|keys grant) (\S+|'.*') (\d+(?:\.\d+)?)( --currency [a-z]{3})? adds /;
 
 /** Does by a button what a sentence says as a command: opens the dialog with the amount filled in. */
-function AddButton({ text, call: { refusedBy, keyId: key, currency = CURRENCY } }: { text: string; call: Call }): View {
-  const [command, amount, isMoney] = ADDS.exec(text) ?? [];
-  const budget = refusedBy?.kind === "budget" ? refusedBy.budget : undefined;
-  if (!mayChange.value || command === undefined || (budget ?? key) === undefined) return null;
+function AddButton({ text, call: { budgets, keyId: key, currency = CURRENCY } }: { text: string; call: Call }): View {
+  const [, verb, id = "", amount, isMoney] = ADDS.exec(text) ?? [];
+  // A command has an id in quotes if it needs some.
+  const budget = verb === "budgets top-up" ? budgets.find((known) => [known, `'${known}'`].includes(id)) : undefined;
+  if (!mayChange.value || verb === undefined || (verb === "keys grant" ? key : budget) === undefined) return null;
   const units = Math.round(Number(amount) * (isMoney === undefined ? 1 : 1_000_000));
   const written = currency === CURRENCY ? writtenAmount(units) : "";
   return budget === undefined
