@@ -626,7 +626,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ["?part=refusals&outcome=refuse", 'not "refuse". Did you mean refused?'],
     ["?part=refusals&since=7d", "From must be a day, such as 2026-11-01, not 7d."],
     ["?part=refusals&until=2026-02-30", "To must be a day, such as 2026-11-01, not 2026-02-30."],
-    ["?part=refusals&key=Poor", "No key has the id Poor. The key of the name Poor has the id p-1."],
+    ["?part=refusals&key=Poo", "No key has the id Poo."],
     ["?part=refusals&budget=none", "No budget has the id none."],
     ["?part=spend&by=key,modle", 'not "modle". Did you mean model?'],
     ["?part=spend&by=modle", 'not "modle". Did you mean model?'],
@@ -702,6 +702,15 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await key.inputValue()).toBe("k8");
     await page.getByRole("link", { name: "Live" }).click();
     expect(await rowOf(page, "ben-2").locator('[data-column="Key"]').textContent()).toBe("ben-2Ben M. (laptop)");
+    // An address may have a whole name, too.
+    await page.goto(`${url}?part=refusals&key=ben+m.`);
+    await page.getByText("1 refused call.").waitFor();
+    expect(new URL(page.url()).search).toBe("?part=refusals&key=ben");
+    expect(await key.inputValue()).toBe("ben");
+    await page.goto(`${url}?part=refusals&key=team`);
+    await page.getByRole("link", { name: "team (k8)" }).waitFor();
+    await page.goto(`${url}?part=refusals&key=laptop`);
+    await page.getByRole("link", { name: "Look for laptop among the keys" }).waitFor();
     await page.close();
   });
 
@@ -768,11 +777,24 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.settle("hold", { used: 7, certainty: "exact" });
     await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "team" });
     await call("rich", "small");
+    await quotas.addBudget({ id: "beyond", amount: 100 });
+    await quotas.add({ id: "wild", apiKey: "sk-wild", budget: "beyond" });
+    await quotas.addBudget({ id: "part", amount: 10, parent: "beyond" });
+    await quotas.add({ id: "below", apiKey: "sk-below", budget: "part" });
+    await quotas.reserve({ id: "little", keyId: "wild", atLeast: 60, atMost: 60, leaseMs: 60_000 });
+    await quotas.reserve({ id: "running", keyId: "wild", atLeast: 40, atMost: 40, leaseMs: 60_000 });
+    await quotas.settle("little", { used: 161, certainty: "exact" });
     const page = await open("?part=budgets");
     await rowOf(page, "team").waitFor();
-    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+<1% of \$5\.00/);
-    expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.000% of \$0\.000001/);
-    expect(await rowOf(page, "lowered").textContent()).toMatch(/\$0\.00002929% of \$0\.0001\s*\$0\.000071–/);
+    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+\s*<1% of \$5\.00/);
+    expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.00\s*0% of \$0\.000001/);
+    expect(await rowOf(page, "lowered").textContent()).toMatch(
+      /\$0\.000029\s*29% of \$0\.0001\s*\$0\.000071\s*\$0\.0001once/,
+    );
+    // What Spend says, too: the overdrawn part is in the sum, and what running calls hold is not.
+    expect(await rowOf(page, "beyond").first().textContent()).toMatch(
+      /\$0\.000161\s*of which \$0\.000101 is overdrawn\s*running calls hold \$0\.00004\s*161% of \$0\.0001\s*nothing left/,
+    );
     await quotas.updateBudget("lowered", { amount: 10 });
     await page.reload();
     await rowOf(page, "lowered").waitFor();
@@ -787,6 +809,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "rich").waitFor();
     expect(await rowOf(page, "rich").locator(".amount").textContent()).toBe(used);
+    // A key without a quota of its own says that its budget, or a budget above, has nothing left.
+    const budgetOf = async (id: string) => rowOf(page, id).locator('[data-column="Budget"]').textContent();
+    await expect.poll(() => budgetOf("wild")).toMatch(/^beyond\s*nothing left$/);
+    expect(await budgetOf("below")).toMatch(/^part\s*nothing left in beyond$/);
+    expect(await budgetOf("rich")).toMatch(/^team\s*$/);
     // A key with a quota of its own, which a call has overdrawn, and a budget.
     expect(await rowOf(page, "empty").textContent()).toMatch(
       /\$0\.000004\s*and \$0\.000003 overdrawn\s*175% of \$0\.000004/,
@@ -812,7 +839,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
         expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001\s*nothing left/);
-        expect(await rowOf(page, "held").getByText("nothing left").count()).toBe(1);
+        // A key says it of its quota and of its budget.
+        await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(part === "keys" ? 2 : 1);
         expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
         const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);
         expect(beyond).not.toEqual(nearly);

@@ -22,7 +22,7 @@ import {
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { budgetTold } from "../answers.ts";
+import { type BudgetTold, budgetTold } from "../answers.ts";
 import {
   type LimitNow,
   limitsNow,
@@ -786,6 +786,9 @@ async function idsNamed(name: string, list: ListNamed): Promise<readonly string[
   }
   return found;
 }
+
+/** A budget as the API answers it, for the page. */
+export type { BudgetTold };
 
 /** A call with sentences that say why it has ended so, and what helps its caller. */
 export interface ExplainedCall extends RecordedCall {

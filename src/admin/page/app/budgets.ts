@@ -1,7 +1,8 @@
 /** The view of budgets: lists them, makes new ones, and changes them. */
 
-import { type Signal, signal } from "@preact/signals";
+import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
+import type { BudgetTold } from "../../http/operations.ts";
 import { ALL_DAYS, type Choices } from "./address.ts";
 import { AMOUNT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
@@ -22,7 +23,7 @@ import {
   type View,
 } from "./parts.ts";
 
-const budgets = signal<readonly BudgetReport[] | undefined>(undefined);
+const budgets = signal<readonly BudgetTold[] | undefined>(undefined);
 /** Budgets to choose from, and for the time zones of refusals. */
 export const knownBudgets: Signal<readonly BudgetReport[]> = signal([]);
 
@@ -34,6 +35,15 @@ export async function loadKnownBudgets(): Promise<void> {
     ({ body }) => body.data,
     () => [],
   );
+}
+
+const knownById = computed(() => new Map(knownBudgets.value.map((budget) => [budget.id, budget])));
+
+/** Returns the first of a budget, its parent, and so on, that has nothing left. Undefined for none among the known budgets. */
+export function emptyBudget(id?: string): string | undefined {
+  let budget = knownById.value.get(id ?? "");
+  while (budget && budget.available > 0) budget = knownById.value.get(budget.parent ?? "");
+  return budget?.id;
 }
 
 /** Returns the field of a budget: a choice of all budgets, or a text when there are too many, or none could be loaded. */
@@ -48,9 +58,9 @@ export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
 
 export async function loadBudgets(): Promise<void> {
   await load(async () => {
-    const all: BudgetReport[] = [];
+    const all: BudgetTold[] = [];
     for (let after: string | null = ""; after !== null;) {
-      const { body }: { body: Listed<BudgetReport> } = await read(
+      const { body }: { body: Listed<BudgetTold> } = await read(
         `budgets?${new URLSearchParams({ limit: "1000", after })}`,
       );
       all.push(...body.data);
@@ -170,10 +180,9 @@ function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetReport): Choices {
   return { since: day.format(startsAt), until: day.format(endsAt - 1) };
 }
 
-const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly Column<BudgetReport>[] => {
-  const ofUsed = amountsIn(rows.map(({ used }) => used));
+const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Column<BudgetTold>[] => {
+  const ofSpent = amountsIn(rows.map(({ spent }) => spent));
   const ofLeft = amountsIn(rows.map(({ available }) => available));
-  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
   return [
     {
@@ -191,21 +200,19 @@ const columnsOf = (rows: readonly BudgetReport[], hasCalls: boolean): readonly C
           }`,
     },
     {
-      name: amountsNamed("Used"),
+      name: amountsNamed("Spent"),
       isNumber: true,
-      cell: ({ used, overdraft, granted, gap = 0, available }) =>
-        html`${ofUsed(used)}<${Share} used=${used + overdraft} of=${granted - gap} left=${available} />`,
+      cell: ({ spent, overdraft, held, granted, gap = 0, available }) =>
+        html`${ofSpent(spent)}
+          ${overdraft > 0 && html`<span class="quiet">of which ${amountOf(overdraft)} is overdrawn</span>`}
+          ${held > 0 && html`<span class="quiet">running calls hold ${amountOf(held)}</span>`}
+          <${Share} used=${spent} of=${granted - gap} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: ({ available, gap }) =>
         html`${ofLeft(available)}${gap !== undefined && html`<span class="quiet">top-ups first fill ${amountOf(gap)}</span>`}`,
-    },
-    {
-      name: amountsNamed("Overdrawn"),
-      isNumber: true,
-      cell: ({ overdraft }) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
     },
     {
       name: amountsNamed("Amount"),
@@ -244,7 +251,7 @@ export function Budgets({ calls }: { calls: boolean }): View {
       caption="Budgets"
       columns=${columnsOf(budgets.value ?? [], calls)}
       rows=${budgets.value}
-      keyOf=${({ id }: BudgetReport) => id}
+      keyOf=${({ id }: BudgetTold) => id}
       empty="There is no budget yet."
     />
     <${BudgetList} of=${budgets.value ?? []} />

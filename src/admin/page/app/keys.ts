@@ -6,7 +6,7 @@ import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
-import { budgetField, knownBudgets, loadKnownBudgets } from "./budgets.ts";
+import { budgetField, emptyBudget, knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -320,7 +320,14 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
             : html`<${Share} used=${used + overdraft} of=${granted} left=${available} />`
         }`,
     },
-    { name: "Budget", cell: ({ budget }) => budget ?? "–" },
+    {
+      name: "Budget",
+      cell: ({ budget }) => {
+        const empty = emptyBudget(budget);
+        return html`${budget ?? "–"}
+        ${empty !== undefined && html`<span class="empty">nothing left${empty !== budget && ` in ${empty}`}</span>`}`;
+      },
+    },
     {
       name: "Models",
       cell: ({ modelLimits, modelLimitsEnabled }) =>

@@ -120,7 +120,11 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   meantKeys.value = [];
   // Calls without a key have no id to write.
   scope.value = key === "" && asked.has("key") ? { key, ...others } : others;
-  if (found.value === "") return loadRefusals();
+  if (found.value === "") {
+    await loadRefusals();
+    if (noneReason.value !== "" && key !== "" && key === keyId.value) await chooseKey(true);
+    return;
+  }
   showNone();
   await loadCall();
 }
@@ -140,11 +144,16 @@ function showNone(reason = ""): void {
   noneReason.value = reason;
 }
 
-/** Finds the key that the user names, and lists its calls. */
-async function chooseKey(): Promise<void> {
+/**
+ * Finds the key that the user names, and lists its calls.
+ *
+ * @param isExact Takes no part of an id or name: an address must not lead to the calls of another key.
+ */
+async function chooseKey(isExact = false): Promise<void> {
   const text = keyId.value;
   let found: readonly KeyReport[] = [];
   if (text !== "" && !(await attempt(async () => void (found = await keysNamed(text))))) return;
+  if (isExact) found = found.filter(({ name }) => name.toLowerCase() === text.toLowerCase());
   // The user may have chosen another key meanwhile.
   if (text !== keyId.value) return;
   meantKeys.value = found.length > 1 ? found : [];
