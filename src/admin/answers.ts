@@ -1,10 +1,11 @@
-/** Formats the answers of commands as text, adds the budgets of each key. */
+/** Formats the answers of commands as text, adds the budgets of each key, and writes budgets as CSV. */
 
 import { amountOf, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
+import { cellOf, csvFile, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
 import { type IssuedKey, stateOf } from "./key-admin.ts";
 
 /** A budget that a key draws on, in units. */
@@ -148,6 +149,60 @@ function budgetsText(budgets: readonly BudgetTold[], currency: string | undefine
   });
   const none = { ...NO_NAME, ...amounts({ OVERDRAFT: 0 }), PARENT: "-" };
   return fittedTable(withoutEmpty(rows, none), width, [], ["ID", "PERIOD", "ENDS"]);
+}
+
+/** The fields of a budget in CSV, with the headings of spreadsheets. */
+const BUDGET_FIELDS = {
+  id: "Budget",
+  name: "Budget name",
+  parent: "Parent",
+  amount: "Budget amount",
+  spent: "Spent",
+  percentUsed: "Used %",
+  available: "Left",
+  overdraft: "Overdraft",
+  currency: "Currency",
+  period: "Period",
+  endsAt: "Ends",
+} as const;
+
+/** The choices for CSV of budgets. */
+interface BudgetsCsvOptions {
+  /** The currency of the amounts. Default: amounts are units. */
+  readonly currency?: string | undefined;
+  readonly spreadsheet?: Spreadsheet | undefined;
+}
+
+/**
+ * Writes budgets as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. The amount is what the present period was given. A
+ * text that a spreadsheet would take for a formula begins with an apostrophe. Spreadsheets get the end of a period as a day in the time
+ * zone of the budget, and programs as a time in UTC.
+ */
+export function budgetsCsv(budgets: readonly BudgetTold[], { currency, spreadsheet }: BudgetsCsvOptions): string {
+  const [separator, point] = separatorsOf(spreadsheet);
+  const amount = (units: number): string =>
+    currency === undefined ? String(units) : decimalsOf(units).replace(".", point);
+  const lines = budgets.map((budget) => {
+    const { id, name, parent = "", period = "", timeZone = "UTC", endsAt } = budget;
+    const ends = endsAt === undefined ? "" : spreadsheet ? dayIn(timeZone, endsAt) : timeOf(endsAt);
+    const cells: Readonly<Record<keyof typeof BUDGET_FIELDS, string>> = {
+      id: cellOf(id),
+      name: cellOf(name),
+      parent: cellOf(parent),
+      amount: amount(givenTo(budget)),
+      spent: amount(budget.spent),
+      percentUsed: String(budget.percentUsed),
+      available: amount(budget.available),
+      overdraft: amount(budget.overdraft),
+      currency: currency ?? "",
+      period,
+      endsAt: ends,
+    };
+    return Object.keys(BUDGET_FIELDS)
+      .map((field) => cells[field as keyof typeof cells])
+      .join(separator);
+  });
+  return csvFile(Object.keys(BUDGET_FIELDS), lines, BUDGET_FIELDS, spreadsheet);
 }
 
 type Row = Readonly<Record<string, string>>;

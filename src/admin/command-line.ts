@@ -8,16 +8,18 @@ import { isAway } from "../stores/away.ts";
 import { NO_SUCH_BUDGET, noSuchKey } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
-import { textOf, withBudgets } from "./answers.ts";
+import { budgetsCsv, type BudgetTold, textOf, withBudgets } from "./answers.ts";
 import {
   BUDGET_COMMANDS,
   CALL_COMMANDS,
   type Command,
   CommandError,
+  csvOf,
   idNear,
   idsLike,
   INSTEAD_OF_EMPTY,
   KEY_COMMANDS,
+  linesOfCsv,
   OPTION_HELP,
   OPTIONS,
   printTable,
@@ -220,7 +222,10 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
+    const { csv, spreadsheet } = csvOf(values);
     if (values.json) print(jsonOf(shown));
+    // The cast is safe: of the commands that print CSV, only the list of budgets returns an answer.
+    else if (csv) print(linesOfCsv(budgetsCsv(shown as BudgetTold[], { currency, spreadsheet })));
     else printTable(textOf(shown, currency, terminal.columns), print, terminal.warn ?? (() => {}), "--json has");
     if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
       print(

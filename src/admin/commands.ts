@@ -4,7 +4,7 @@ import type { parseArgs } from "node:util";
 import { given } from "../model/json.ts";
 import { amountOf, decimalsOf } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
-import { type BudgetOptions, type BudgetPeriod, calendarOf } from "../stores/budgets.ts";
+import { type BudgetOptions, type BudgetPeriod, type BudgetReport, calendarOf } from "../stores/budgets.ts";
 import {
   CALL_OUTCOMES,
   type CallFilter,
@@ -32,6 +32,7 @@ import {
   linesOf,
   nextSteps,
   reasonsOf,
+  type Spreadsheet,
   SPREADSHEETS,
   timeIn,
   usageCsv,
@@ -559,11 +560,21 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   },
   list: {
     about: "lists budgets in the order of their ids",
-    examples: ["list --limit 1000"],
-    options: ["after", "limit"],
+    examples: ["list --limit 1000", "list --currency usd --spreadsheet excel > budgets.csv"],
+    options: ["after", "limit", "csv", "spreadsheet"],
     read(_operands, values, terminal) {
       const page = pageOf(values);
-      return async (_keys, { store }) => noted(await store.listBudgets(page), page, values, terminal);
+      const { csv } = csvOf(values);
+      return async (_keys, { store }) => {
+        if (!csv || page.limit !== undefined) return noted(await store.listBudgets(page), page, values, terminal);
+        // A report for others has all budgets.
+        const budgets: BudgetReport[] = [];
+        for (let next = await store.listBudgets({ ...page, limit: MOST_LISTED }); next.length > 0;) {
+          budgets.push(...next);
+          next = await store.listBudgets({ limit: MOST_LISTED, after: next.at(-1)?.id ?? "" });
+        }
+        return budgets;
+      };
     },
   },
 };
@@ -711,7 +722,7 @@ async function codesOf(text: string, warn: (line: string) => void): Promise<read
 }
 
 /** Returns CSV without its last line break, which `print` adds, and with the line breaks of a terminal. */
-const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
+export const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
 
 /**
  * Prints a table, and notes the columns that it leaves out.
@@ -729,7 +740,10 @@ export function printTable(
 }
 
 /** Reads in which form the rows are printed. A spreadsheet reads CSV. */
-function csvOf({ csv: isCsv = false, json = false, spreadsheet: text }: Values) {
+export function csvOf({ csv: isCsv = false, json = false, spreadsheet: text }: Values): {
+  readonly csv: boolean;
+  readonly spreadsheet: Spreadsheet | undefined;
+} {
   const spreadsheet = wordOf("--spreadsheet", text, SPREADSHEETS);
   const csv = isCsv || spreadsheet !== undefined;
   if (csv && json) throw new UsageError("Choose --csv or --json.");

@@ -1547,6 +1547,69 @@ describe("polygate budgets", () => {
     ]);
   });
 
+  it("lists budgets as CSV for programs and for spreadsheets", async () => {
+    const where = ["--store", `sqlite:${join(folder, "finance.db")}`];
+    const { run } = await fresh("finance");
+    const stores = await openStores(`sqlite:${join(folder, "finance.db")}`);
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "all", name: "Zürich", amount: 5_000_000 });
+    await quotas.addBudget({
+      id: "red",
+      name: "=1+1, red",
+      amount: 200,
+      period: "month",
+      timeZone: "Europe/Berlin",
+      parent: "all",
+    });
+    await quotas.add({ id: "anna", apiKey: "sk-anna", budget: "red" });
+    await quotas.reserve({ id: "call", keyId: "anna", atLeast: 0, atMost: 250, leaseMs: LONGEST_MS });
+    await quotas.settle("call", { used: 250, certainty: "exact" });
+    const { endsAt = 0 } = (await quotas.budgetReport("red")) ?? {};
+    await run("", "migrate");
+    const lines: string[] = [];
+    const notes: string[] = [];
+    const listed = async (...args: string[]): Promise<string> => {
+      lines.length = 0;
+      notes.length = 0;
+      const print = (line: string): void => void lines.push(line);
+      const warn = (line: string): void => void notes.push(line);
+      await runCommand(["budgets", "list", ...args, ...where], { ...terminal, print, warn });
+      return lines.join("\n");
+    };
+    const fields = "id,name,parent,amount,spent,percentUsed,available,overdraft,currency,period,endsAt";
+    const iso = new Date(endsAt).toISOString();
+    expect((await listed("--csv")).split("\n")).toEqual([
+      fields,
+      "all,Zürich,,5000000,250,0,4999750,0,,,",
+      `red,"'=1+1, red",all,200,250,125,0,50,,month,${iso}`,
+    ]);
+    expect((await listed("--csv", "--currency", "usd")).split("\n")[1]).toBe(
+      "all,Zürich,,5.000000,0.000250,0,4.999750,0.000000,USD,,",
+    );
+    const day = new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(endsAt);
+    expect(iso).not.toContain(day);
+    expect((await listed("--spreadsheet", "excel-europe", "--currency", "usd")).split("\n")).toEqual([
+      "\uFEFFBudget;Budget name;Parent;Budget amount;Spent;Used %;Left;Overdraft;Currency;Period;Ends",
+      "all;Zürich;;5,000000;0,000250;0;4,999750;0,000000;USD;;",
+      `red;"'=1+1, red";all;0,000200;0,000250;125;0,000000;0,000050;USD;month;${day}`,
+    ]);
+    expect(await listed("--after", "red", "--csv")).toBe(fields);
+
+    // Without a limit, CSV has more budgets than a page.
+    await stores.close();
+    const database = new DatabaseSync(join(folder, "finance.db"));
+    const columns = Object.keys(database.prepare("SELECT * FROM polygate_budgets").get() ?? {});
+    const copied = columns.map((name) => (name === "id" ? "'team-' || n" : name));
+    database.exec(`WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 1001)
+      INSERT INTO polygate_budgets (${columns.join()}) SELECT ${copied.join()} FROM polygate_budgets, counted WHERE id = 'all'`);
+    database.close();
+    expect((await listed("--csv")).split("\n")).toHaveLength(1 + 2 + 1_001);
+    expect(notes).toEqual([]);
+    expect((await listed("--csv", "--limit", "2")).split("\n")).toHaveLength(1 + 2);
+    expect(notes).toEqual(["The first 2 are shown. More may follow: add --after red, or --limit 1000."]);
+    await expect(listed("--csv", "--json")).rejects.toThrow("Choose --csv or --json.");
+  });
+
   it("shows what a key has left in its budgets, with and without a quota of its own", async () => {
     await budgets("create", "top", "--amount", "1000");
     await budgets("create", "below", "--amount", "300", "--parent", "top");
