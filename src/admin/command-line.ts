@@ -9,6 +9,7 @@ import { NO_SUCH_BUDGET, noSuchKey } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
 import { budgetsCsv, type BudgetTold, textOf, withBudgets } from "./answers.ts";
+import { argument } from "./call-admin.ts";
 import {
   BUDGET_COMMANDS,
   CALL_COMMANDS,
@@ -315,13 +316,15 @@ function parse(args: readonly string[]) {
   const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
   const found = find(positionals);
   const known: readonly string[] = found?.options ?? Object.keys(OPTIONS);
-  for (const token of tokens) {
+  for (const [at, token] of tokens.entries()) {
     if (token.kind !== "option") continue;
     const { name, rawName, value } = token;
     if (!known.includes(name)) {
       // The cast is safe: a name that is no option has no entry.
       const hint = found?.syntax.elsewhere?.[name as keyof Values];
-      throw hint === undefined ? unknownOption(rawName, found?.name, known) : new UsageError(hint);
+      const next = tokens[at + 1];
+      const text = value ?? (next?.kind === "positional" ? next.value : undefined);
+      throw hint === undefined ? unknownOption(rawName, found?.name, known, text) : new UsageError(hint);
     }
     const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
     if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
@@ -375,12 +378,14 @@ type Groups = Readonly<Record<string, readonly string[]>>;
 
 /** The commands that people look for under other words. */
 const OTHER_WORDS: Readonly<Record<string, string>> = {
+  "keys ls": "list",
   "keys add": "create",
   "keys new": "create",
   "keys rename": "update ID --name NAME",
   "keys show": "usage",
   "keys delete": "revoke",
   "keys remove": "revoke",
+  "budgets ls": "list",
   "budgets add": "create",
   "budgets new": "create",
   "budgets set": "update",
@@ -415,16 +420,28 @@ function commandsLike(word: string, group: string, groups: Groups): string[] {
 const question = (meant: readonly string[]): string =>
   meant.length === 0 ? "" : ` Did you mean ${meant.map((words) => `"${words}"`).join(" or ")}?`;
 
+/** The entries of a key's metadata that people take for options. */
+const NOTES: ReadonlySet<string> = new Set(["tier", "group", "team", "plan"]);
+
 /**
  * Returns the error for an option that does not exist, or that the command does not take.
  *
  * @param command The words of the command; undefined if it is not known.
  * @param known The options that it takes.
+ * @param text The value of the option, if it has one.
  */
-function unknownOption(option: string, command: string | undefined, known: readonly string[]): UsageError {
+function unknownOption(
+  option: string,
+  command: string | undefined,
+  known: readonly string[],
+  text: string = "TEXT",
+): UsageError {
   if (/^-\d/.test(option)) return new UsageError(`${option} is no option. An amount is a number from 0 up.`);
-  const near = nearest(option.replace(/^-+/, ""), known);
-  const meant = near === undefined ? "" : ` Did you mean --${near}?`;
+  const name = option.replace(/^-+/, "");
+  const near = nearest(name, known);
+  const ofMetadata = command !== undefined && known.includes("metadata") && NOTES.has(name);
+  const instead = ofMetadata ? ` Write --metadata ${name}=${argument(text)}.` : undefined;
+  const meant = instead ?? (near === undefined ? "" : ` Did you mean --${near}?`);
   const fault = command === undefined ? `There is no option ${option}.` : `${command} takes no ${option}.`;
   const all = known.map((name) => `--${name}`).join(", ");
   return new UsageError(`${fault}${meant}${command === undefined ? "" : ` It takes ${all}.`}`);

@@ -20,7 +20,7 @@ import {
   type UsageRow,
   type UsageSums,
 } from "../stores/calls.ts";
-import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
+import { type BudgetPage, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
 import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -228,6 +228,18 @@ const pausing = (paused: boolean, about: string, example: string): Command => ({
   },
 });
 
+/** Says which command changes the budget on which a key without a quota of its own draws. */
+async function budgetInstead(
+  error: unknown,
+  id: string,
+  store: OpenedStore["store"],
+  nextStep: (budget: string) => string,
+): Promise<never> {
+  const { budget } = (error instanceof RangeError && (await store.report(id))) || {};
+  if (budget === undefined || (error as Error).message !== unlimitedKey(id, budget).message) throw error;
+  throw new CommandError(`${unlimitedKey(id, budget).message} polygate budgets ${nextStep(argument(budget))}`);
+}
+
 export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a key, and shows its secret once",
@@ -329,7 +341,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["ID", "UNITS"],
     read([id = "", text = ""], { currency }) {
       const units = unitsOf("UNITS", text, currency);
-      return (keys) => keys.grant(id, units);
+      return (keys, { store }) =>
+        keys
+          .grant(id, units)
+          .catch((error: unknown) =>
+            budgetInstead(error, id, store, (budget) => `top-up ${budget} UNITS adds to that.`),
+          );
     },
   },
   lower: {
@@ -338,7 +355,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["ID", "UNITS"],
     read([id = "", text = ""], { currency }) {
       const units = unitsOf("UNITS", text, currency);
-      return (keys) => keys.lower(id, units);
+      return (keys, { store }) =>
+        keys
+          .lower(id, units)
+          .catch((error: unknown) =>
+            budgetInstead(error, id, store, (budget) => `update ${budget} --amount UNITS changes that.`),
+          );
     },
   },
   usage: {

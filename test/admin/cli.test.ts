@@ -503,6 +503,12 @@ describe("polygate keys", () => {
     [["remove", "ben"], 'Did you mean "keys revoke"?'],
     [["add"], 'Did you mean "keys create"?'],
     [["show", "ben"], 'Did you mean "keys usage"?'],
+    [["ls"], 'Did you mean "keys list"?'],
+    [["create", "--tier", "gold"], "keys create takes no --tier. Write --metadata tier=gold. It takes --id, "],
+    [["create", "--group=a b"], "keys create takes no --group. Write --metadata group='a b'. It"],
+    [["list", "--team", "a"], "keys list takes no --team. Write --metadata team=a. It takes"],
+    [["create", "--plan"], "keys create takes no --plan. Write --metadata plan=TEXT. It takes"],
+    [["export", "--plan", "--json"], "keys export takes no --plan. Write --metadata plan=TEXT. It takes"],
     [["usage", "taem"], 'There is no API key of the id taem. Did you mean "team"?'],
   ])("refuses %j with what to write", async (args, message) => {
     await expect(keys(...args)).rejects.toThrow(message);
@@ -1643,6 +1649,10 @@ describe("polygate budgets", () => {
     expect(ofOnly).toMatch(/^id: only\nname: only\nquota: none of its own\n/);
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
+    const none = "The API key only has no quota of its own: it draws on the budget below. polygate budgets";
+    await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below UNITS adds to that.`);
+    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount UNITS changes that.`);
+    await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither is unlimited.");
     const rows = rowsOf(await keys("list")).split("\n");
     expect(rows).toContain("both\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
     expect(rows).toContain("only\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
@@ -1765,6 +1775,8 @@ describe("polygate budgets", () => {
     [["rename", "org"], 'There is no command "budgets rename". Did you mean "budgets update ID --name NAME"?'],
     [["set", "org"], 'Did you mean "budgets update"?'],
     [["delete", "org"], 'Did you mean "budgets remove"?'],
+    [["ls"], 'Did you mean "budgets list"?'],
+    [["create", "new", "--tier", "gold"], "budgets create takes no --tier. It takes"],
     [["usage", "ogr"], 'There is no budget of the id ogr. Did you mean "org"?'],
     [
       ["create", "new", "--amount", "5", "--parent", "moeny"],

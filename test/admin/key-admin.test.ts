@@ -214,7 +214,9 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await store.reserve(call)).toEqual({ granted: 6 });
       expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, held: 6, available: 0 });
       await expect(admin.lower("team", 1)).rejects.toThrow("The key team has too few available units: 0.");
-      await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared is unlimited.");
+      await expect(admin.lower("shared", 1)).rejects.toThrow(
+        "The API key shared has no quota of its own: it draws on the budget all.",
+      );
       await advance(70_000);
       expect(await admin.lower("team", 2)).toMatchObject({ granted: 4, held: 0, available: 4 });
 
