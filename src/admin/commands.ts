@@ -236,8 +236,10 @@ async function budgetInstead(
   nextStep: (budget: string) => string,
 ): Promise<never> {
   const { budget } = (error instanceof RangeError && (await store.report(id))) || {};
-  if (budget === undefined || (error as Error).message !== unlimitedKey(id, budget).message) throw error;
-  throw new CommandError(`${unlimitedKey(id, budget).message} polygate budgets ${nextStep(argument(budget))}`);
+  if (budget === undefined || (error as Error).message !== unlimitedKey(id).message) throw error;
+  throw new CommandError(
+    `The API key ${oneLine(id)} has no quota of its own: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))}`,
+  );
 }
 
 export const KEY_COMMANDS: Readonly<Record<string, Command>> = {

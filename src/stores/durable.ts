@@ -152,13 +152,9 @@ export interface BudgetDirectory {
 }
 
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
+
 /** The error for a change of a quota that the key does not have. */
-export const unlimitedKey = (keyId: string, budget: string | undefined): RangeError =>
-  new RangeError(
-    budget === undefined
-      ? `The API key ${keyId} is unlimited.`
-      : `The API key ${keyId} has no quota of its own: it draws on the budget ${budget}.`,
-  );
+export const unlimitedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} has no quota.`);
 
 /** The error for a key with corrupt numbers, for example after a change by hand. */
 export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =>

@@ -259,7 +259,7 @@ export abstract class Ledger {
   /** Adds units to a key's quota, or takes available units back when `units` is negative. */
   grant(keyId: string, units: number): void {
     const account = this.#usable(keyId);
-    if (account.unlimited) throw unlimitedKey(keyId, account.key.budget);
+    if (account.unlimited) throw unlimitedKey(keyId);
     account.grant(units);
     this.enter?.("grant", keyId, null, { granted: units });
   }

@@ -1652,7 +1652,7 @@ describe("polygate budgets", () => {
     const none = "The API key only has no quota of its own: it draws on the budget below. polygate budgets";
     await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below UNITS adds to that.`);
     await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount UNITS changes that.`);
-    await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither is unlimited.");
+    await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither has no quota.");
     const rows = rowsOf(await keys("list")).split("\n");
     expect(rows).toContain("both\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
     expect(rows).toContain("only\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
