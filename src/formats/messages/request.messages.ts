@@ -35,7 +35,7 @@ export function decodeMessages(messages: readonly RequestMessage[]): ChatMessage
 }
 
 const decodeTurns = derivedList((messages: readonly RequestMessage[]): ChatMessage => {
-  const turn: DecodedTurn = { parts: [], seals: undefined };
+  const turn: TurnDraft = { parts: [], seals: undefined };
   for (const { content } of messages)
     if (typeof content === "string") turn.parts.push(...textParts(content));
     else for (const block of content ?? []) decodeBlock(block, turn);
@@ -44,7 +44,7 @@ const decodeTurns = derivedList((messages: readonly RequestMessage[]): ChatMessa
   return { role, parts: seals ? parts.map((part) => signed(part, seals)) : parts };
 });
 
-interface DecodedTurn {
+interface TurnDraft {
   readonly parts: Part[];
   /** The signatures of tool calls, by the ids of the calls. Their blocks may stand before or behind the calls. */
   seals: Map<string, PartSignature> | undefined;
@@ -54,7 +54,7 @@ interface DecodedTurn {
  * Adds the part of a block to a turn. The signature of a tool call or of a text has a block of its own, and is added to its part. Leaves out
  * thinking without a content: an empty wrapped block only shows that another provider wrote the turn, and callers may forge others.
  */
-function decodeBlock(block: RequestBlock, turn: DecodedTurn): void {
+function decodeBlock(block: RequestBlock, turn: TurnDraft): void {
   const { parts } = turn;
   const seal = block.type === "redacted_thinking" ? unwrapSeal(block.data) : undefined;
   if (block.type === "redacted_thinking" && (seal ? seal.value : block.data) === "") return;

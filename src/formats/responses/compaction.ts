@@ -445,13 +445,13 @@ function roleOf({ type = "message", role }: JsonObject): ChatMessage["role"] {
 }
 
 /** The ids of the calls and the results at one place of a conversation. */
-interface CallIds {
+interface IdsAt {
   readonly calls: readonly string[];
   readonly results: readonly string[];
 }
 
 /** Returns the beginning of the newest turn: the last words of the user, and the calls that they answer. No result stands without its call. */
-function newestOf(roles: readonly ChatMessage["role"][], callsAt: (at: number) => CallIds): number {
+function newestOf(roles: readonly ChatMessage["role"][], callsAt: (at: number) => IdsAt): number {
   let start = roles.length;
   let answers = false;
   const unmet = new Set<string>();
