@@ -132,6 +132,16 @@ export function usageTable({ by, rows, currency: recorded }: UsageReport, given:
   return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
 }
 
+/** The words for counts of tokens and images. */
+const COUNT_WORDS = {
+  inputTokens: "Input tokens",
+  outputTokens: "Output tokens",
+  cacheReadTokens: "Tokens read from the cache",
+  cacheWriteTokens: "Tokens written to the cache",
+  reasoningTokens: "Reasoning tokens",
+  images: "Images",
+} as const;
+
 /** The headings of spreadsheets, for people. Programs read the names of the fields. */
 const HEADINGS: Readonly<Record<string, string>> = {
   day: "Day",
@@ -148,12 +158,7 @@ const HEADINGS: Readonly<Record<string, string>> = {
   calls: "Calls",
   refused: "Refused calls",
   failed: "Failed calls",
-  inputTokens: "Input tokens",
-  outputTokens: "Output tokens",
-  cacheReadTokens: "Tokens read from the cache",
-  cacheWriteTokens: "Tokens written to the cache",
-  reasoningTokens: "Reasoning tokens",
-  images: "Images",
+  ...COUNT_WORDS,
   units: "Units",
   estimated: "Estimated units",
 } satisfies Record<UsageColumn | "keyName" | "budgetName" | "amount" | "currency" | keyof UsageSums, string>;
@@ -527,12 +532,7 @@ export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" 
   errorField: "Error field",
   errorMessage: "Error message",
   affordedOutputTokens: "Output limit paid for",
-  inputTokens: "Input tokens",
-  outputTokens: "Output tokens",
-  cacheReadTokens: "Tokens read from the cache",
-  cacheWriteTokens: "Tokens written to the cache",
-  reasoningTokens: "Reasoning tokens",
-  images: "Images",
+  ...COUNT_WORDS,
   units: "Charged",
   estimated: "Charged by estimate",
   currency: "Currency",

@@ -954,7 +954,7 @@ export function wordOf<Word extends string>(
   throw new UsageError(`${name} must be ${oneOf(words)}, not ${text}.${nearestHint(text, words)}`);
 }
 
-/** Lists words of which one is meant: `a, b or c`. */
+/** Joins alternatives: `a, b or c`. */
 const oneOf = (words: readonly string[]): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 
@@ -1111,7 +1111,7 @@ function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
 /** Reads a list of models. */
 function modelsIn(text: string): readonly string[] {
   const models = text.split(",").map((model) => model.trim());
-  // A name with a space, or a star among names, would be a model that nobody asks for.
+  // No model has a space in its name, and a star stands for all models only when it is alone.
   if (models.some((model) => /\s/.test(model) || (model === "*" && models.length > 1)))
     throw new UsageError(
       `--models must be names with commas between them, such as small-1,large-1, or * alone, not ${text}.`,

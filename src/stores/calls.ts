@@ -303,7 +303,7 @@ function assertDays<Field extends string>(
   assertOrder(where, fields, first, last);
 }
 
-/** Throws a RangeError for two fields of which the first is after the last. */
+/** Throws a RangeError when the first of two fields is after the last one. */
 function assertOrder<Field extends string>(
   where: string,
   fields: { readonly [name in Field]?: string | number },

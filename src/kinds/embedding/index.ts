@@ -121,7 +121,7 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   #vectors = 0;
   /** The size of the inputs whose vectors have come. */
   #size = 0;
-  /** The size of further inputs, whose vectors nobody gets. */
+  /** The size of inputs whose vectors have come, but are not yielded. */
   #unreadSize = 0;
   /** The numbers since the event loop has served others. */
   #unyielded = 0;
@@ -151,7 +151,7 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     return undefined;
   }
 
-  /** Counts vectors that nobody gets as those of the next inputs. */
+  /** Counts vectors that are not yielded: they are those of the next inputs. */
   #addUnread(vectors: number): void {
     const [from, { inputs }] = [this.#vectors, this.#request];
     const count = isCount(vectors) ? vectors : 0;

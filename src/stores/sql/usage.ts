@@ -219,7 +219,7 @@ const CALL_COLUMNS = [
   ["upstream", "upstream"],
 ] as const satisfies readonly (readonly [keyof CallFilter, keyof CallTable])[];
 
-/** The columns of recorded calls of which a filter names one value or several. */
+/** The columns of recorded calls for which a filter has one value or several. */
 const LISTED_COLUMNS = [
   ["outcome", "outcome"],
   ["errorCode", "error_code"],

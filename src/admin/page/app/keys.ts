@@ -112,7 +112,7 @@ const PAGE = 100;
 
 const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
 
-/** Makes a change, and loads what is shown again. */
+/** Makes a change, and then loads the list or the call that is shown. */
 async function changed(
   path: string,
   body: object,

@@ -110,7 +110,7 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   // Their time zones may come later than the calls.
   if (hasBudgets) void loadKnownBudgets();
   found.value = asked.get("call") ?? "";
-  // The server refuses what it does not know. The names of the API work, too.
+  // Take the names that the API has, too. The server refuses values that it does not know.
   end.value = asked.get("end") || asked.get("outcome") || "refused";
   code.value = asked.get("code") ?? asked.get("errorCode") ?? "";
   since.value = asked.get("since") ?? asked.get("sinceDay") ?? "";
@@ -207,7 +207,7 @@ async function loadRefusals(after?: string): Promise<void> {
         meantCodes.value = body.errorCodes ?? [];
         noneReason.value = "";
       } catch (error) {
-        // Nobody has the key or the budget.
+        // There is no such key or budget.
         if (!(error instanceof Refusal && error.status === 404)) throw error;
         showNone(error.message);
       }
@@ -258,7 +258,7 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
   ]);
 }
 
-/** Links to a call. A list shows the beginning of the id, by which the call is found, too; what is copied is whole. */
+/** Links to a call. A list shows only the beginning of the id, which is enough to find the call. A copied text has the whole id. */
 const CallLink = ({ id }: { id: string }): View =>
   html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
     ><code class=${found.value === "" ? "beginning" : ""}>${id}</code></a

@@ -53,7 +53,7 @@ function monthAgo(months: number): readonly [since: string, until: string] {
   return monthOf(new Date(now.getFullYear(), now.getMonth() - months));
 }
 
-/** The first column; empty before the choice. An address may name one that the server refuses. */
+/** The first column; empty before the choice. The server refuses an unknown one from an address. */
 const by = signal("");
 /** The second column; empty for none. */
 const andBy = signal("");
