@@ -174,8 +174,8 @@ export const THINKING_LEVEL = {
   low: "LOW",
   medium: "MEDIUM",
   high: "HIGH",
-  xhigh: "HIGH",
-  max: "HIGH",
+  xhigh: "XHIGH",
+  max: "XHIGH",
 } as const satisfies Record<ReasoningEffort, string>;
 
 /** The wire reason for each finish reason. `STOP` also stands for a stop sequence and for tool calls. */

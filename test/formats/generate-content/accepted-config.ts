@@ -77,6 +77,7 @@ const thinking: readonly Accepted[] = [
   ["no budget", configured({ thinkingConfig: { thinkingBudget: 0 } })],
   ["a small budget", configured({ thinkingConfig: { thinkingBudget: 1 } })],
   ["a thinking level", configured({ thinkingConfig: { thinkingLevel: "HIGH" } })],
+  ["the highest thinking level", configured({ thinkingConfig: { thinkingLevel: "XHIGH" } })],
 ];
 
 const voiceConfig = { prebuiltVoiceConfig: { voiceName: "Kore" } };
