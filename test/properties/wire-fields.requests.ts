@@ -463,6 +463,7 @@ export const RESPONSES: readonly object[] = [
     metadata: { a: "b" },
     store: false,
     background: false,
+    background_options: { completion_window: "8h", continuation_id: "c" },
     truncation: "auto",
     prompt_cache_key: "k",
     prompt_cache_retention: "24h",

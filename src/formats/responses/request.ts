@@ -18,7 +18,7 @@ import type {
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choiceAmong, type ConvertedFields, isSame, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, dropped, isSame, listConversions } from "../shared/conversions.ts";
 import {
   type EffortLevel,
   mayReason,
@@ -301,6 +301,7 @@ export function overlaidRequest(
     previous_response_id: _id,
     conversation: _conversation,
     background: _background,
+    background_options: backgroundOptions,
     ...kept
   } = native.body as JsonObject;
   const fields: ConvertedFields = new Set();
@@ -317,7 +318,10 @@ export function overlaidRequest(
     store: false,
     ...(own.length + encrypted.length > 0 && { include: [...own, ...encrypted] }),
   };
-  return { body, conversions: listConversions(tableOf(options), fields, {}) };
+  const conversions = listConversions(tableOf(options), fields, {});
+  if (backgroundOptions != null)
+    conversions.push({ field: "native.background_options", ...dropped("The gateway begins each response at once.") });
+  return { body, conversions };
 }
 
 /** The items whose ids only the store of responses reads. The items of other types may be named by their ids elsewhere. */

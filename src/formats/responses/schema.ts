@@ -350,6 +350,10 @@ const Body = object({
   metadata: v.nullish(Metadata),
   store: v.nullish(v.boolean()),
   background: v.nullish(v.boolean()),
+  // Another time to finish, and the order among other responses: the gateway begins each response at once.
+  background_options: unsupported(
+    v.nullish(object({ completion_window: v.nullish(text), continuation_id: v.nullish(text) })),
+  ),
   previous_response_id: v.nullish(text),
   conversation: v.nullish(textOr(object({ id: text }))),
   truncation: unsupported(

@@ -294,9 +294,15 @@ const fields: readonly Accepted[] = [
   ),
   field(
     "fields that only the provider has",
-    { truncation: "auto", prompt_cache_key: "k", prompt_cache_retention: "24h", max_tool_calls: 3 },
+    {
+      background_options: { completion_window: "2h", continuation_id: "c" },
+      truncation: "auto",
+      prompt_cache_key: "k",
+      prompt_cache_retention: "24h",
+      max_tool_calls: 3,
+    },
     {},
-    ["truncation", "prompt_cache_key", "prompt_cache_retention", "max_tool_calls"],
+    ["background_options", "truncation", "prompt_cache_key", "prompt_cache_retention", "max_tool_calls"],
   ),
   field(
     "fields that answers repeat",

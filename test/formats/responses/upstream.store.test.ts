@@ -73,6 +73,16 @@ describe("an upstream of Responses", () => {
     expect(none.sent[0]).not.toHaveProperty("include");
   });
 
+  it("gets no options of the background, in which the gateway itself makes responses", async () => {
+    const { ask, sent } = kept();
+    const options = { background: true, background_options: { completion_window: "2h" } };
+    const { dropped } = await ask({ input: "Hi", background_options: options.background_options });
+    expect(dropped).toContain("native.background_options");
+    expect((await ask({ input: "Hi", ...options })).status).toBe(200);
+    await expect.poll(() => sent.length).toBe(2);
+    for (const body of sent) for (const name of Object.keys(options)) expect(body).not.toHaveProperty(name);
+  });
+
   it("gets the items of a chain, and no id of it", async () => {
     const { ask, sent } = kept();
     const { text } = await ask({ input: "Hi" });
