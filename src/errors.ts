@@ -109,22 +109,32 @@ export interface VendorLimits {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** The reason of a refused request in the words of a vendor, which the clients of its formats look for. */
+export interface VendorReason {
+  /** The `code` that callers of OpenAI's formats read. */
+  readonly code?: string | undefined;
+  /** The `details` that callers of messages read: Anthropic's clients find the class of the error by their `error_code`. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
 /** The details of an error, beside its code and message. */
 export interface GatewayErrorDetails {
   /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
-  readonly path?: FieldPath;
+  readonly path?: FieldPath | undefined;
   /** The time that the caller should wait before a retry, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
   /** The methods that the route supports, for the error of a request with another method. */
-  readonly allow?: readonly string[];
+  readonly allow?: readonly string[] | undefined;
   /** The token counts for `context_length_exceeded`. */
-  readonly context?: ContextTokens;
+  readonly context?: ContextTokens | undefined;
   /** The limit that refused the call. The caller is told its kind and its numbers, not the ids of groups and budgets. */
-  readonly refusedBy?: RefusedBy;
+  readonly refusedBy?: RefusedBy | undefined;
   /** Further headers of the answer, for an error of a limit. */
-  readonly limits?: VendorLimits;
+  readonly limits?: VendorLimits | undefined;
+  /** The vendor's own reason, for an error of the request. */
+  readonly reason?: VendorReason | undefined;
   /** The part of the host that failed. Reported to the host, never to the caller. */
-  readonly port?: Port;
+  readonly port?: Port | undefined;
   /** The original error. Reported to the host, never to the caller. */
   readonly cause?: unknown;
 }
@@ -153,6 +163,7 @@ export class GatewayError extends Error {
   readonly context: ContextTokens | undefined;
   readonly refusedBy: RefusedBy | undefined;
   readonly limits: VendorLimits | undefined;
+  readonly reason: VendorReason | undefined;
   readonly port: Port | undefined;
 
   constructor(code: GatewayErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -164,6 +175,7 @@ export class GatewayError extends Error {
     this.context = details.context;
     this.refusedBy = details.refusedBy;
     this.limits = details.limits;
+    this.reason = details.reason;
     this.port = details.port;
   }
 }
@@ -206,7 +218,7 @@ export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
   if (port === "model-backend") return backendError(thrown);
   if (port && STORES.has(port)) return storeUnavailable(thrown, port);
-  return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, ...(port && { port }) });
+  return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, port });
 }
 
 function isKnown(thrown: unknown): thrown is GatewayError {

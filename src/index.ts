@@ -60,6 +60,7 @@ export {
   type GatewayErrorCode,
   type GatewayErrorDetails,
   type VendorLimits,
+  type VendorReason,
   type Port,
   type RefusedBy,
 } from "./errors.ts";

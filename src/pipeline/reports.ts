@@ -82,14 +82,7 @@ const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
 /** Returns the same error with its message and its causes as texts without secrets. */
 function withoutCause(known: GatewayError, message: string, text: string): GatewayError {
   const { code, path, retryAfterMs, allow, context, port } = known;
-  return new GatewayError(code, message, {
-    cause: new Error(text),
-    ...(path && { path }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...(allow && { allow }),
-    ...(context && { context }),
-    ...(port && { port }),
-  });
+  return new GatewayError(code, message, { cause: new Error(text), path, retryAfterMs, allow, context, port });
 }
 
 /** Reports an impossible count of the backend. The answer goes on. */

@@ -236,7 +236,7 @@ class Table {
     const cause = this.#missing(model, own);
     throw new GatewayError("model_not_found", `The model "${model}" has no price.`, {
       path: ["model"],
-      ...(cause && { cause }),
+      cause,
     });
   }
 

@@ -1,6 +1,6 @@
 /** Decides which error messages of an upstream callers read, and removes from them what belongs to the host. */
 
-import type { GatewayErrorCode } from "../errors.ts";
+import type { GatewayErrorCode, VendorReason } from "../errors.ts";
 
 /** The rules for showing an upstream's messages. */
 export interface MessageRules {
@@ -40,6 +40,28 @@ export function shownMessage(
   if (show) return renamed;
   if (!OF_REQUEST.has(code) || !STATUSES.has(status) || ABOUT_ACCOUNT.test(message)) return undefined;
   return cleaned(renamed) || undefined;
+}
+
+/** The most characters of a vendor's reason, as JSON. */
+const MAX_REASON_CHARS = 4_096;
+
+/**
+ * Returns a vendor's reason if callers may read all of its texts unchanged: a changed text could mean something else.
+ *
+ * @param shown Returns a text as callers may read it.
+ */
+export function shownReason(
+  reason: VendorReason | undefined,
+  shown: (text: string) => string | undefined,
+): VendorReason | undefined {
+  const texts = new Set<unknown>();
+  const json = JSON.stringify(reason ?? {}, (name, value: unknown) => {
+    texts.add(name).add(value);
+    return value;
+  });
+  if (json.length > MAX_REASON_CHARS) return undefined;
+  const isShown = (text: unknown): boolean => typeof text !== "string" || text === "" || shown(text) === text;
+  return [...texts].every(isShown) ? reason : undefined;
 }
 
 /** Replaces the upstream's name of a model, with or without its vendor, and with what follows it, such as a date. */

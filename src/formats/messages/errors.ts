@@ -21,10 +21,10 @@ export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.cod
 
 export function encodeError(error: GatewayError, requestId: string): MessagesError {
   const [, type, code] = WIRE_ERROR[error.code];
-  const details = error.path?.[0] === "thread" && { details: NO_THREADS };
+  const details = error.path?.[0] === "thread" ? NO_THREADS : error.reason?.details;
   const isTooLong = error.code === "context_length_exceeded";
   const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
-  return { type: "error", error: { type, message, code, ...details }, request_id: requestId };
+  return { type: "error", error: { type, message, code, ...(details && { details }) }, request_id: requestId };
 }
 
 /**

@@ -14,6 +14,7 @@ import type {
   ToolResultPart,
 } from "../../model/chat-request.ts";
 import { derivedList } from "../../model/derived.ts";
+import { given } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
@@ -331,9 +332,7 @@ function decodeDocument(block: DocumentBlock): DocumentPart | undefined {
     source && {
       type: "document",
       source,
-      ...(block.title != null && { title: block.title }),
-      ...(block.context != null && { context: block.context }),
-      ...(block.citations?.enabled != null && { citations: block.citations.enabled }),
+      ...given({ title: block.title, context: block.context, citations: block.citations?.enabled }),
       ...cacheOf(block),
     }
   );
@@ -342,8 +341,7 @@ function decodeDocument(block: DocumentBlock): DocumentPart | undefined {
 const encodeDocument = (part: DocumentPart): DocumentBlock => ({
   type: "document",
   source: encodeDocumentSource(part.source),
-  ...(part.title !== undefined && { title: part.title }),
-  ...(part.context !== undefined && { context: part.context }),
+  ...given({ title: part.title, context: part.context }),
   ...(part.citations !== undefined && { citations: { enabled: part.citations } }),
   ...cacheControlOf(part),
 });

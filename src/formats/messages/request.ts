@@ -24,6 +24,7 @@ import type {
   ToolChoice,
 } from "../../model/chat-request.ts";
 import { derivedList } from "../../model/derived.ts";
+import { given } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
@@ -121,13 +122,12 @@ export function encodeRequest(
     ...(request.stopSequences.length > 0 && { stop_sequences: [...request.stopSequences] }),
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
-    ...(thinking && { thinking }),
+    ...given({ thinking, output_config }),
     ...(endUser !== undefined && { metadata: { user_id: endUser } }),
     ...(temperature !== undefined && { temperature: Math.min(temperature, MAX_TEMPERATURE) }),
     // A `topP` of 1 and a `topK` of 0 change nothing, and the format does not allow these values: leave them out.
     ...(topP !== undefined && topP < 1 && { top_p: topP === 0 ? LEAST_TOP_P : topP }),
     ...(topK !== undefined && topK > 0 && { top_k: topK }),
-    ...(output_config && { output_config }),
     ...(isServiceTier(serviceTier) && { service_tier: serviceTier }),
   };
 }
@@ -166,8 +166,7 @@ function encodeTool(tool: EncodableTool): CustomTool | BuiltInTool {
   return {
     name,
     input_schema: inputSchema,
-    ...(description !== undefined && { description }),
-    ...(strict !== undefined && { strict }),
+    ...given({ description, strict }),
     ...cacheControlOf(tool),
   };
 }

@@ -1,6 +1,6 @@
 /** Decodes the errors of upstreams, in the shapes of all formats, of proxies and of local servers. */
 
-import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
+import { GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { contextTokensIn, PROMPT_TOO_LONG } from "./context-length.ts";
 
@@ -192,12 +192,22 @@ export function decodeUpstreamError(
     });
   if (meant === 402) return upstreamError(402, cause, undefined);
   const isUnmet = error["code"] === "failed_precondition" || error["status"] === "FAILED_PRECONDITION";
-  const decoded = upstreamError(meant, cause, retryAfterMs, isUnmet ? UNMET : undefined);
+  const reason = reasonIn(error);
+  const decoded = upstreamError(meant, cause, retryAfterMs, isUnmet ? UNMET : undefined, reason);
   const path = decoded.code === "invalid_request" ? pathIn(error) : undefined;
   if (!path) return decoded;
   const message = `${path.join(".")}: the model backend does not take this.`;
-  return new GatewayError(decoded.code, message, { port: "model-backend", cause, path });
+  return new GatewayError(decoded.code, message, { port: "model-backend", cause, path, reason });
 }
+
+/** Returns the vendor's own reason. OpenAI's errors have a `param`, which may be null. The `details` of Anthropic's name the class of the error. */
+function reasonIn(error: JsonObject): VendorReason | undefined {
+  const { code, details } = error;
+  if (isJsonObject(details) && isWord(details["error_code"])) return { details };
+  return "param" in error && isWord(code) ? { code } : undefined;
+}
+
+const isWord = (value: unknown): value is string => typeof value === "string" && /^[a-z]\w{0,63}$/i.test(value);
 
 function meantStatus(status: number | undefined, error: JsonObject): number {
   const { code, type, message, details } = error;
@@ -251,13 +261,15 @@ export function upstreamError(
   cause: unknown,
   retryAfterMs: number | undefined,
   meaning: Meaning = MEANING[status] ?? (status >= 400 && status < 500 ? REFUSED : FAILED),
+  reason?: VendorReason,
 ): GatewayError {
   const [code, message, field] = meaning;
   return new GatewayError(code, message, {
     port: "model-backend",
     cause,
-    ...(field && { path: [field] }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    path: field && [field],
+    retryAfterMs,
+    reason,
   });
 }
 

@@ -83,7 +83,7 @@ export function encodeError(error: GatewayError): OpenAIErrorBody {
   const param = error.path && error.path.length > 0 ? error.path.join(".") : null;
   const isTooLong = error.code === "context_length_exceeded";
   const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
-  return { error: { message, type, param, code } };
+  return { error: { message, type, param, code: error.reason?.code ?? code } };
 }
 
 /** The code of an unknown earlier response, which clients of Responses look for. */

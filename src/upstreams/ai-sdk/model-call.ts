@@ -7,7 +7,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { type LastFailures, Pending } from "../backend.ts";
-import { type MessageRules, shownMessage } from "../messages.ts";
+import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
 
@@ -115,13 +115,16 @@ export function decodeError(thrown: unknown, rules: MessageRules): GatewayError 
     const { statusCode } = propertiesOf(thrown);
     const status = typeof statusCode === "number" ? statusCode : undefined;
     const message = shownMessage(messageOf(thrown), code, rules, status);
-    if (message === undefined) return error;
-    return new GatewayError(code, message.slice(0, MAX_SHOWN_CHARS), {
+    const shown = (text: string): string | undefined =>
+      text.search(KEY_LIKE) < 0 ? shownMessage(text, code, rules, status) : undefined;
+    const reason = message ? shownReason(error.reason, shown) : undefined;
+    return new GatewayError(code, message?.slice(0, MAX_SHOWN_CHARS) ?? error.message, {
       cause,
       port: "model-backend",
-      ...(path && { path }),
-      ...(context && { context }),
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
+      path,
+      context,
+      reason,
+      retryAfterMs,
     });
   } catch {
     // Getters may throw.

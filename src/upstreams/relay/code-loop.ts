@@ -8,7 +8,7 @@ import { AnsweredArguments, CODE_TOOL, CUT_SHORT } from "../../formats/shared/to
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { Annotation, ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, Part, ToolChoice } from "../../model/chat-request.ts";
-import { type JsonLimits, utf8Length } from "../../model/json.ts";
+import { given, type JsonLimits, utf8Length } from "../../model/json.ts";
 import { sumOfUsages, type Usage } from "../../model/usage.ts";
 import type { CodeResult, CodeToRun } from "../../ports/code-runner.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -391,7 +391,7 @@ class ModelTurn {
   #begin({ id, signature, maker }: Signed & { readonly id: string }, json?: string): undefined {
     const run: Run = {
       id,
-      signed: { ...(signature && { signature }), ...(maker && { maker }) },
+      signed: given({ signature, maker }),
       json: "",
       code: undefined,
     };
@@ -414,7 +414,7 @@ class ModelTurn {
     this.#open.delete(id);
     const input = this.#arguments.find(run.json) ?? {};
     if (typeof input["code"] === "string") run.code = input["code"];
-    const signed = signature === undefined ? run.signed : { signature, ...(maker !== undefined && { maker }) };
+    const signed = signature === undefined ? run.signed : given({ signature, maker });
     this.parts.push({ type: "tool-call", id, name: this.#name, input, ...signed });
   }
 }

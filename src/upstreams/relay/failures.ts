@@ -7,7 +7,7 @@ import { GrowingBytes } from "../../http/body.ts";
 import { redact } from "../../http/request.ts";
 import { parseJson } from "../../model/json.ts";
 import { manyLines } from "../../options.ts";
-import { type MessageRules, shownMessage } from "../messages.ts";
+import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
 /** The most bytes that are read of an error's body. */
@@ -148,15 +148,19 @@ export class Failures {
     const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
     // The upstream names the path of a field, which the error's own message repeats.
     const own = this.redacted(error.message);
-    const words = shownMessage(safe, code, this.#rules, status)?.slice(0, MAX_SHOWN_CHARS) ?? own;
-    if (words === error.message && cause === error.cause) return error;
+    const shown = (text: string | undefined): string | undefined => shownMessage(text, code, this.#rules, status);
+    const told = shown(safe)?.slice(0, MAX_SHOWN_CHARS);
+    const words = told ?? own;
+    const reason = told ? shownReason(error.reason, (text) => shown(this.redacted(text))) : undefined;
+    if (words === error.message && cause === error.cause && reason === error.reason) return error;
     return new GatewayError(code, words, {
       cause,
       port: "model-backend",
-      ...(path && own === error.message && { path }),
-      ...(context && { context }),
-      ...(limits && { limits }),
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
+      path: own === error.message ? path : undefined,
+      context,
+      limits,
+      reason,
+      retryAfterMs,
     });
   }
 

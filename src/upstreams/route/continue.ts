@@ -118,12 +118,7 @@ function endBy(reason: "tool-calls" | "length", { isPassed }: Shown): Neutral[] 
 function notContinued(error: GatewayError, why: string, then?: GatewayError): GatewayError {
   const { code, message, path, retryAfterMs, port = "model-backend" } = error;
   const cause = new Error(`The answer was not continued: ${why}.`, { cause: then ?? error.cause ?? error });
-  return new GatewayError(code, message, {
-    port,
-    cause,
-    ...(path && { path }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-  });
+  return new GatewayError(code, message, { port, cause, path, retryAfterMs });
 }
 
 /** The tokens that a model may use for the words that it repeats. */

@@ -274,3 +274,99 @@ describe.each(FORMATS)("a host's own backend, before a client of %s", (name) => 
     }
   });
 });
+
+/** Sends a request before an upstream that refuses it, and resolves with the error that the official client throws. */
+const REASONS = {
+  async messages(clients: Clients): Promise<unknown> {
+    const asked = clients.anthropic.messages.create({ model: "model-a", max_tokens: 100, messages });
+    const error = (await thrown(asked)) as InstanceType<typeof Anthropic.APIError>;
+    return { errorCode: error.errorCode, details: error.details };
+  },
+  async "chat-completions"(clients: Clients): Promise<unknown> {
+    const asked = clients.openai.chat.completions.create({ model: "model-a", messages });
+    const { code } = (await thrown(asked)) as InstanceType<typeof OpenAI.APIError>;
+    return code;
+  },
+} as const;
+
+const reasonFrom = (format: keyof typeof REASONS, backend: ModelBackend): Promise<unknown> =>
+  REASONS[format](clientsBefore(backend));
+
+describe("the vendor's own reason of a refusal", () => {
+  const SIZE = {
+    error_code: "image_dimensions_too_large",
+    max_side_length_pixels: 8000,
+    paths: ["messages.0.content.1"],
+  };
+  const message = "messages.0.content.1: the image is too large.";
+  const backendOf = (format: Format, error: object, show?: boolean): ModelBackend =>
+    relay({
+      format,
+      baseUrl: `http://upstream.test${UPSTREAMS[format].version}`,
+      apiKey: "sk-upstream-0123456789",
+      fetch: refusing(format, { error: { message, type: "invalid_request_error", ...error } }, "before"),
+      ...(show !== undefined && { showUpstreamMessages: show }),
+    });
+  const code = "string_above_max_length";
+
+  it("is what the vendor's client looks for", async () => {
+    expect(await reasonFrom("messages", backendOf("messages", { details: SIZE }))).toEqual({
+      errorCode: "image_dimensions_too_large",
+      details: SIZE,
+    });
+    expect(await reasonFrom("chat-completions", backendOf("chat-completions", { param: null, code }))).toBe(code);
+    const fetch = refusing(
+      "messages",
+      { type: "error", error: { type: "invalid_request_error", message, details: SIZE } },
+      "before",
+    );
+    const provided = createAnthropic({ apiKey: "none", baseURL: "http://upstream.test/v1", fetch })("upstream-9");
+    expect(await reasonFrom("messages", aiSdk({ chat: { "model-a": provided } }))).toMatchObject({ details: SIZE });
+  });
+
+  it("is not told to clients of another vendor", async () => {
+    expect(await reasonFrom("chat-completions", backendOf("messages", { details: SIZE }))).toBe("invalid_value");
+    expect(await reasonFrom("messages", backendOf("chat-completions", { param: null, code }))).toEqual({
+      errorCode: null,
+      details: null,
+    });
+  });
+
+  it.each([
+    ["an address", { ...SIZE, paths: ["https://vllm.internal:8000/image"] }],
+    ["very many texts", { ...SIZE, paths: Array.from({ length: 1_000 }, String) }],
+    ["no code", { paths: SIZE.paths }],
+  ])("stays hidden with %s", async (_, details) => {
+    const hidden = { errorCode: null, details: null };
+    expect(await reasonFrom("messages", backendOf("messages", { details }))).toEqual(hidden);
+  });
+
+  it.each([{ key: "sk-upstream-0123456789" }, { "sk-upstream-0123456789": 1 }])(
+    "never tells the host's key: %j",
+    async (paths) => {
+      const error = { type: "invalid_request_error", message, details: { ...SIZE, paths: [paths] } };
+      for (const place of ["before", "at first"] as const) {
+        const backend = relay({
+          format: "messages",
+          baseUrl: "http://upstream.test/v1",
+          apiKey: "sk-upstream-0123456789",
+          fetch: refusing("messages", { type: "error", error }, place),
+        });
+        const { anthropic } = clientsBefore(backend);
+        const asked = anthropic.messages.stream({ model: "model-a", max_tokens: 100, messages }).finalMessage();
+        const told = (await thrown(asked)) as InstanceType<typeof Anthropic.APIError>;
+        expect(told).toMatchObject({ status: 400, apiMessage: message });
+        expect(JSON.stringify(told.error)).not.toContain("sk-upstream");
+      }
+    },
+  );
+
+  it("stays hidden with the upstream's messages", async () => {
+    expect(await reasonFrom("messages", backendOf("messages", { details: SIZE }, false))).toMatchObject({
+      details: null,
+    });
+    expect(await reasonFrom("chat-completions", backendOf("chat-completions", { param: null, code }, false))).toBe(
+      "invalid_value",
+    );
+  });
+});
