@@ -14,7 +14,7 @@ interface Frame {
 const DONE: Frame = {};
 const COMMENT: Frame = {};
 
-const FRAME = /^data: (\{[^\n\r\u2028\u2029]*\})$/;
+const FRAME = /^data: (\{[^\n\r\u0085\u2028\u2029]*\})$/;
 
 const framing: Framing<Frame> = eventFraming((text) => {
   if (text === "data: [DONE]") return DONE;

@@ -13,7 +13,7 @@ interface Frame {
 
 const COMMENT: Frame = { type: "" };
 
-const FRAME = /^event: ([\w.]+)\ndata: (\{[^\n\r\u2028\u2029]*\})$/;
+const FRAME = /^event: ([\w.]+)\ndata: (\{[^\n\r\u0085\u2028\u2029]*\})$/;
 
 const framing: Framing<Frame> = eventFraming((text) => {
   if (/^:[^\n\r]*$/.test(text)) return COMMENT;

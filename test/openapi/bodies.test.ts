@@ -99,6 +99,7 @@ const passing = (operationId: string, cases: readonly Case[]): string[] => {
 describe("what the gateway refuses", () => {
   it("is refused in messages, but for the rules over several fields", () => {
     expect(passing("createMessage", messagesRefused.REFUSED)).toEqual([
+      "a message of no blocks",
       "a tool_use of the user",
       "a tool_result that answers nothing",
       "a tool_result before its tool_use",

@@ -18,7 +18,7 @@ import { record } from "./arbitraries.openai.ts";
 const text: fc.Arbitrary<string> = fc.oneof(
   { weight: 3, arbitrary: fc.string({ minLength: 1, maxLength: 12 }) },
   fc.string({ minLength: 1, maxLength: 12, unit: "grapheme" }),
-  fc.constantFrom("\u2028 line \u2029", "a\r\nb\n\nc", "event: x\ndata: y\n\n", "😀", '"\\'),
+  fc.constantFrom("\u2028 line \u2029 and \u0085", "a\r\nb\n\nc", "event: x\ndata: y\n\n", "😀", '"\\'),
 );
 const name: fc.Arbitrary<string> = fc.stringMatching(/^[a-z][a-z_]{0,9}$/);
 const json: fc.Arbitrary<JsonObject> = fc

@@ -207,7 +207,7 @@ function chunksOf(text: string): Chunk[] {
   const chunks: Chunk[] = [];
   const parser = createParser({ onEvent: ({ data }) => void chunks.push(JSON.parse(data) as Chunk) });
   parser.feed(text);
-  expect(text).toMatch(/^(?:data: \{[^\n\r\u2028\u2029]*\}\n\n)*(?:data: (\{"error":[^\n]*\})\n\n\1)?$/);
+  expect(text).toMatch(/^(?:data: \{[^\n\r\u0085\u2028\u2029]*\}\n\n)*(?:data: (\{"error":[^\n]*\})\n\n\1)?$/);
   return chunks;
 }
 

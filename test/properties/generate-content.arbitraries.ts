@@ -12,7 +12,7 @@ export const RUNS = { numRuns: 60 } as const;
 /** Text as people write it, with astral characters, line breaks and what looks like a stream's framing. */
 export const text: fc.Arbitrary<string> = fc.oneof(
   fc.string({ minLength: 1, maxLength: 30, unit: "grapheme" }),
-  fc.constantFrom("\u2028 line \u2029", "a\r\nb\n\nc", "data: {}\n\n", "😀", '"\\', "]", "null"),
+  fc.constantFrom("\u2028 line \u2029 and \u0085", "a\r\nb\n\nc", "data: {}\n\n", "😀", '"\\', "]", "null"),
 );
 
 export const name: fc.Arbitrary<string> = fc.stringMatching(/^[a-z][a-z_]{0,20}$/);

@@ -260,7 +260,7 @@ function body(rules: MessagesRules) {
   const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
   const Turn = object({
     role: v.picklist(["user", "assistant", "system"]),
-    content: textOr(v.pipe(list(Block), v.minLength(1, "must hold at least one content block")), text),
+    content: textOr(list(Block), text),
   });
   const Message = choice([Turn, Settings], (input) => (isSettings(input) ? Settings : Turn));
   const CustomTool = customTool(rules.vendorRanges ? 128 : 64);
@@ -354,6 +354,9 @@ function* conversationBreaches(messages: readonly RequestMessage[]): Generator<R
   for (let turn = 0; turn < messages.length; turn++) {
     const { role, content } = messages[turn] as RequestMessage;
     if (!Array.isArray(content)) continue;
+    // An answer may be empty, and its client sends it back as it came.
+    if (content.length === 0 && role !== "assistant")
+      yield { path: ["messages", turn, "content"], message: "must hold at least one content block" };
     for (const index of blocksOfOneRole(messages[turn] as RequestMessage, listed?.[turn])) {
       const block = content[index] as RequestBlock;
       const sender = SENDER[block.type];

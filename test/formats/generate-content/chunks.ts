@@ -18,7 +18,7 @@ export interface Part {
   readonly text?: string;
 }
 
-const FRAME = /^data: (\{[^\n\r\u2028\u2029]*\})$/;
+const FRAME = /^data: (\{[^\n\r\u0085\u2028\u2029]*\})$/;
 
 /** Server-sent events: a data line and a blank one, and no other; after an error, the same once more without the line. */
 export const frames: Framing<Chunk> = {

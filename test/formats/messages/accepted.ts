@@ -52,9 +52,13 @@ const scalars: readonly Accepted[] = [
   ["a user_id of null", having({ metadata: { user_id: null } })],
 ];
 
+const EMPTY = { role: "assistant", content: [] };
+
 const blocks: readonly Accepted[] = [
   ["an assistant message at the start", having({ messages: [...turns("assistant", "user")] })],
   ["messages of one role in a row", having({ messages: [...turns("user", "user", "assistant", "assistant")] })],
+  ["an empty answer that is sent back", having({ messages: [...turns("user"), EMPTY, ...turns("user")] })],
+  ["an empty answer at the end", having({ messages: [...turns("user"), EMPTY] })],
   ["cache_control of null", withBlock({ type: "text", text: "x", cache_control: null })],
   ...IMAGE_TYPES.map((type): Accepted => [
     `an image of ${type}`,

@@ -7,7 +7,7 @@ export interface Frame {
   readonly [field: string]: unknown;
 }
 
-const FRAME = /^event: ([a-z_]+)\ndata: (\{[^\n\r]*\})$/;
+const FRAME = /^event: ([a-z_]+)\ndata: (\{[^\n\r\u0085\u2028\u2029]*\})$/;
 
 function parseFrame(text: string): Frame {
   const [, event, data] = FRAME.exec(text) ?? [];

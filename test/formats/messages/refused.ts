@@ -64,6 +64,7 @@ const messages: readonly Refused[] = [
   ["a message of another role", having({ messages: [{ role: "tool", content: "Hi" }] }), "messages.0.role"],
   ["a message without content", having({ messages: [{ role: "user" }] }), "messages.0.content"],
   ["a message whose content is a number", having({ messages: [{ role: "user", content: 1 }] }), "messages.0.content"],
+  ["a message of no blocks", having({ messages: [{ role: "user", content: [] }] }), "messages.0.content"],
   ["a message of an empty text", having({ messages: [{ role: "user", content: "" }] }), "messages.0.content"],
   ["a block that is no object", withBlock("Hi"), BLOCK],
   ["a block without type", withBlock({ text: "Hi" }), `${BLOCK}.type`],

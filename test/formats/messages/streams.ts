@@ -25,7 +25,7 @@ const CASES: readonly (readonly [name: string, events: Events, frames: readonly 
   ["empty texts", ["", ""], [], "end_turn"],
   ["a blocked prompt", [{ type: "prompt-feedback", blockReason: "safety", ratings: [] }], [], "refusal"],
   ["text", ["Hel", "lo", "."], textBlock(0, "Hel", "lo", "."), "end_turn"],
-  ["text of every kind", ['\n\r\u2028\u0000"\\𝄞'], textBlock(0, '\n\r\u2028\u0000"\\𝄞'), "end_turn"],
+  ["text of every kind", ['\n\r\u0085\u2028\u0000"\\𝄞'], textBlock(0, '\n\r\u0085\u2028\u0000"\\𝄞'), "end_turn"],
   [
     "a tool call that came whole",
     ["Hm.", { type: "tool-call", id: "a", name: "clock", input: { zone: "UTC" } }],
