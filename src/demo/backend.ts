@@ -9,6 +9,7 @@ import {
   type FinishEvent,
   GatewayError,
   type ModelBackend,
+  type Tool,
 } from "../index.ts";
 import { answer } from "./answer.ts";
 import { readCommands } from "./commands.ts";
@@ -32,6 +33,8 @@ export const demoModel = (): ModelBackend => ({
     { id: "demo-embedding", kinds: ["embedding"] },
   ],
   chat,
+  countInputTokens: async (request) =>
+    tokensIn(await countInput({ ...request, tools: request.tools.filter(isRunHere) })),
   image: drawImages,
   embed,
 });
@@ -42,7 +45,7 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
   if (commands.silentMs > 0) await pause(commands.silentMs, undefined, { signal: call.signal });
   if (commands.fail) throw commands.fail;
   if (request.cachedContent !== undefined)
-    throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
+    throw new GatewayError("not_found", `There is no cached content "${request.cachedContent}".`, {
       path: ["cachedContent"],
     });
   request = withoutHostedTools(request, call);
@@ -62,15 +65,18 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
 /** The types of provider tools that the caller runs. The demo can call these tools. */
 const RUN_BY_CALLER = /^(?:computer|bash|text_editor|memory)_\d{8}$/;
 
+/** Tells whether the caller or the demo runs a tool, and no provider. */
+function isRunHere(tool: Tool): boolean {
+  if (tool.type !== "provider") return true;
+  // A tool of the generate-content format may have any value as its `type`.
+  const { type } = tool.definition;
+  return typeof type === "string" && RUN_BY_CALLER.test(type);
+}
+
 /** Removes the tools that a provider runs itself, such as web search: the demo cannot run them. Refuses a request that forces such a tool. */
 function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {
   const { toolChoice: choice } = request;
-  const tools = request.tools.filter((tool) => {
-    if (tool.type !== "provider") return true;
-    // A tool of the generate-content format may have any value as its `type`.
-    const { type } = tool.definition;
-    return typeof type === "string" && RUN_BY_CALLER.test(type);
-  });
+  const tools = request.tools.filter(isRunHere);
   if (tools.length === request.tools.length) return request;
   const isLeft = (name: string | undefined): boolean =>
     tools.some((tool) => tool.type !== "code-execution" && tool.name === name);

@@ -37,7 +37,7 @@ function sayToolResult(result: ToolResultPart, request: ChatRequest): string {
 }
 
 /** Returns the tool of the last call with an id: some clients use an id several times in a conversation. */
-export function nameOfCall(id: string, { messages }: ChatRequest): string | undefined {
+function nameOfCall(id: string, { messages }: ChatRequest): string | undefined {
   for (const { parts } of messages.toReversed()) {
     const call = parts.findLast((part) => part.type === "tool-call" && part.id === id);
     if (call?.type === "tool-call") return call.name;

@@ -5,7 +5,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { GatewayError, type JsonObject, type JsonValue } from "../index.ts";
 import { generate } from "./generator.ts";
 import { regExpOf } from "./patterns.ts";
-import { filled, unrolled } from "./schemas.ts";
+import { filled, unrolled, withoutOptionals } from "./schemas.ts";
 
 /** The most milliseconds for a schema. Long enough for a harmless schema on a busy machine, and only meant to end endless loops. */
 const MAX_MS = 3_000;
@@ -46,7 +46,7 @@ function generated(asked: JsonObject): JsonValue | undefined {
   const checks = { strict: false, validateFormats: false, validateSchema: false, code: { regExp } };
   const isValid = new Ajv2020(checks).compile(asked);
   // Check each value: the generator silently ignores hard cases, such as a list that two parts of a schema describe differently.
-  for (const schema of [filled(finite), finite])
+  for (const schema of [filled(finite), finite, withoutOptionals(finite)])
     for (const seed of SEEDS) {
       const value = attempt(() => generate(schema, seed, DEPTHS.finite));
       if (value !== undefined && isValid(value)) return value;

@@ -193,6 +193,20 @@ export function filled(schema: JsonValue): JsonValue {
   return { ...result, ...any, minItems: Math.max(1, Number(minItems ?? 0)) };
 }
 
+/** Returns the schema without its optional properties, some of which no value may satisfy. */
+export function withoutOptionals(schema: JsonValue): JsonValue {
+  if (Array.isArray(schema)) return schema.map(withoutOptionals);
+  if (!isObject(schema)) return schema;
+  const required: readonly JsonValue[] = Array.isArray(schema["required"]) ? schema["required"] : [];
+  const inner = Object.entries(schema).map(([key, value]): [string, JsonValue] => {
+    if (key !== "properties" || !isObject(value))
+      return [key, INNER.has(key) && !CONDITIONS.has(key) ? withoutOptionals(value) : value];
+    const kept = Object.entries(value).filter(([name]) => required.includes(name));
+    return [key, Object.fromEntries(kept.map(([name, named]) => [name, withoutOptionals(named)]))];
+  });
+  return Object.fromEntries(inner);
+}
+
 const isImpossible = ({ not }: JsonObject): boolean => not === true || (isObject(not) && Object.keys(not).length === 0);
 
 function fillKeyword(key: string, value: JsonValue): JsonValue {

@@ -1,7 +1,7 @@
 /** Decides which tools the demo calls, and makes arguments that satisfy their schemas. */
 
 import type { ChatRequest, JsonObject, Part, Tool } from "../index.ts";
-import { lastUserParts, nameOfCall } from "./reply.ts";
+import { lastUserParts } from "./reply.ts";
 import { satisfyAside } from "./satisfy-aside.ts";
 import { Loop, piecesOf } from "./words.ts";
 
@@ -62,33 +62,13 @@ async function chooseTools(request: ChatRequest, text: string, choice: Choice): 
   );
   // Skip the search of a text, which may be long, if no tool can be called.
   if (callable.length === 0) return [];
-  const answered = answeredTools(request);
-  if (answered.size > 0) return forcedAfterResults(callable, choice, answered);
+  // After results, only a forced call follows. Clients put the tool that ends an agent's loop last, as for structured output.
+  if (lastUserParts(request).some(({ type }) => type === "tool-result"))
+    return choice.type === "auto" ? [] : callable.slice(-1);
   if (choice.type === "tool") return callable;
   const named = await toolsNamedIn(text, callable);
   const calls = choice.type === "required" && named.length === 0 ? callable.slice(0, 1) : named;
   return choice.parallel ? calls : calls.slice(0, 1);
-}
-
-type Answered = ReadonlySet<string | undefined>;
-
-/** Returns the tools with results in the last user turn; undefined stands for a call that the conversation lacks. */
-function answeredTools(request: ChatRequest): Answered {
-  const results = lastUserParts(request).filter((part) => part.type === "tool-result");
-  return new Set(results.map(({ callId, name = nameOfCall(callId, request) }) => name));
-}
-
-/**
- * Returns the tool to call after results have arrived, if a call is forced. This is the last tool of the list: there, clients put the
- * tool that ends an agent's loop, as for structured output. No tool is called twice in a row, so that each loop ends.
- */
-function forcedAfterResults(
-  callable: readonly CallableTool[],
-  choice: Choice,
-  answered: Answered,
-): readonly CallableTool[] {
-  if (choice.type === "auto" || answered.has(undefined)) return [];
-  return callable.slice(-1).filter(({ name }) => !answered.has(name));
 }
 
 const mayBeCalled = (name: string, choice: Choice): boolean =>

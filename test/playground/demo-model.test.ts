@@ -59,48 +59,39 @@ const toolNamed = (name: string) => ({ name, description: `Does ${name}.`, input
 const tools = [toolNamed("weather"), toolNamed("flight")];
 
 /** Calls tools for the model until it answers in words, as an agent does; how often it called each. */
-async function runAgent(tool_choice: object): Promise<{ calls: string[]; answer: string }> {
+/** Runs the loop of an agent for three rounds. Resolves with the names of the tools that were called. */
+async function runAgent(tool_choice: object): Promise<string[]> {
   const messages: object[] = [{ role: "user", content: "Hello" }];
   const calls: string[] = [];
-  for (let round = 0; round < 5; round++) {
-    const message = await say(messages, { tools, tool_choice });
-    const asked = message.content.filter(({ type }) => type === "tool_use");
-    if (asked.length === 0) return { calls, answer: textOf(message) };
+  for (let round = 0; round < 3; round++) {
+    const { content } = await say(messages, { tools, tool_choice });
+    const asked = content.filter(({ type }) => type === "tool_use");
     calls.push(...asked.map(({ name = "" }) => name));
     const results = asked.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: "It is done." }));
-    messages.push({ role: "assistant", content: message.content }, { role: "user", content: results });
+    messages.push({ role: "assistant", content }, { role: "user", content: results });
   }
-  return { calls, answer: "none" };
+  return calls;
 }
 
 describe("a forced tool that was answered", () => {
-  it("is not called again", async () => {
-    expect(await runAgent({ type: "tool", name: "flight" })).toEqual({
-      calls: ["flight"],
-      answer: "The tool flight answered: It is done..",
-    });
+  it("is called again", async () => {
+    expect(await runAgent({ type: "tool", name: "flight" })).toEqual(["flight", "flight", "flight"]);
   });
 
-  it("is followed by the last of the tools where any is forced: clients end their loops with it", async () => {
-    expect(await runAgent({ type: "any" })).toEqual({
-      calls: ["weather", "flight"],
-      answer: "The tool flight answered: It is done..",
-    });
+  it("is the last of the tools where any is forced: clients end their loops with it", async () => {
+    expect(await runAgent({ type: "any" })).toEqual(["weather", "flight", "flight"]);
   });
 
-  it("is answered in words in mode ANY", async () => {
+  it("is called again in mode ANY", async () => {
     const body = {
       tools: [{ functionDeclarations: [{ name: "weather", parameters: { type: "OBJECT", properties: {} } }] }],
       toolConfig: { functionCallingConfig: { mode: "ANY" } },
     };
     const question = { role: "user", parts: [{ text: "Hello" }] };
-    const [call] = partsOf(await generate([question], body));
-    expect(call?.functionCall?.name).toBe("weather");
     const result = { role: "user", parts: [{ functionResponse: { name: "weather", response: { sky: "blue" } } }] };
     const called = { role: "model", parts: [{ functionCall: { name: "weather", args: {} } }] };
-    expect(partsOf(await generate([question, called, result], body))).toEqual([
-      { text: 'The tool weather answered: {"sky":"blue"}.' },
-    ]);
+    for (const contents of [[question], [question, called, result]])
+      expect(partsOf(await generate(contents, body))).toMatchObject([{ functionCall: { name: "weather" } }]);
   });
 
   it("is called where the result is another tool's", async () => {
