@@ -974,7 +974,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota").fill("much");
     await page.getByRole("button", { name: "Create" }).click();
-    await page.getByText('"much" is no amount.').waitFor();
+    await page.getByText("Quota must be an amount of USD such as 12.5,").waitFor();
+    // The sentence of the command line.
+    await page.getByLabel("Quota").fill("0,5");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(
+        "Quota must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,5. Write 0.5.",
+      )
+      .waitFor();
+    expect(await page.getByLabel("Quota").inputValue()).toBe("0,5");
     await page.getByLabel("Quota").fill("1");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("This id is taken.").waitFor();
@@ -1123,7 +1133,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // No amount of which nothing would be left.
     await page.getByLabel("Amount in USD").fill("0.0000001");
     await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
-    await page.getByRole("alert").filter({ hasText: '"0.0000001" is no amount.' }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "not 0.0000001." }).waitFor();
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Top up" }).click();
     await page.getByText("of $120.00").waitFor();

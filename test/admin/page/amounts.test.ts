@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { afterAll, expect, it, vi } from "vitest";
+import { unitsOf } from "../../../src/admin/amounts.ts";
 import type * as amounts from "../../../src/admin/page/app/amounts.ts";
 
 const MODULE = new URL("../../../src/admin/page/app/amounts.ts", import.meta.url).pathname;
@@ -15,56 +16,51 @@ async function amountsIn(currency: string): Promise<typeof amounts> {
 afterAll(() => void vi.unstubAllGlobals());
 
 it.each([
-  ["", " 1_000 000 ", 1_000_000],
+  ["", " 1000000 ", 1_000_000],
   ["", "0", 0],
   ["EUR", "12.50", 12_500_000],
   ["EUR", "0.000001", 1],
-  ["EUR", "12,345678", 12_345_678],
-  ["EUR", "0,5", 500_000],
-  ["EUR", "12,50", 12_500_000],
-  ["EUR", ".5", 500_000],
   ["EUR", "0.125", 125_000],
-  ["EUR", "0,125", 125_000],
-  ["EUR", "1,234.56", 1_234_560_000],
-  ["EUR", "1.234,56", 1_234_560_000],
-  ["EUR", "1’234.5", 1_234_500_000],
-  ["EUR", "1,234,567", 1_234_567_000_000],
-  ["EUR", "1,2345", 1_234_500],
-  ["", "1,000", 1_000],
-  ["", "1.000.000", 1_000_000],
+  ["EUR", "1500", 1_500_000_000],
+  ["EUR", "1.5000", 1_500_000],
 ])("in %j reads %j as %i units", async (currency, written, units) => {
-  expect((await amountsIn(currency)).readAmount(written)).toBe(units);
+  expect((await amountsIn(currency)).readAmount("Amount", written)).toBe(units);
 });
 
-it.each(["", "  ", ".", ",", "-1", "1e300", "Infinity", "ten", "1,5,5", "1,23,456", "1,234,56", "9007199254740993"])(
-  "takes %j for no amount",
-  async (written) => {
-    for (const currency of ["", "EUR"]) {
-      const { readAmount } = await amountsIn(currency);
-      expect(() => readAmount(written)).toThrow("is no amount");
-    }
-  },
-);
-
-it.each(["1.5", "1,5", "0.5"])("takes %j for no number of units", async (written) => {
-  const { readAmount } = await amountsIn("");
-  expect(() => readAmount(written)).toThrow(`"${written}" is no amount. Write a whole number, such as 1000000.`);
-});
-
-it.each(["0.0000001", "0,0000014", "1.0000000", "1,234.5000000"])(
-  "takes no more decimals than a unit has: %j",
-  async (written) => {
-    const { readAmount } = await amountsIn("EUR");
-    expect(() => readAmount(written)).toThrow(
-      `"${written}" is no amount. Write a number with at most 6 decimals, such as 12.50 or 12,50.`,
-    );
-  },
-);
-
-it.each(["1,500", "1.500"])("asks which of two amounts %j is", async (written) => {
-  const { readAmount } = await amountsIn("EUR");
-  expect(() => readAmount(written)).toThrow(`"${written}" may be two amounts. Write 1500, or 1.5000.`);
-  expect([readAmount("1500"), readAmount("1.5000")]).toEqual([1_500_000_000, 1_500_000]);
+it.each([
+  "",
+  "  ",
+  ".",
+  ",",
+  "-1",
+  "1e300",
+  "Infinity",
+  "ten",
+  "0,5",
+  "1,500",
+  "1.500",
+  "1,5,5",
+  "1,234.56",
+  "1.234,56",
+  "1 000",
+  "0.0000001",
+  "9007199254740993",
+])("refuses %j in the words of the command line", async (written) => {
+  for (const currency of ["", "EUR"]) {
+    const { readAmount } = await amountsIn(currency);
+    const refused = (read: () => number): string => {
+      try {
+        return String(read());
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    const ofCommand = refused(() => unitsOf("Amount", written.trim(), currency || undefined));
+    // The page has no option to add.
+    const own = ofCommand.replace(/, or (?:write )?[\d.]+ and add --currency usd/, "");
+    expect(own).toMatch(/^Amount(?: must be |: .* may be two amounts)/);
+    expect(refused(() => readAmount("Amount", written))).toBe(own);
+  }
 });
 
 it("writes an amount as it is read", async () => {
@@ -72,10 +68,10 @@ it("writes an amount as it is read", async () => {
     const { readAmount, writtenAmount } = await amountsIn(currency);
     fc.assert(
       fc.property(fc.nat(10_000_000_000), (units) => {
-        expect(readAmount(writtenAmount(units))).toBe(units);
+        expect(readAmount("Amount", writtenAmount(units))).toBe(units);
       }),
     );
-    expect(readAmount(writtenAmount(1_125_000))).toBe(1_125_000);
+    expect(readAmount("Amount", writtenAmount(1_125_000))).toBe(1_125_000);
   }
 });
 

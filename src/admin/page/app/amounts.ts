@@ -1,6 +1,7 @@
 /** Formats and parses units for the page. Units are money if the host has set a currency. */
 
-import { twoAmounts, writtenMoney } from "../../../model/money.ts";
+import { readUnits } from "../../../model/amount-text.ts";
+import { writtenMoney } from "../../../model/money.ts";
 
 /** The currency of the amounts; empty for units. */
 export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";
@@ -49,32 +50,14 @@ export function shareOf(used: number, all: number): string {
   return used > 0 && hundredths === 0 && all > 0 ? `<${percent.format(0.01)}` : percent.format(hundredths / 100);
 }
 
-/** The ways to write a number: a point and a comma stand before decimals and before groups of three digits, or the other way round. */
-const WRITINGS = [
-  [".", ","],
-  [",", "."],
-] as const;
-
-/** Returns the number that a text is in one way of writing. Undefined for no number, and for decimals of units. */
-function numberIn(text: string, point: string, separator: string): number | undefined {
-  const decimals = CURRENCY ? `(?:\\${point}\\d{0,${MOST_DECIMALS}})?` : "";
-  if (!new RegExp(`^(?=.*\\d)(?:\\d*|[1-9]\\d{0,2}(?:\\${separator}\\d{3})+)${decimals}$`).test(text)) return undefined;
-  return Number(text.replaceAll(separator, "").replace(point, "."));
-}
-
-/** Returns the units that a user has written, with a decimal point or comma. Throws for a text that is no amount, or that may be either of two. */
-export function readAmount(written: string): number {
-  const text = written.replaceAll(/[_'’\s]/g, "");
-  const two = CURRENCY ? twoAmounts(text) : undefined;
-  if (two) throw new Error(`${JSON.stringify(written)} may be two amounts. Write ${two.join(", or ")}.`);
-  const [number = -1] = WRITINGS.flatMap(([point, separator]) => numberIn(text, point, separator) ?? []);
-  const units = Math.round(number * (CURRENCY ? UNITS_OF_ONE : 1));
-  if (!Number.isSafeInteger(units) || units < 0)
-    throw new Error(
-      `${JSON.stringify(written)} is no amount. Write ${CURRENCY ? "a number with at most 6 decimals, such as 12.50 or 12,50" : "a whole number, such as 1000000"}.`,
-    );
-  return units;
-}
+/**
+ * Returns the units that a user has written, in the one way that the command line takes, too.
+ *
+ * @param field The name of the field, for the error.
+ * @throws RangeError for a text that is no amount, or that may be either of two.
+ */
+export const readAmount = (field: string, written: string): number =>
+  readUnits(field, written.trim(), CURRENCY || undefined);
 
 /** Returns an amount as a user writes it. */
 export const writtenAmount = (units: number): string => (CURRENCY ? writtenMoney(units) : String(units));

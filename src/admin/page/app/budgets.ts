@@ -110,7 +110,7 @@ const create = (): void =>
     run: async ({ id = "", name, amount = "", period, timeZone, rollover, parent }) => {
       await write("POST", "budgets", {
         id,
-        amount: readAmount(amount),
+        amount: readAmount("Amount", amount),
         ...(name && { name }),
         ...(period && { period, ...(timeZone && { timeZone }), ...(rollover && { rollover: true }) }),
         ...(parent && { parent }),
@@ -132,7 +132,7 @@ const edit = (id: string): Promise<boolean> =>
         { name: "amount", label: `Amount in ${AMOUNT}`, value: writtenAmount(body.amount), isRequired: true },
       ],
       run: async ({ name, amount = "" }) => {
-        await write("PATCH", at(id), { name, amount: readAmount(amount) }, tag);
+        await write("PATCH", at(id), { name, amount: readAmount("Amount", amount) }, tag);
         await loadBudgets();
         return `${id} is changed.`;
       },
@@ -152,7 +152,7 @@ export const topUp = (id: string, amount = "", reload: () => Promise<void> = loa
     text: "Adds to the current period alone.",
     fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
-      await write("POST", `${at(id)}/top-up`, { units: readAmount(units) });
+      await write("POST", `${at(id)}/top-up`, { units: readAmount("Amount", units) });
       await reload();
       return `${id} is topped up.`;
     },

@@ -178,7 +178,7 @@ async function create(): Promise<void> {
       return issued("keys", {
         ...(values["id"] && { id: values["id"] }),
         ...(values["name"] && { name: values["name"] }),
-        ...(values["granted"] && { granted: readAmount(values["granted"]) }),
+        ...(values["granted"] && { granted: readAmount("Quota", values["granted"]) }),
         ...(values["budget"] && { budget: values["budget"] }),
         ...(models.length > 0 && { models }),
         ...(expiresAt > 0 && { expiresAt }),
@@ -243,7 +243,7 @@ export const changeQuota = (
     action: verb === "grant" ? "Add" : "Take",
     fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
     run: async ({ units = "" }) =>
-      changed(`${at(id)}/${verb}`, { units: readAmount(units) }, `The quota of ${id} is changed.`, reload),
+      changed(`${at(id)}/${verb}`, { units: readAmount("Amount", units) }, `The quota of ${id} is changed.`, reload),
   });
 
 const rotate = (id: string): void =>

@@ -1,0 +1,57 @@
+/** Parses the amounts that people write, on a command line and in a field of a page: units, or money in a currency. */
+
+import { DECIMALS, moneyOf, twoAmounts } from "./money.ts";
+
+const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
+/** The most units of an amount: the largest number that a book can hold. */
+const MOST_UNITS = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Reads an amount of units, or of money if there is a currency. A unit is a millionth of the currency.
+ *
+ * @param name The name of the option or field, for the error.
+ * @param moneyHint Says how to write money in place of units, such as ` and add --currency usd`. Default: the reader cannot.
+ * @throws RangeError for any text that is no amount, or that may be either of two.
+ */
+export function readUnits(name: string, text: string, currency: string | undefined, moneyHint?: string): number {
+  const units = millionthsOf(text);
+  const two = twoAmounts(text);
+  if (currency !== undefined) {
+    if (two) throw new RangeError(`${name}: ${text} may be two amounts. Write ${two.join(", or ")}.`);
+    if (units === undefined)
+      throw new RangeError(
+        `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.${hintOf(text)}`,
+      );
+    if (units > MOST_UNITS)
+      throw new RangeError(`${name} must be at most ${moneyOf(MOST_UNITS, currency)}, not ${text}.`);
+    return Number(units);
+  }
+  const inMoney = (amount: string, words: string): string =>
+    moneyHint === undefined ? "" : `, or ${words}${amount}${moneyHint}`;
+  const pointed = text.replace(",", ".");
+  const millionths = millionthsOf(pointed);
+  if (/[.,]/.test(text) && !two && millionths !== undefined)
+    throw new RangeError(
+      `${name} must be a whole number of units, not ${text}. With prices in a currency, a unit is a millionth of it: write ${millionths}${inMoney(pointed, "write ")}.`,
+    );
+  const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
+  if (whole < 0 || whole > MOST_UNITS) {
+    const hint = two ? ` Write ${two[0]}${inMoney(two[1], "")}.` : hintOf(text);
+    throw new RangeError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.${hint}`);
+  }
+  return Number(whole);
+}
+
+/** Says how to write an amount that has commas. None is guessed: an amount that is read wrong is money. */
+function hintOf(text: string): string {
+  if (/^\d+,\d+$/.test(text)) return ` Write ${text.replace(",", ".")}.`;
+  return /^\d[\d.,]*,\d+$/.test(text)
+    ? " Write a point before the decimals and nothing between thousands: 1234.56."
+    : "";
+}
+
+/** Returns the millionths of a decimal number; undefined for any other text. */
+function millionthsOf(text: string): bigint | undefined {
+  const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
+  return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
+}
