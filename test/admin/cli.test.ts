@@ -728,6 +728,21 @@ describe("polygate keys", () => {
     }
   });
 
+  it.each([["keys", "list"], ["budgets", "list"], ["usage", "--by", "key"], ["calls"], ["why", "req_1"]])(
+    "says that the tables are missing, and which command makes them: %j",
+    async (...args) => {
+      const bare = join(folder, "bare.db");
+      await writeFile(bare, "");
+      const line =
+        'The store\'s tables are missing. Run "polygate keys migrate", or migrate(db), before the store is used.';
+      expect(await polygate([...args, "--store", `sqlite:${bare}`])).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: `${line}\n`,
+      });
+    },
+  );
+
   it.skipIf(process.platform !== "linux")("hides an address from the list of processes", async () => {
     // A server that never answers keeps the command alive, so that the list of processes shows it.
     const server = createServer().listen(0, "127.0.0.1");

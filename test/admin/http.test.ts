@@ -996,6 +996,44 @@ describe("a repeated request", () => {
     },
   );
 
+  it("fails with 503 while the tables are missing, says which command makes them, and goes on once they are made", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "polygate-unmigrated-"));
+    const file = join(folder, "gateway.db");
+    await writeFile(file, "");
+    const bare = await openStores(`sqlite:${file}`, { migrate: false, sweepMs: 0 });
+    const told: unknown[] = [];
+    const { auditLog: audit, calls, ports } = bare;
+    const onFailure = (error: unknown): void => void told.push(error);
+    const admin = adminHandler(ports.quotas, { authorize, audit, calls, onFailure, clock: manualClock(0) });
+    const ask = (method: string, path: string, body?: object): Promise<Response> =>
+      admin.fetch(
+        new Request(`http://host${path}`, {
+          method,
+          headers: { "x-user": "ann", "content-type": "application/json" },
+          ...(body && { body: JSON.stringify(body) }),
+        }),
+      );
+    const message =
+      'The store\'s tables are missing. Run "polygate keys migrate", or migrate(db), before the store is used.';
+    for (const [method, path, body] of [
+      ["GET", "/keys"],
+      ["POST", "/keys", { id: "one" }],
+      ["GET", "/budgets"],
+      ["GET", "/usage"],
+      ["GET", "/calls"],
+      ["GET", "/calls/one"],
+      ["GET", "/audit"],
+    ] as const) {
+      const answer = await ask(method, path, body);
+      expect([answer.status, await answer.json()]).toEqual([503, { error: { code: "unavailable", message } }]);
+    }
+    expect(told.length).toBe(1);
+    await (await openStores(`sqlite:${file}`, { sweepMs: 0 })).close();
+    expect((await ask("POST", "/keys", { id: "one" })).status).toBe(201);
+    await bare.close();
+    await rm(folder, { recursive: true });
+  });
+
   it("is made again after a refusal", async () => {
     const ask = asking();
     expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(404);

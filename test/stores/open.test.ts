@@ -325,7 +325,7 @@ describe.each(STORES.filter(({ name }) => name !== "Redis"))(
       const address = await place();
       const command = await openStore(address, { prefix, create: true });
       const stores = await opened(address, { prefix, migrate: false });
-      await expect(stores.ports.quotas.list()).rejects.toThrow("Run migrate");
+      await expect(stores.ports.quotas.list()).rejects.toThrow('Run "polygate keys migrate"');
       await command.migrate?.();
       await command.close();
       expect(await keyAdmin(stores.ports.quotas).list()).toEqual([]);

@@ -12,6 +12,7 @@ import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
+import { UNMIGRATED } from "../../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
 import { type CoreRoutes, plainPrefix } from "../../routes.ts";
 import { isAway } from "../../stores/away.ts";
@@ -74,7 +75,7 @@ const AUTHORIZE_MS = 10_000;
 const WORK_MS = 30_000;
 /** The wait that a client is told while the store is away, in seconds. */
 const RETRY_AFTER = { "retry-after": "5" };
-/** The time between two reports of a store that is away, in milliseconds. */
+/** The time between two reports of a store that cannot be used, in milliseconds. */
 const QUIET_MS = 60_000;
 const MAX_BODY_BYTES = 64 * 1024;
 const LONGEST_NAME = 200;
@@ -156,8 +157,8 @@ class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
   readonly #operations: readonly Operation[];
-  /** The last time when the host heard of a store that is away, in milliseconds. */
-  #toldAwayAt = -Infinity;
+  /** The last time when the host heard of a store that is away or has no tables, in milliseconds. */
+  #toldUnusableAt = -Infinity;
 
   constructor(desk: Desk, services: Services) {
     this.#desk = desk;
@@ -390,17 +391,23 @@ class Admin {
     );
   }
 
-  /** Tells the host of a failure, and returns the error for the user. Every request fails while a store is away: the host hears of one a minute. */
+  /**
+   * Tells the host of a failure, and returns the error for the user. Every request fails while a store is away or has no tables: the host hears
+   * of one a minute.
+   */
   #reported(thrown: unknown): HTTPError {
     const cause = HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown;
     const now = this.#services.clock.now();
-    const isStoreAway = isAway(cause);
-    if (!isStoreAway || now - this.#toldAwayAt >= QUIET_MS)
+    const isUnmigrated = cause instanceof Error && (cause as { readonly code?: unknown }).code === UNMIGRATED;
+    const isUnusable = isUnmigrated || isAway(cause);
+    if (!isUnusable || now - this.#toldUnusableAt >= QUIET_MS)
       try {
-        if (isStoreAway) this.#toldAwayAt = now;
+        if (isUnusable) this.#toldUnusableAt = now;
         this.#services.onFailure(cause);
       } catch {}
-    if (!isStoreAway) return new HTTPError({ status: 500, message: "The request has failed." });
+    // By the contract of stores, this message holds no secret. It names the command that makes the tables.
+    if (isUnmigrated) return new HTTPError({ status: 503, message: cause.message });
+    if (!isUnusable) return new HTTPError({ status: 500, message: "The request has failed." });
     return new HTTPError({
       status: 503,
       message: "The store is away. Try again in some seconds, and look whether a change was made.",

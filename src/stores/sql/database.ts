@@ -129,7 +129,13 @@ export class SqlAccess {
       this.#checked = undefined;
       throw error;
     }
-    return retrying(this.dialect, work);
+    try {
+      return await retrying(this.dialect, work);
+    } catch (error) {
+      // Somebody may have removed the tables since the check.
+      if (lacksTable(error)) await assertSchema(this.db);
+      throw error;
+    }
   }
 }
 
@@ -215,9 +221,13 @@ async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
   if (version === SCHEMA_VERSION) return;
   const advice =
     version < SCHEMA_VERSION
-      ? 'Run migrate(db), or "polygate keys migrate", before the store is used.'
+      ? 'Run "polygate keys migrate", or migrate(db), before the store is used.'
       : "A newer polygate has migrated it: update.";
-  const message = `The store's schema is version ${version}, and must be ${SCHEMA_VERSION}. ${advice}`;
+  const fault =
+    version === 0
+      ? "The store's tables are missing."
+      : `The store's schema is version ${version}, and must be ${SCHEMA_VERSION}.`;
+  const message = `${fault} ${advice}`;
   throw Object.assign(new Error(message), { code: UNMIGRATED });
 }
 
@@ -230,15 +240,20 @@ async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
     const found = await db.selectFrom("schema_version").select("version").executeTakeFirst();
     return Number(found?.version ?? 0);
   } catch (error) {
-    const {
-      code,
-      errno,
-      message,
-      sql: statement,
-    } = error as Readonly<Record<"code" | "errno" | "message" | "sql", unknown>>;
-    // Without a statement, it is the database of the connection that does not exist, and that no migration makes.
-    if (errno === 1049 && statement === undefined) throw error;
-    if (MISSING.has(code) || MISSING.has(errno) || String(message).startsWith("no such table")) return 0;
+    if (lacksTable(error)) return 0;
     throw error;
   }
+}
+
+/** True for the error of a statement whose table or schema does not exist. */
+function lacksTable(error: unknown): boolean {
+  const {
+    code,
+    errno,
+    message,
+    sql: statement,
+  } = Object(error) as Readonly<Record<"code" | "errno" | "message" | "sql", unknown>>;
+  // Without a statement, it is the database of the connection that does not exist, and that no migration makes.
+  if (errno === 1049 && statement === undefined) return false;
+  return MISSING.has(code) || MISSING.has(errno) || String(message).startsWith("no such table");
 }

@@ -31,11 +31,16 @@ describe("the schema", () => {
     expect(await schemaVersion(db)).toBe(0);
     const store = sqlQuotaStore({ db, ...SQLITE });
     await expect(store.find("one")).rejects.toThrow(
-      new RegExp(`version 0, and must be ${SCHEMA_VERSION}. Run migrate`),
+      /tables are missing\. Run "polygate keys migrate", or migrate\(db\)/,
     );
     await migrate(db, SQLITE);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     expect(await store.find("one"), "the same store works once it is").toBeUndefined();
+    // Also when somebody removes a table, or all of them, from a store that works.
+    await db.schema.dropTable("polygate_keys").execute();
+    await expect(store.report("one")).rejects.toThrow("no such table");
+    await db.schema.dropTable("polygate_schema_version").execute();
+    await expect(store.report("one")).rejects.toMatchObject({ code: "STORE_UNMIGRATED" });
     await db.destroy();
   });
 
@@ -140,7 +145,7 @@ describe("the schema", () => {
       await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 4`.execute(db);
       await steps.execute(db);
       const { store } = storeAt(place);
-      await expect(store.report("team")).rejects.toThrow("Run migrate");
+      await expect(store.report("team")).rejects.toThrow('Run "polygate keys migrate"');
       await migrate(db, place.options);
       await store.update("team", { metadata: { team: "a" } });
       if (place.dialect !== "postgres") {
