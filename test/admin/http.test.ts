@@ -636,6 +636,14 @@ describe("recorded calls", () => {
           status: 404,
           body: { error: { code: "not_found", message } },
         });
+    // Also on a host without records.
+    for (const one of [ask, asking()]) {
+      expect(await one("GET", "/keys?budget=The%20team")).toMatchObject({
+        status: 404,
+        body: { error: { message: expect.stringContaining("has the id team-1.") } },
+      });
+      expect((await one("GET", "/keys?budget=team-1")).body).toEqual({ data: [], next: null });
+    }
     for (const filter of ["key=slow-joe", "budget=team-1", "key=", "ownBudget="]) {
       expect((await ask("GET", `/calls?${filter}`)).body).toMatchObject({ data: [] });
       expect((await ask("GET", `/usage?${filter}`)).body).toMatchObject({ total: { calls: 0 } });

@@ -80,6 +80,9 @@ const luminanceOf = (color: Color = []): number =>
     .map((share) => (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4))
     .reduce((sum, share, at) => sum + share * ([0.2126, 0.7152, 0.0722][at] ?? 0), 0);
 
+/** The steps that help after a call. */
+const nextOf = (page: Page): Locator => page.locator('[data-column="Next"]');
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -403,7 +406,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const [chip, calls] of [
       ["Model: large", 2],
       ["Key: ann", 2],
-      ["Budget: team", 3],
+      ["Budget of the key: team", 3],
     ] as const) {
       await page.getByRole("button", { name: `Remove the filter ${chip}` }).click();
       await sumIs(calls);
@@ -515,9 +518,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const { errorMessage = "" } = (await stores.calls?.find(ids[0] ?? "")) ?? {};
     expect(errorMessage).toMatch(/begins anew at 20\d\d-\d\d-\d\dT2[23]:00:00\.000Z\.$/);
     expect(await reasons.allTextContents()).toContain(`The caller was told: "${errorMessage}"`);
-    expect(await page.locator('[data-column="Next"] li').first().textContent()).toContain(
-      "polygate budgets top-up team",
+    const step = page.locator('[data-column="Next"] li').first();
+    expect(await step.innerText()).toMatch(
+      /^Top up team by \$0\.0000\d+\s+Adds what the call lacked for its whole output limit\.\s+Show the command$/,
     );
+    await step.getByText("Show the command").click();
+    await step.getByText(/^polygate budgets top-up team 0\.0000\d+ --currency usd$/).waitFor();
     await page.close();
   });
 
@@ -721,12 +727,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     const ids = [await call("ann", "small"), await call("poor", "small")];
     for (const [at, button, action] of [
-      [0, "Top up team", "Top up"],
-      [1, "Add to the quota of poor", "Add"],
+      [0, /^Top up team by \$0/, "Top up"],
+      [1, /^Add \$0\.\d+ to the quota of poor$/, "Add"],
     ] as const) {
       const page = await open(`?part=refusals&call=${ids[at]}`);
       const step = page.locator('[data-column="Next"] li').first();
-      const [, amount = ""] = /(?:team|poor) ([\d.]+) --currency usd adds/.exec((await step.textContent()) ?? "") ?? [];
+      const [, amount = ""] = /(?:team|poor) ([\d.]+) --currency usd/.exec((await step.textContent()) ?? "") ?? [];
       await step.getByRole("button", { name: button }).click();
       expect(await page.getByLabel("Amount in USD").inputValue()).toBe(amount);
       await page.getByRole("dialog").getByRole("button", { name: action, exact: true }).click();
@@ -741,6 +747,40 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open(`?part=refusals&call=${await call("poor", "small")}`);
     await page.getByText("polygate keys grant poor").waitFor();
     expect(await page.getByRole("button", { name: "Add" }).count()).toBe(0);
+    await page.close();
+  });
+
+  it("has a button for each step that it can do, and the command only behind it", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
+    await quotas.add({ id: "sleeper", apiKey: "sk-sleeper" });
+    await quotas.update("sleeper", { paused: true });
+    await quotas.add({ id: "old", apiKey: "sk-old", expiresAt: 1 });
+    const page = await open(`?part=refusals&call=${await call("bound", "large")}`);
+    expect(await nextOf(page).innerText()).toMatch(
+      /^Edit bound\s+Replaces the models that the key may use\.\s+Show the command$/,
+    );
+    expect(await barriers(page)).toEqual([]);
+    await page.goto(`${url}?part=refusals&call=${await call("old", "small")}`);
+    expect(await nextOf(page).innerText()).toMatch(/^Edit old\s+Makes the key valid again\.\s+Show the command$/);
+    await page.getByRole("button", { name: "Edit old" }).click();
+    await page.getByLabel("Expires on").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("old is changed.").waitFor();
+    expect((await quotas.report("old"))?.expiresAt).toBe(0);
+    await page.goto(`${url}?part=refusals&call=${await call("sleeper", "small")}`);
+    expect(await nextOf(page).innerText()).toMatch(/^Resume sleeper\s+Lets the key work again\.\s+Show the command$/);
+    await page.getByRole("button", { name: "Resume sleeper" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await page.getByText("sleeper works again.").waitFor();
+    expect(await quotas.report("sleeper")).not.toHaveProperty("paused");
+    await page.goto(`${url}?part=refusals&call=${await call("nobody", "small")}`);
+    expect(await nextOf(page).innerText()).not.toContain("polygate");
+    await page.getByRole("link", { name: "All refusals" }).click();
+    await page.getByText("4 refused calls.").waitFor();
+    await page.goBack();
+    await page.getByRole("link", { name: "look for it among the keys" }).click();
+    await rowOf(page, "sleeper").waitFor();
     await page.close();
   });
 
@@ -789,17 +829,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+\s*<1% of \$5\.00/);
     expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.00\s*0% of \$0\.000001/);
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /\$0\.000029\s*29% of \$0\.0001\s*\$0\.000071\s*\$0\.0001once/,
+      /\$0\.000029\s*29% of \$0\.0001\s*\$0\.000071\s*–\s*\$0\.0001once/,
     );
     // What Spend says, too: the overdrawn part is in the sum, and what running calls hold is not.
     expect(await rowOf(page, "beyond").first().textContent()).toMatch(
-      /\$0\.000161\s*of which \$0\.000101 is overdrawn\s*running calls hold \$0\.00004\s*161% of \$0\.0001\s*nothing left/,
+      /\$0\.000161\s*running calls hold \$0\.00004\s*161% of \$0\.0001\s*\$0\.00\s*nothing left\s*\$0\.000101/,
     );
     await quotas.updateBudget("lowered", { amount: 10 });
     await page.reload();
     await rowOf(page, "lowered").waitFor();
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /290% of \$0\.00001\s*nothing left\s*\$0\.00(?:0000)?top-ups first fill \$0\.000019/,
+      /290% of \$0\.00001\s*\$0\.00(?:0000)?\s*nothing left\s*top-ups first fill \$0\.000019/,
     );
     const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
     await page.getByRole("link", { name: "Spend of team" }).click();
@@ -813,11 +853,36 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const budgetOf = async (id: string) => rowOf(page, id).locator('[data-column="Budget"]').textContent();
     await expect.poll(() => budgetOf("wild")).toMatch(/^beyond\s*nothing left$/);
     expect(await budgetOf("below")).toMatch(/^part\s*nothing left in beyond$/);
-    expect(await budgetOf("rich")).toMatch(/^team\s*$/);
-    // A key with a quota of its own, which a call has overdrawn, and a budget.
-    expect(await rowOf(page, "empty").textContent()).toMatch(
-      /\$0\.000004\s*and \$0\.000003 overdrawn\s*175% of \$0\.000004/,
-    );
+    expect(await budgetOf("rich")).toMatch(/^team\s*\$4\.99\d* left$/);
+    // A key with a quota of its own, which a call has overdrawn, and a budget: each fact has its own column.
+    const factOf = (id: string, fact: string) =>
+      rowOf(page, id).first().locator(`[data-column^="${fact}"]`).innerText();
+    expect(
+      await Promise.all(["State", "Spent", "Granted", "Left", "Overdrawn"].map((fact) => factOf("empty", fact))),
+    ).toEqual([
+      "nothing left",
+      expect.stringMatching(/^\$0\.000007\s*175% of \$0\.000004$/),
+      "$0.000004",
+      "$0.00",
+      "$0.000003",
+    ]);
+    expect(await Promise.all(["wild", "below", "rich", "low"].map((id) => factOf(id, "State")))).toEqual([
+      "nothing left",
+      "nothing left",
+      "active",
+      "nothing left",
+    ]);
+    await page.getByLabel("State").selectOption("nothing left");
+    await rowOf(page, "rich").waitFor({ state: "detached" });
+    const shown = async (): Promise<string[]> => page.locator("tbody .id").allTextContents();
+    expect(await shown()).toEqual(["below", "empty", "low", "wild"]);
+    const linked = await open(new URL(page.url()).search);
+    await rowOf(linked, "wild").waitFor();
+    expect(await linked.locator("tbody tr").count()).toBe(4);
+    await linked.close();
+    await page.getByLabel("State").selectOption("active");
+    await rowOf(page, "rich").waitFor();
+    expect(await shown()).toEqual(["rich"]);
     await page.close();
   });
 
@@ -838,8 +903,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       for (const part of ["budgets", "keys"]) {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
-        expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001\s*nothing left/);
-        // A key says it of its quota and of its budget.
+        expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001/);
+        // A key says it as its state, and of its budget.
         await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(part === "keys" ? 2 : 1);
         expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
         const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);
@@ -910,6 +975,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       /\d m?sann<img src=x.*<img src=x.*POST \/v1\/chat\/completions.*stream.*Stop/s,
     );
     expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*\$0\.0000/);
+    // A list shows the first eight digits, and leads to the call.
+    const link = page.getByRole("link", { name: id });
+    expect(await link.getAttribute("title")).toBe(id);
+    expect(await link.locator("code").evaluate((code) => code.scrollWidth > code.clientWidth)).toBe(true);
+    expect(await page.locator("code:not(.beginning)").count()).toBe(0);
+    await link.click();
+    await page.getByText(`The call ${id} still runs. Its record comes with its end.`).waitFor();
+    await page.goBack();
     await page.getByRole("button", { name: `Stop ${id}` }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
     await page.getByText(`${id} is stopped.`).waitFor();
@@ -958,7 +1031,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await page.content()).not.toContain(secret);
     expect(await rowOf(page, "team-a").textContent()).toMatch(
-      /active\$0\.00\s*0% of \$2\.50.*small-1, large-1never.*plan=gold/s,
+      /active\$0\.00\s*0% of \$2\.50\s*\$2\.50\$2\.50–small-1, large-1.*plan=gold/s,
     );
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({
       granted: 2_500_000,
@@ -1018,7 +1091,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       metadata: { plan: "free" },
     });
     await rowOf(page, EVIL).waitFor();
-    await page.getByRole("button", { name: "Add a/b" }).click();
+    await page.getByRole("button", { name: "Add quota a/b" }).click();
     await page.getByLabel("Amount in USD").fill("0.5");
     await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
     await page.getByText("of $1.50").waitFor();
@@ -1097,6 +1170,71 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const parent = page.getByLabel("Parent");
     await parent.waitFor();
     expect(await parent.getByRole("option").allTextContents()).toEqual(["none", "company (The company)", "new"]);
+    await page.close();
+  });
+
+  it("takes a budget by its id or its name in each part, offers all of them, and refuses any other in words", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "b-1", name: "The Company", amount: 9_000_000 });
+    await quotas.addBudget({ id: "b-2", name: "Twins", amount: 9_000_000, parent: "b-1" });
+    await quotas.addBudget({ id: "b-3", name: "Twins", amount: 9_000_000 });
+    for (const [id, budget] of [
+      ["one", "b-1"],
+      ["two", "b-2"],
+      ["three", "b-3"],
+    ] as const)
+      await quotas.add({ id, apiKey: `sk-${id}`, budget, models: ["small"] });
+    for (const id of ["one", "two", "three"]) await call(id, "large");
+    for (const [address, shown] of [
+      ["?part=keys", ["one"]],
+      ["?part=spend&by=key", ["one", "two"]],
+      ["?part=refusals", ["one", "two"]],
+    ] as const) {
+      const page = await open(address);
+      await rowOf(page, "three").waitFor();
+      const budget = page.getByLabel("Budget", { exact: true });
+      await page.locator("datalist option").nth(2).waitFor({ state: "attached" });
+      expect(
+        await budget.evaluate((field: HTMLInputElement) => Array.from(field.list?.options ?? [], (one) => one.value)),
+      ).toEqual(["b-1", "b-2", "b-3"]);
+      await budget.fill("the company");
+      await page.keyboard.press("Enter");
+      await rowOf(page, "three").waitFor({ state: "detached" });
+      expect(await budget.inputValue()).toBe("b-1");
+      expect(new URL(page.url()).searchParams.get("budget")).toBe("b-1");
+      for (const id of shown) await rowOf(page, id).waitFor();
+      expect(await page.locator("tbody tr").count()).toBe(shown.length);
+      expect(await barriers(page)).toEqual([]);
+      // The wrong text stays in the field, to be mended.
+      for (const [written, reason] of [
+        ["nobody", "No budget has the id nobody."],
+        ["twins", "No budget has the id twins. The budgets of the name twins have the ids b-2, b-3."],
+      ] as const) {
+        await budget.fill(written);
+        await page.keyboard.press("Enter");
+        await page.getByText(reason).first().waitFor();
+        expect(await page.getByRole("row").count()).toBe(0);
+        expect(await budget.inputValue()).toBe(written);
+      }
+      await budget.fill("");
+      await page.keyboard.press("Enter");
+      await rowOf(page, "three").waitFor();
+      await page.close();
+    }
+  });
+
+  it("says that the tables are missing, and which command makes them", async () => {
+    const page = await open();
+    await page.getByText("There is no key yet.").waitFor();
+    const message =
+      'The store\'s tables are missing. Run "polygate keys migrate", or migrate(db), before the store is used.';
+    await page.route(/\/budgets\?/, (route) => route.fulfill({ status: 503, json: { error: { message } } }));
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await page.getByRole("status").getByText(message).waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("There is no budget yet.").waitFor();
+    expect(await page.getByRole("status").textContent()).toBe("");
     await page.close();
   });
 

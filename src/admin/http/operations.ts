@@ -380,7 +380,11 @@ export const OPERATIONS: readonly Operation[] = [
       metadata: v.exactOptional(METADATA),
     }),
     answer: pageOf(KEY),
-    run: async ({ keys }, { query }) => paged(await keys.list(query), query.limit, idIn),
+    async run(desk, { query }) {
+      const listed = await desk.keys.list(query);
+      if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
+      return paged(listed, query.limit, idIn);
+    },
   }),
   operation({
     method: "POST",
@@ -742,7 +746,7 @@ type ListNamed = (page: {
 }) => Promise<readonly { readonly id: string; readonly name: string }[]>;
 
 /**
- * Refuses calls of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
+ * Refuses calls or keys of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
  * another store has their keys.
  */
 async function assertKnown(
@@ -763,7 +767,7 @@ async function assertKnown(
     const id = filter[name];
     // An empty text stands for calls without any.
     if (!id || (await has(id))) continue;
-    if ((await recordedIn(desk).usage({ [name]: id })).total.calls > 0) continue;
+    if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
     const ids = await idsNamed(id, list);
     const known =
       ids.length === 1 ? `The ${noun} of the name ${id} has the id` : `The ${noun}s of the name ${id} have the ids`;

@@ -27,6 +27,15 @@ it.each([
   expect((await amountsIn(currency)).readAmount("Amount", written)).toBe(units);
 });
 
+/** Returns the words of a refusal. */
+function refused(read: () => number): string {
+  try {
+    return String(read());
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 it.each([
   "",
   "  ",
@@ -48,13 +57,6 @@ it.each([
 ])("refuses %j in the words of the command line", async (written) => {
   for (const currency of ["", "EUR"]) {
     const { readAmount } = await amountsIn(currency);
-    const refused = (read: () => number): string => {
-      try {
-        return String(read());
-      } catch (error) {
-        return (error as Error).message;
-      }
-    };
     const ofCommand = refused(() => unitsOf("Amount", written.trim(), currency || undefined));
     // The page has no option to add.
     const own = ofCommand.replace(/, or (?:write )?[\d.]+ and add --currency usd/, "");

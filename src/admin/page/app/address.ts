@@ -58,7 +58,7 @@ export const loginAddress = (): string =>
 const SCOPE = {
   key: "Key",
   budget: "Budget, with the budgets below",
-  ownBudget: "Budget",
+  ownBudget: "Budget of the key",
   group: "Group",
   model: "Model",
   upstream: "Upstream",
@@ -70,6 +70,17 @@ export type Scope = Readonly<Partial<Record<keyof typeof SCOPE, string>>>;
 /** Reads the filters of calls from an address. */
 export const scopeIn = (asked: URLSearchParams): Scope =>
   Object.fromEntries(Object.keys(SCOPE).flatMap((name) => (asked.has(name) ? [[name, asked.get(name) ?? ""]] : [])));
+
+/** The budget of some filters, for a field. The field has no text for calls of no budget, which stay a filter of their own. */
+export const budgetOf = (scope: Signal<Scope>): Pick<Signal<string>, "value"> => ({
+  get value() {
+    return scope.value.budget ?? "";
+  },
+  set value(budget) {
+    const { budget: _before, ...others } = scope.value;
+    scope.value = budget === "" ? others : { ...others, budget };
+  },
+});
 
 /** Returns the words of a filter. */
 export const wordsOf = (name: string, value: string): string =>

@@ -15,7 +15,9 @@ import {
   CallLinks,
   type Column,
   type Field,
+  Filter,
   html,
+  Nothing,
   RowButton,
   Share,
   Table,
@@ -39,12 +41,42 @@ export async function loadKnownBudgets(): Promise<void> {
 
 const knownById = computed(() => new Map(knownBudgets.value.map((budget) => [budget.id, budget])));
 
-/** Returns the first of a budget, its parent, and so on, that has nothing left. Undefined for none among the known budgets. */
-export function emptyBudget(id?: string): string | undefined {
-  let budget = knownById.value.get(id ?? "");
-  while (budget && budget.available > 0) budget = knownById.value.get(budget.parent ?? "");
-  return budget?.id;
+/** Returns the one of a budget, its parent, and so on, that has the least left. Undefined for none among the known budgets. */
+export function tightestOf(id?: string): BudgetReport | undefined {
+  let tightest: BudgetReport | undefined;
+  for (let budget = knownById.value.get(id ?? ""); budget; budget = knownById.value.get(budget.parent ?? ""))
+    if (!tightest || budget.available < tightest.available) tightest = budget;
+  return tightest;
 }
+
+/**
+ * A filter by a budget, to choose or to write: its id, or the name of a single one. The server refuses any other text in words.
+ *
+ * @param hint Says which calls or keys the budget has.
+ */
+export const BudgetFilter = ({
+  of,
+  hint,
+  onChange,
+}: {
+  of: Pick<Signal<string>, "value">;
+  hint: string;
+  onChange: () => unknown;
+}): View =>
+  html`<${Filter}
+      label="Budget"
+      hint=${hint}
+      of=${of}
+      list=${BUDGETS}
+      example="id or name"
+      onChange=${() => {
+        const written = of.value.toLowerCase();
+        const named = knownBudgets.value.filter(({ name }) => name.toLowerCase() === written);
+        if (named.length === 1 && !knownById.value.has(of.value)) of.value = named[0]?.id ?? "";
+        return onChange();
+      }}
+    />
+    <${BudgetList} of=${knownBudgets.value} />`;
 
 /** Returns the field of a budget: a choice of all budgets, or a text when there are too many, or none could be loaded. */
 export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
@@ -184,6 +216,7 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
   const ofSpent = amountsIn(rows.map(({ spent }) => spent));
   const ofLeft = amountsIn(rows.map(({ available }) => available));
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
+  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   return [
     {
       name: "Budget",
@@ -202,18 +235,25 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
     {
       name: amountsNamed("Spent"),
       isNumber: true,
-      cell: ({ spent, overdraft, held, granted, gap = 0, available }) =>
-        html`${ofSpent(spent)}
-          ${overdraft > 0 && html`<span class="quiet">of which ${amountOf(overdraft)} is overdrawn</span>`}
-          ${held > 0 && html`<span class="quiet">running calls hold ${amountOf(held)}</span>`}
+      cell: ({ spent, held, granted, gap = 0, available }) =>
+        html`${ofSpent(spent)} ${held > 0 && html`<span class="quiet">running calls hold ${amountOf(held)}</span>`}
           <${Share} used=${spent} of=${granted - gap} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: ({ available, gap }) =>
-        html`${ofLeft(available)}${gap !== undefined && html`<span class="quiet">top-ups first fill ${amountOf(gap)}</span>`}`,
+        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet">top-ups first fill ${amountOf(gap)}</span>`}`,
     },
+    ...(rows.some(({ overdraft }) => overdraft > 0)
+      ? [
+          {
+            name: amountsNamed("Overdrawn"),
+            isNumber: true,
+            cell: ({ overdraft }: BudgetTold) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
+          },
+        ]
+      : []),
     {
       name: amountsNamed("Amount"),
       isNumber: true,

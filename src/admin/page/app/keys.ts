@@ -6,18 +6,17 @@ import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
-import { budgetField, emptyBudget, knownBudgets, loadKnownBudgets } from "./budgets.ts";
+import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
   askUser,
-  BUDGETS,
-  BudgetList,
   CallLinks,
   type Column,
   type Field,
   Filter,
   html,
+  Nothing,
   RowButton,
   Select,
   Share,
@@ -43,10 +42,15 @@ const searched = signal(0);
  */
 export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
-  await loadKeys();
   hasKnownBudgets = hasBudgets;
-  await renewBudgets();
+  const budgets = renewBudgets();
+  // Budgets decide which active keys have nothing left.
+  if (isOfUse()) await budgets;
+  await Promise.all([loadKeys(), budgets]);
 }
+
+/** True for a filter that tells active keys from those of which nothing is left: for the API, both are active. */
+const isOfUse = (): boolean => filters.state.value === "active" || filters.state.value === EMPTY;
 
 /** True when the host's store has budgets. */
 let hasKnownBudgets = false;
@@ -54,13 +58,21 @@ let hasKnownBudgets = false;
 /** Loads the budgets of the list again: another user may have made some. */
 const renewBudgets = async (): Promise<void> => (hasKnownBudgets ? loadKnownBudgets() : undefined);
 
-/** Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name. */
+/**
+ * Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name, or by
+ * what is left.
+ */
 async function loadKeys(after?: string): Promise<void> {
   const choices = Object.fromEntries(Object.entries(filters).map(([name, of]) => [name, of.value]));
   const chosen = Object.entries(choices).filter(([, value]) => value !== "");
   noteChoices("keys", Object.fromEntries(chosen));
   const text = filters.find.value.toLowerCase();
-  const asked = chosen.filter(([name]) => name !== "find");
+  const asked = chosen.flatMap(([name, value]) =>
+    name === "find" ? [] : [[name, value === EMPTY ? "active" : value] as [string, string]],
+  );
+  const ofUse = isOfUse() ? filters.state.value : undefined;
+  const matches = (key: KeyReport): boolean =>
+    hasText(key, text) && (ofUse === undefined || isEmpty(key) === (ofUse === EMPTY));
   await load(
     async () => {
       const all = after === undefined ? [] : [...(keys.value ?? [])];
@@ -68,16 +80,16 @@ async function loadKeys(after?: string): Promise<void> {
       let [last, looked]: [string | null | undefined, number] = [after, 0];
       do {
         const query = new URLSearchParams([
-          ["limit", String(text === "" ? PAGE : 1_000)],
+          ["limit", String(text === "" && ofUse === undefined ? PAGE : 1_000)],
           ...asked,
           ...(last === undefined ? [] : [["after", last]]),
         ]);
         const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
-        all.push(...body.data.filter((key) => hasText(key, text)));
+        all.push(...body.data.filter(matches));
         looked += body.data.length;
         last = body.next;
         // The answers to an earlier search may come last.
-        if (text !== filters.find.value.toLowerCase()) return;
+        if (text !== filters.find.value.toLowerCase() || (ofUse !== undefined && ofUse !== filters.state.value)) return;
       } while (last !== null && all.length < enough && looked < MOST_SEARCHED);
       keys.value = all;
       next.value = last;
@@ -188,8 +200,12 @@ async function create(): Promise<void> {
   });
 }
 
-/** Edits what the server says now, and not what the list has shown for a while. */
-const edit = (id: string): Promise<boolean> =>
+/**
+ * Edits what the server says now, and not what the list has shown for a while.
+ *
+ * @param reload Loads what is shown again.
+ */
+export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Promise<boolean> =>
   attempt(async () => {
     const [{ body: key, tag }] = await Promise.all([read<KeyReport>(at(id)), renewBudgets()]);
     let seen = tag;
@@ -220,7 +236,7 @@ const edit = (id: string): Promise<boolean> =>
         seen = (await write("PATCH", at(id), changes, seen)).tag;
         if (written["budget"] !== (key.budget ?? ""))
           await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });
-        await loadKeys();
+        await reload();
         return `${id} is changed.`;
       },
     });
@@ -267,9 +283,9 @@ const rotate = (id: string): void =>
     run: ({ overlap }) => issued(`${at(id)}/rotate`, { overlapMs: Number(overlap) }),
   });
 
-const setPaused = async (id: string, paused: boolean): Promise<string> => {
+const setPaused = async (id: string, paused: boolean, reload: () => Promise<void> = loadKeys): Promise<string> => {
   await write("PATCH", at(id), { paused });
-  await loadKeys();
+  await reload();
   return `${id} ${paused ? "is paused" : "works again"}.`;
 };
 
@@ -281,8 +297,14 @@ const pause = (id: string): void =>
     run: () => setPaused(id, true),
   });
 
-const resume = (id: string): void =>
-  askUser({ title: `Resume ${id}`, action: "Resume", text: "The key works again.", run: () => setPaused(id, false) });
+/** @param reload Loads what is shown again. */
+export const resume = (id: string, reload?: () => Promise<void>): void =>
+  askUser({
+    title: `Resume ${id}`,
+    action: "Resume",
+    text: "The key works again.",
+    run: () => setPaused(id, false, reload),
+  });
 
 const revoke = (id: string): void =>
   askUser({
@@ -293,14 +315,48 @@ const revoke = (id: string): void =>
     run: () => changed(`${at(id)}/revoke`, {}, `${id} is revoked.`),
   });
 
-const stateOf = ({ revoked, paused, expiresAt }: KeyReport): (typeof STATES)[number][0] => {
-  if (revoked) return "revoked";
-  if (paused) return "paused";
-  return expiresAt > 0 && expiresAt * 1_000 <= Date.now() ? "expired" : "active";
-};
+/** The state of a key that would be active, but whose quota, or one of its budgets, has nothing left. */
+const EMPTY = "empty";
+
+/** True for a key whose own quota, or one of its budgets, has nothing left. */
+const isEmpty = ({ unlimited, available, budget }: KeyReport): boolean =>
+  (!unlimited && available <= 0) || (tightestOf(budget)?.available ?? 1) <= 0;
+
+/** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
+function State({ of: key }: { of: KeyReport }): View {
+  const { revoked, paused, expiresAt } = key;
+  const hasExpired = expiresAt > 0 && expiresAt * 1_000 <= Date.now();
+  const state = revoked ? "revoked" : paused ? "paused" : hasExpired ? "expired" : isEmpty(key) ? EMPTY : "active";
+  return html`${state === EMPTY ? html`<${Nothing} />` : html`<span class=${`state ${state}`}>${state}</span>`}
+  ${
+    expiresAt > 0 &&
+    !revoked &&
+    html`<span class="quiet"
+      >${state === "expired" ? "on" : hasExpired ? "expired" : "expires"} <${Time} at=${expiresAt * 1_000}
+    /></span>`
+  }`;
+}
+
+/** Shows a budget of a key, with what it and the budgets above leave. */
+function BudgetOfKey({ id }: { id: string }): View {
+  const tightest = tightestOf(id);
+  const where = tightest === undefined || tightest.id === id ? "" : ` in ${tightest.id}`;
+  return html`<span class="long">${id}</span> ${
+      tightest &&
+      (tightest.available > 0
+        ? html`<span class="quiet">${amountOf(tightest.available)} left${where}</span>`
+        : html`<${Nothing} more=${where} />`)
+    }`;
+}
+
+/** The charges of a key, as Spend sums them up: also beyond its quota, without the holds of running calls. */
+const spentOf = ({ used, held, overdraft }: KeyReport): number => used - held + overdraft;
 
 const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
-  const amount = amountsIn(rows.map(({ used }) => used));
+  const ofSpent = amountsIn(rows.map(spentOf));
+  const ofGranted = amountsIn(rows.flatMap(({ unlimited, granted }) => (unlimited ? [] : granted)));
+  const ofLeft = amountsIn(rows.flatMap(({ unlimited, available }) => (unlimited ? [] : available)));
+  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   return [
     {
       name: "Key",
@@ -308,32 +364,43 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
         html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}
           ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
     },
-    { name: "State", cell: (key) => html`<span class=${`state ${stateOf(key)}`}>${stateOf(key)}</span>` },
+    { name: "State", cell: (key) => html`<${State} of=${key} />` },
     {
-      name: amountsNamed("Used"),
+      name: amountsNamed("Spent"),
       isNumber: true,
-      cell: ({ used, granted, available, unlimited, overdraft, budget }) =>
-        html`${amount(used)} ${overdraft > 0 && html`<span class="quiet">and ${amountOf(overdraft)} overdrawn</span>`}
-        ${
-          unlimited
-            ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-            : html`<${Share} used=${used + overdraft} of=${granted} left=${available} />`
-        }`,
+      cell: (key) =>
+        html`${ofSpent(spentOf(key))}
+        ${key.held > 0 && html`<span class="quiet">running calls hold ${amountOf(key.held)}</span>`}
+        ${!key.unlimited && html`<${Share} used=${spentOf(key)} of=${key.granted} left=${key.available} />`}`,
     },
     {
-      name: "Budget",
-      cell: ({ budget }) => {
-        const empty = emptyBudget(budget);
-        return html`${budget ?? "–"}
-        ${empty !== undefined && html`<span class="empty">nothing left${empty !== budget && ` in ${empty}`}</span>`}`;
-      },
+      name: amountsNamed("Granted"),
+      isNumber: true,
+      cell: ({ unlimited, granted, budget }) =>
+        unlimited
+          ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
+          : ofGranted(granted),
     },
+    {
+      name: amountsNamed("Left"),
+      isNumber: true,
+      cell: ({ unlimited, available }) => (unlimited ? "–" : ofLeft(available)),
+    },
+    ...(rows.some(({ overdraft }) => overdraft > 0)
+      ? [
+          {
+            name: amountsNamed("Overdrawn"),
+            isNumber: true,
+            cell: ({ overdraft }: KeyReport) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
+          },
+        ]
+      : []),
+    { name: "Budget", cell: ({ budget }) => (budget === undefined ? "–" : html`<${BudgetOfKey} id=${budget} />`) },
     {
       name: "Models",
       cell: ({ modelLimits, modelLimitsEnabled }) =>
         modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
     },
-    { name: "Expires", cell: ({ expiresAt }) => (expiresAt > 0 ? html`<${Time} at=${expiresAt * 1_000} />` : "never") },
     {
       name: "Metadata",
       isWide: true,
@@ -347,9 +414,9 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
         revoked
           ? null
           : html`<div class="row-buttons">
-              <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
-              ${!unlimited && html`<${RowButton} name="Add" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
-              ${!unlimited && html`<${RowButton} name="Take" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
+              <${RowButton} name="Edit" row=${id} onClick=${() => editKey(id)} />
+              ${!unlimited && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
+              ${!unlimited && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
               <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
               ${
                 paused
@@ -365,6 +432,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
 const STATES = [
   ["", "all"],
   ["active", "active"],
+  [EMPTY, "nothing left"],
   ["paused", "paused"],
   ["expired", "expired"],
   ["revoked", "revoked"],
@@ -376,7 +444,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
     <header class="tools">
       <h2 id="keys-title">Keys</h2>
       <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
-      ${hasBudgets && html`<${Filter} label="Budget" of=${filters.budget} list=${BUDGETS} onChange=${() => loadKeys()} />`}
+      ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
       <${Filter} label="Metadata" of=${filters.metadata} example="group=team-a" onChange=${() => loadKeys()} />
       <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
@@ -388,14 +456,13 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       keyOf=${({ id }: KeyReport) => id}
       empty=${isFiltered ? "There is no such key." : "There is no key yet."}
     />
-    <${BudgetList} of=${knownBudgets.value} />
     ${
       next.value !== null &&
       html`<p class="more">
         <button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>${" "}
         <span class="quiet">
           ${plain.format(keys.value?.length ?? 0)} keys are
-          shown${filters.find.value && `, of ${plain.format(searched.value)} that were searched`}.
+          shown${(filters.find.value || isOfUse()) && `, of ${plain.format(searched.value)} that were searched`}.
         </span>
       </p>`
     }

@@ -4,10 +4,9 @@ import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
-import { addressOf, follow } from "./address.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, tellFailure, write } from "./api.ts";
-import { askUser, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
+import { askUser, CallLink, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -62,19 +61,20 @@ function duration(ms: number): string {
   return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
 }
 
-const idOf = (requestId: string): View => html`<span class="quiet"><code>${requestId}</code></span>`;
-
-const linkOf = (requestId: string): View =>
-  html`<a href=${addressOf("refusals", { call: requestId })} onClick=${follow}><code>${requestId}</code></a>`;
-
 const transportOf = ({ webSocket, stream }: LiveCall): string =>
   webSocket ? "WebSocket" : stream ? "stream" : "whole";
 
 const outputOf = ({ usage, images }: LiveCall): string =>
   images ? `${plain.format(images.count)} images` : usage ? plain.format(usage.outputTokens) : "–";
 
-const columnsAt = (now: number): readonly Column<LiveCall>[] => [
-  { name: "Call", cell: ({ requestId, beganAt }) => html`<${Time} at=${beganAt} />${idOf(requestId)}` },
+const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[] => [
+  {
+    name: "Call",
+    cell: ({ requestId, beganAt }) =>
+      html`<${Time}
+          at=${beganAt}
+        />${hasRecords ? html`<${CallLink} id=${requestId} />` : html`<code class="beginning" title=${requestId}>${requestId}</code>`}`,
+  },
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
   {
     name: "Key",
@@ -109,7 +109,7 @@ const columnsAt = (now: number): readonly Column<LiveCall>[] => [
 ];
 
 const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => [
-  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} />${linkOf(requestId)}` },
+  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} /><${CallLink} id=${requestId} />` },
   { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
   {
     name: "Key",
@@ -161,7 +161,7 @@ export function Live({ calls }: { calls: boolean }): View {
     <h3>Calls that run in this process</h3>
     <${Table}
       caption="Calls that run in this process"
-      columns=${columnsAt(at)}
+      columns=${columnsAt(at, calls)}
       rows=${data}
       keyOf=${({ requestId }: LiveCall) => requestId}
       empty="No call runs."

@@ -259,23 +259,20 @@ export const Bar = ({ used, of }: { used: number; of: number }): View =>
 /** The used part of an amount from which its bar warns. */
 const HIGH = 0.8;
 
-/**
- * Shows how much of an amount is used, below the used amount. Overdrawn units count as used. Says when nothing is left: running calls may hold
- * the rest.
- */
-export function Share({ used, of, left }: { used: number; of: number; left: number }): View {
-  const isEmpty = left <= 0 || used >= of;
-  return html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span
-    >${isEmpty && html`<span class="empty">nothing left</span>`}
+/** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. The bar warns when nothing is left. */
+export const Share = ({ used, of, left }: { used: number; of: number; left: number }): View =>
+  html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span>
     <meter
-      class=${isEmpty ? "empty" : ""}
+      class=${left <= 0 || used >= of ? "empty" : ""}
       min="0"
       max="1"
       value=${of > 0 ? used / of : 1}
       high=${HIGH}
       aria-hidden="true"
     ></meter>`;
-}
+
+/** Says by a word and a colour that nothing is left. Running calls may hold the rest. */
+export const Nothing = ({ more = "" }: { more?: string }): View => html`<span class="empty">nothing left${more}</span>`;
 
 /** Links to the spend and the refusals of something. Screen readers hear its name with them. */
 export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>
@@ -314,13 +311,15 @@ export const Select = ({
 /** A labelled field that filters a list, and sets a signal. */
 export const Filter = ({
   label,
+  hint,
   of,
   list,
   example,
   onChange,
 }: {
   label: string;
-  of: Signal<string>;
+  hint?: string;
+  of: Pick<Signal<string>, "value">;
   list?: string;
   example?: string;
   onChange: () => unknown;
@@ -329,6 +328,7 @@ export const Filter = ({
     >${label}
     <input
       type="search"
+      title=${hint}
       list=${list}
       placeholder=${example}
       value=${of.value}
@@ -340,10 +340,11 @@ export const Filter = ({
     />
   </label>`;
 
-/** Shows the filters that a link has chosen, each with a button that removes it. */
+/** Shows the filters that a link has chosen and that have no field, each with a button that removes it. */
 export const Chips = ({ of, onRemove }: { of: Scope; onRemove: (rest: Scope) => unknown }): View =>
   html`<ul class="chips" aria-label="Filters">
     ${Object.entries(of).map(([name, value]) => {
+      if (name === "budget" && value !== "") return null;
       const rest = Object.fromEntries(Object.entries(of).filter(([other]) => other !== name));
       return html`<li>
         <button type="button" class="small" onClick=${() => onRemove(rest)}>
@@ -383,6 +384,16 @@ export const BudgetList = ({ of }: { of: readonly { readonly id: string; readonl
   html`<datalist id=${BUDGETS}>
     ${of.map(({ id, name }) => html`<option value=${id}>${name === id ? "" : name}</option>`)}
   </datalist>`;
+
+/**
+ * Links to a call. A list shows only the beginning of the id, which is enough to find the call. A copied text has the whole id.
+ *
+ * @param isWhole Shows the whole id, too.
+ */
+export const CallLink = ({ id, isWhole = false }: { id: string; isWhole?: boolean }): View =>
+  html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
+    ><code class=${isWhole ? "" : "beginning"}>${id}</code></a
+  >`;
 
 /** A button for one row of a table. Screen readers hear the row's name with it. */
 export const RowButton = ({ name, row, onClick }: { name: string; row: string; onClick: () => void }): View =>

@@ -4,18 +4,28 @@ import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
 import type { ExplainedCall } from "../../http/operations.ts";
-import { addressOf, assertDays, type Choices, follow, go, noteChoices, type Scope, scopeIn } from "./address.ts";
+import {
+  addressOf,
+  assertDays,
+  budgetOf,
+  type Choices,
+  follow,
+  go,
+  noteChoices,
+  type Scope,
+  scopeIn,
+} from "./address.ts";
 import { amountInWords, amountOf, CURRENCY, plain, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, Refusal } from "./api.ts";
-import { knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
-import { changeQuota, keysNamed } from "./keys.ts";
+import { BudgetFilter, knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
+import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
 import {
+  CallLink,
   Chips,
   type Column,
   DayField,
   Filter,
   html,
-  RowButton,
   Select,
   spentBy,
   Table,
@@ -45,6 +55,7 @@ const meantCodes = signal<readonly string[]>([]);
 const meantKeys = signal<readonly KeyReport[]>([]);
 /** The filters that links choose. */
 const scope: Signal<Scope> = signal({});
+const budget = budgetOf(scope);
 
 /** The ends of calls, which the compiler completes. */
 const ENDS = {
@@ -132,9 +143,21 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
 /** Shows the call of the request id alone. */
 async function loadCall(): Promise<void> {
   await load(async () => {
-    calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
+    try {
+      calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
+    } catch (error) {
+      if (!(error instanceof Refusal && error.status === 404 && (await isRunning(found.value)))) throw error;
+      showNone(`The call ${found.value} still runs. Its record comes with its end.`);
+    }
   });
 }
+
+/** True for the request id of a call that runs, or its beginning. False on a host without live calls. */
+const isRunning = (id: string): Promise<boolean> =>
+  read<{ readonly data: readonly { readonly requestId: string }[] }>("live?limit=1000").then(
+    ({ body }) => body.data.some(({ requestId }) => requestId.startsWith(id)),
+    () => false,
+  );
 
 function showNone(reason = ""): void {
   calls.value = [];
@@ -258,12 +281,6 @@ function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): str
   ]);
 }
 
-/** Links to a call. A list shows only the beginning of the id, which is enough to find the call. A copied text has the whole id. */
-const CallLink = ({ id }: { id: string }): View =>
-  html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
-    ><code class=${found.value === "" ? "beginning" : ""}>${id}</code></a
-  >`;
-
 /** Shows the end of a budget's period by the clocks of its time zone, as the budgets do; any other time by those of the browser. */
 function EndOfLimit({ at, refusedBy }: { at: number; refusedBy?: RecordedCall["refusedBy"] }): View {
   if (refusedBy?.kind !== "budget" || at !== refusedBy.endsAt) return html`<${Time} at=${at} />`;
@@ -315,24 +332,67 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
-/** The command that adds to a budget or a key's quota, with the id in it and its amount. */
-const ADDS = /^polygate (budgets top-up|keys grant) (\S+|'.*') (\d+(?:\.\d+)?)( --currency [a-z]{3})? adds /;
+/** A command at the beginning of a sentence, with its verb, its target, its amount, and what it does. */
+const COMMAND =
+  /^(?:Run )?(polygate (?:budgets|keys) (top-up|grant|resume|update) (\S+|'.*?')(?: (\d+(?:\.\d+)?|UNITS|AMOUNT))?( --currency [a-z]{3})?.*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
 
-/** Does by a button what a sentence says as a command: opens the dialog with the amount filled in. */
-function AddButton({ text, call: { budgets, keyId: key, currency = CURRENCY } }: { text: string; call: Call }): View {
-  const [, verb, id = "", amount, isMoney] = ADDS.exec(text) ?? [];
+interface Step {
+  /** The words of the button. */
+  readonly name: string;
+  readonly run: () => unknown;
+  /** The command that does the same. */
+  readonly command: string;
+  readonly effect: string;
+}
+
+/** Returns the step of a sentence that this page can do itself for its user: opens a dialog, with the amount filled in. */
+function stepOf(text: string, { budgets, keyId: key, currency = CURRENCY }: Call): Step | undefined {
+  const [, command, verb, id = "", amount = "", isMoney, effect = ""] = COMMAND.exec(text) ?? [];
   // A command has an id in quotes if it needs some.
-  const budget = verb === "budgets top-up" ? budgets.find((known) => [known, `'${known}'`].includes(id)) : undefined;
-  if (!mayChange.value || verb === undefined || (verb === "keys grant" ? key : budget) === undefined) return null;
+  const target = verb === "top-up" ? budgets.find((known) => [known, `'${known}'`].includes(id)) : key;
+  if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
   const units = Math.round(Number(amount) * (isMoney === undefined ? 1 : 1_000_000));
-  const written = currency === CURRENCY ? writtenAmount(units) : "";
-  return budget === undefined
-    ? html`<${RowButton}
-        name="Add"
-        row=${`to the quota of ${key}`}
-        onClick=${() => changeQuota(key ?? "", "grant", written, loadCall)}
-      />`
-    : html`<${RowButton} name="Top up" row=${budget} onClick=${() => topUp(budget, written, loadCall)} />`;
+  const written = units > 0 && currency === CURRENCY ? writtenAmount(units) : "";
+  const some = units > 0 ? ` ${amountInWords(units, currency)}` : "";
+  const [name, run] = {
+    "top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, loadCall)],
+    grant: [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, loadCall)],
+    resume: [`Resume ${target}`, () => resume(target, loadCall)],
+    update: [`Edit ${target}`, () => editKey(target, loadCall)],
+  }[verb as "top-up" | "grant" | "resume" | "update"] as [string, () => unknown];
+  return {
+    name,
+    run,
+    command,
+    effect: `${effect.slice(0, 1).toUpperCase()}${effect.slice(1)}`.replace(/\b(?:UNITS|AMOUNT)\b/, "amount"),
+  };
+}
+
+/** What helps a caller whose key nobody has. Every user can look for a key, and the list of keys has the buttons. */
+const WrongKey = ({ commands }: { commands: readonly string[] }): View =>
+  html`<li>
+      Ask for the name of the key, and <a href=${addressOf("keys")} onClick=${follow}>look for it among the keys</a>:
+      its state says whether it is revoked.
+    </li>
+    <li>Make a new key in place of a revoked one, and a new secret for any other key.</li>
+    <li>
+      <details>
+        <summary>Show the commands</summary>
+        ${commands.map((text) => html`<p>${text}</p>`)}
+      </details>
+    </li>`;
+
+/** Shows a sentence about what helps. The button of a step stands in the place of its command. */
+function NextStep({ text, call }: { text: string; call: Call }): View {
+  const step = stepOf(text, call);
+  return step
+    ? html`<button type="button" class="small" onClick=${step.run}>${step.name}</button>
+        <p><${Reason} text=${step.effect} /></p>
+        <details>
+          <summary>Show the command</summary>
+          <code>${step.command}</code>
+        </details>`
+    : html`<${Reason} text=${text} />`;
 }
 
 const NEXT: Column<Calls> = {
@@ -340,7 +400,11 @@ const NEXT: Column<Calls> = {
   isWide: true,
   cell: ([call]) =>
     html`<ul class="reasons">
-      ${call.next.map((text) => html`<li><${Reason} text=${text} /> <${AddButton} text=${text} call=${call} /></li>`)}
+      ${
+        call.errorCode === "invalid_api_key"
+          ? html`<${WrongKey} commands=${call.next} />`
+          : call.next.map((text) => html`<li><${NextStep} text=${text} call=${call} /></li>`)
+      }
     </ul>`,
 };
 
@@ -351,7 +415,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
       name: "Call",
       cell: ([{ requestId, at }, ...earlier]) =>
         html`<${Time} at=${at} />
-          <${CallLink} id=${requestId} />
+          <${CallLink} id=${requestId} isWhole=${found.value !== ""} />
           ${
             earlier.length > 0 &&
             html`<details>
@@ -381,7 +445,9 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
       cell: ([{ outcome, status, errorCode }]) =>
         html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${errorCode}</span>`,
     },
-    { name: "Refused by", cell: ([call]) => html`<${RefusedBy} call=${call} />` },
+    ...(rows.some(([{ refusedBy }]) => refusedBy !== undefined)
+      ? [{ name: "Refused by", cell: ([call]: Calls) => html`<${RefusedBy} call=${call} />` }]
+      : []),
     {
       name: "Reasons",
       isWide: true,
@@ -438,7 +504,7 @@ function NoCalls(): View {
 
 const again = (): unknown => loadRefusals();
 
-export function Refusals(): View {
+export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   const rows = calls.value && folded(calls.value);
   return html`<section aria-labelledby="refusals-title">
     <header class="tools">
@@ -448,11 +514,13 @@ export function Refusals(): View {
         <button>Find</button>
       </form>
       <${Filter} label="Key" of=${keyId} example="id or name" onChange=${chooseKey} />
+      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${again} />`}
       <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
       <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
       <${DayField} label="From" of=${since} onChange=${again} />
       <${DayField} label="To" of=${until} onChange=${again} />
     </header>
+    ${found.value !== "" && html`<p class="more"><a href=${addressOf("refusals")} onClick=${follow}>All refusals</a></p>`}
     <${Chips}
       of=${scope.value}
       onRemove=${(rest: Scope) => {

@@ -7,6 +7,7 @@ import {
   addressOf,
   ALL_DAYS,
   assertDays,
+  budgetOf,
   type Choices,
   follow,
   isDay,
@@ -16,6 +17,7 @@ import {
 } from "./address.ts";
 import { amountInWords, CURRENCY, plain } from "./amounts.ts";
 import { attempt, type Listed, load, read, saveCsv } from "./api.ts";
+import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
 import { amountsIn, amountsNamed, Bar, Chips, type Column, DayField, html, Select, Table, type View } from "./parts.ts";
 import { FAILED_ENDS } from "./refusals.ts";
 
@@ -66,6 +68,7 @@ const isCharged = signal(false);
 const order: Signal<"" | "spend"> = signal("");
 /** The filters of the counted calls. */
 const scope: Signal<Scope> = signal({});
+const budget = budgetOf(scope);
 /** The spreadsheet of the CSV; empty for programs. */
 const spreadsheet = signal("");
 type Report = UsageReport & { readonly next: number | null };
@@ -113,6 +116,7 @@ function readAddress(asked: URLSearchParams): void {
  */
 export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   readAddress(asked);
+  if (hasBudgets) void loadKnownBudgets();
   if (by.value === "") {
     let budgets = 0;
     await attempt(async () => {
@@ -346,7 +350,7 @@ const save = (event: MouseEvent): void => {
   void attempt(() => saveCsv((event.currentTarget as HTMLAnchorElement).href));
 };
 
-export function Spend(): View {
+export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const columns = chosen();
   const { rows, total, next = null, days = [], by: shown = [], currency = CURRENCY } = report.value ?? {};
   const file = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
@@ -362,9 +366,10 @@ export function Spend(): View {
       <h2 id="spend-title">Spend</h2>
       <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
       <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
+      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
       <${DayField} label="From" of=${since} onChange=${loadSpend} />
       <${DayField} label="To" of=${until} onChange=${loadSpend} />
-      ${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}
+      <span class="presets">${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span>
       <${Select} label="Order" of=${order} choices=${ORDERS} onChange=${loadSpend} />
       <label>
         <input
