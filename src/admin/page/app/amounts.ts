@@ -11,6 +11,9 @@ const UNITS_OF_ONE = 1_000_000;
 /** The name of an amount in labels. */
 export const AMOUNT: string = CURRENCY || "units";
 
+/** Says how an amount is written. */
+export const AMOUNT_HINT: string = CURRENCY ? "Such as 12.50." : "Such as 1000000.";
+
 export const plain: Intl.NumberFormat = new Intl.NumberFormat();
 
 /** The decimals of a unit. */

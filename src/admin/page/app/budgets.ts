@@ -4,7 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold } from "../../http/operations.ts";
 import { ALL_DAYS, type Choices } from "./address.ts";
-import { AMOUNT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
+import { AMOUNT, AMOUNT_HINT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import {
   amountsIn,
@@ -110,8 +110,8 @@ const create = (): void =>
     action: "Create",
     fields: [
       { name: "id", label: "Id", isRequired: true, hint: "It stays for good." },
-      { name: "name", label: "Name" },
-      { name: "amount", label: `Amount in ${AMOUNT}`, isRequired: true },
+      { name: "name", label: "Name", hint: "Empty: the id." },
+      { name: "amount", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, isRequired: true },
       {
         name: "period",
         label: "Begins anew",
@@ -131,7 +131,7 @@ const create = (): void =>
       },
       {
         name: "rollover",
-        label: "Unused units",
+        label: "Unused rest",
         choices: [
           ["", "end with the period"],
           ["yes", "go into the next period"],
@@ -161,7 +161,13 @@ const edit = (id: string): Promise<boolean> =>
       text: "Its period and its parent stay. For others, make another budget and move the keys to it.",
       fields: [
         { name: "name", label: "Name", value: body.name, isRequired: true },
-        { name: "amount", label: `Amount in ${AMOUNT}`, value: writtenAmount(body.amount), isRequired: true },
+        {
+          name: "amount",
+          label: `Amount in ${AMOUNT}`,
+          hint: AMOUNT_HINT,
+          value: writtenAmount(body.amount),
+          isRequired: true,
+        },
       ],
       run: async ({ name, amount = "" }) => {
         await write("PATCH", at(id), { name, amount: readAmount("Amount", amount) }, tag);
@@ -179,10 +185,10 @@ const edit = (id: string): Promise<boolean> =>
  */
 export const topUp = (id: string, amount = "", reload: () => Promise<void> = loadBudgets): void =>
   askUser({
-    title: `Top ${id} up`,
+    title: `Top up ${id}`,
     action: "Top up",
     text: "Adds to the current period alone.",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
       await write("POST", `${at(id)}/top-up`, { units: readAmount("Amount", units) });
       await reload();
@@ -284,7 +290,7 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
 export function Budgets({ calls }: { calls: boolean }): View {
   return html`<section aria-labelledby="budgets-title">
     <header class="tools">
-      <h2 id="budgets-title">Budgets</h2>
+      <h2 id="budgets-title" tabindex="-1">Budgets</h2>
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
     </header>
     <${Table}

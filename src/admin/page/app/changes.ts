@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
-import { amountOf, CURRENCY } from "./amounts.ts";
+import { amountInWords } from "./amounts.ts";
 import { type Listed, load, read } from "./api.ts";
 import { type Column, html, Table, Time, type View, Waiting } from "./parts.ts";
 
@@ -23,19 +23,24 @@ export async function loadChanges(before?: string): Promise<void> {
 /** The fields of changes that are units. */
 const AMOUNTS: ReadonlySet<string> = new Set(["units", "amount", "granted"]);
 
-/** Writes units as on the rest of the page. Without a currency, they are numbers there, too. */
-const amountsAsMoney = (name: string, value: unknown): unknown =>
-  CURRENCY !== "" && typeof value === "number" && AMOUNTS.has(name) ? amountOf(value) : value;
+/** Writes a field of a change: units as on the rest of the page, texts as they are, and all else as JSON. */
+const fieldOf = (name: string, value: unknown): string =>
+  typeof value === "number" && AMOUNTS.has(name)
+    ? amountInWords(value)
+    : typeof value === "string"
+      ? value
+      : JSON.stringify(value);
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
   { name: "User", cell: ({ user }) => user },
-  { name: "Change", cell: ({ action }) => action },
+  { name: "Change", cell: ({ action }) => html`<span class="action">${action}</span>` },
   { name: "Of", cell: ({ target }) => target ?? "–" },
   {
     name: "Fields",
     isWide: true,
-    cell: ({ changes: fields }) => fields && html`<code>${JSON.stringify(fields, amountsAsMoney)}</code>`,
+    cell: ({ changes: fields = {} }) =>
+      Object.entries(fields).map(([name, value]) => html`<span class="note">${name}: ${fieldOf(name, value)}</span>`),
   },
   {
     name: "End",
@@ -47,7 +52,7 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
 
 export function Changes(): View {
   return html`<section aria-labelledby="changes-title">
-    <header class="tools"><h2 id="changes-title">Changes</h2></header>
+    <header class="tools"><h2 id="changes-title" tabindex="-1">Changes</h2></header>
     <${Table}
       caption="Changes"
       columns=${CHANGE_COLUMNS}
@@ -83,7 +88,7 @@ export function Health(): View {
   const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health.value ?? {};
   return html`<section aria-labelledby="health-title">
     <header class="tools">
-      <h2 id="health-title">Health</h2>
+      <h2 id="health-title" tabindex="-1">Health</h2>
       <button type="button" onClick=${loadHealth}>Look again</button>
     </header>
     ${

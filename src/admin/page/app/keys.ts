@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { AMOUNT, amountOf, plain, readAmount } from "./amounts.ts";
+import { AMOUNT, AMOUNT_HINT, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf } from "./budgets.ts";
 import {
@@ -178,8 +178,12 @@ async function create(): Promise<void> {
     action: "Create",
     fields: [
       { name: "id", label: "Id", hint: "Empty: a random one. It stays for good." },
-      { name: "name", label: "Name" },
-      { name: "granted", label: `Quota in ${AMOUNT}`, hint: "Empty: unlimited, or limited by the budget alone." },
+      { name: "name", label: "Name", hint: "Empty: the id." },
+      {
+        name: "granted",
+        label: `Quota in ${AMOUNT}`,
+        hint: `${AMOUNT_HINT} Empty: unlimited, or limited by the budget alone.`,
+      },
       budgetField({ name: "budget", label: "Budget" }, knownBudgets.value),
       ...RIGHTS,
     ],
@@ -257,7 +261,7 @@ export const changeQuota = (
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, value: amount, isRequired: true }],
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, value: amount, isRequired: true }],
     run: async ({ units = "" }) =>
       changed(`${at(id)}/${verb}`, { units: readAmount("Amount", units) }, `The quota of ${id} is changed.`, reload),
   });
@@ -327,7 +331,7 @@ function State({ of: key }: { of: KeyReport }): View {
   const { revoked, paused, expiresAt } = key;
   const hasExpired = expiresAt > 0 && expiresAt * 1_000 <= Date.now();
   const state = revoked ? "revoked" : paused ? "paused" : hasExpired ? "expired" : isEmpty(key) ? EMPTY : "active";
-  return html`${state === EMPTY ? html`<${Nothing} />` : html`<span class=${`state ${state}`}>${state}</span>`}
+  return html`${state === EMPTY ? html`<${Nothing} isState />` : html`<span class=${`state ${state}`}>${state}</span>`}
   ${
     expiresAt > 0 &&
     !revoked &&
@@ -442,7 +446,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
   const isFiltered = Object.values(filters).some((of) => of.value !== "");
   return html`<section aria-labelledby="keys-title">
     <header class="tools">
-      <h2 id="keys-title">Keys</h2>
+      <h2 id="keys-title" tabindex="-1">Keys</h2>
       <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
       ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
       <${Filter} label="Metadata" of=${filters.metadata} example="group=team-a" onChange=${() => loadKeys()} />

@@ -153,9 +153,9 @@ export function Live({ calls }: { calls: boolean }): View {
   const { at = 0, total = 0, data } = running.value ?? {};
   return html`<section aria-labelledby="live-title">
     <header class="tools">
-      <h2 id="live-title">Live</h2>
+      <h2 id="live-title" tabindex="-1">Live</h2>
       <button type="button" aria-pressed=${isPaused.value} onClick=${() => (isPaused.value = !isPaused.value)}>
-        Pause
+        Pause updates
       </button>
     </header>
     <h3>Calls that run in this process</h3>

@@ -159,12 +159,25 @@ const question = signal<Question | undefined>(undefined);
 /** A secret that is shown once. */
 const shownSecret = signal<{ readonly id: string; readonly apiKey: string } | undefined>(undefined);
 
-export const askUser = (asked: Question): void => void (question.value = asked);
+/** The button that has opened the dialogs. */
+let opener: Element | null = null;
+
+export function askUser(asked: Question): void {
+  opener = document.activeElement;
+  question.value = asked;
+}
 export const showSecret = (secret: { readonly id: string; readonly apiKey: string }): void =>
   void (shownSecret.value = secret);
 
 const closeQuestion = (): void => void (question.value = undefined);
 const closeSecret = (): void => void (shownSecret.value = undefined);
+
+/** Leads the keyboard back to the button that has opened the dialogs, or to the heading of the part where the button is gone. */
+function focusBehindDialog(): void {
+  if (question.value || shownSecret.value) return;
+  const target = opener?.isConnected ? opener : document.querySelector("main h2");
+  if (target instanceof HTMLElement) target.focus();
+}
 
 /** The dialogs of the page. At most one dialog is open. */
 export function Dialogs(): View {
@@ -174,7 +187,11 @@ export function Dialogs(): View {
 
 function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children?: Children }): View {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // Wait until the dialog is gone: the page behind an open one takes no focus.
+    return () => void setTimeout(focusBehindDialog);
+  }, []);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
     <h2 id="dialog-title">${title}</h2>
     ${children}
@@ -272,7 +289,8 @@ export const Share = ({ used, of, left }: { used: number; of: number; left: numb
     ></meter>`;
 
 /** Says by a word and a colour that nothing is left. Running calls may hold the rest. */
-export const Nothing = ({ more = "" }: { more?: string }): View => html`<span class="empty">nothing left${more}</span>`;
+export const Nothing = ({ more = "", isState = false }: { more?: string; isState?: boolean }): View =>
+  html`<span class=${isState ? "empty state" : "empty"}>nothing left${more}</span>`;
 
 /** Links to the spend and the refusals of something. Screen readers hear its name with them. */
 export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>

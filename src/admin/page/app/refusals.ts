@@ -508,7 +508,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   const rows = calls.value && folded(calls.value);
   return html`<section aria-labelledby="refusals-title">
     <header class="tools">
-      <h2 id="refusals-title">Refusals</h2>
+      <h2 id="refusals-title" tabindex="-1">Refusals</h2>
       <form role="search" onSubmit=${search}>
         <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
         <button>Find</button>
@@ -530,13 +530,15 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
     />
     ${code.value !== "" && meantCodes.value.some((one) => one !== code.value) && html`<p class="quiet">${code.value} is recorded as ${meantCodes.value.join(" or ")}.</p>`}
     ${rows && rows.length + (counted.value ?? 0) > 0 && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
-    <${Table}
-      caption="Refusals"
-      columns=${columnsOf(rows ?? [])}
-      rows=${rows}
-      keyOf=${([{ requestId }]: Calls) => requestId}
-      empty=${html`<${NoCalls} />`}
-    />
+    <div class=${found.value === "" ? "" : "single"}>
+      <${Table}
+        caption="Refusals"
+        columns=${columnsOf(rows ?? [])}
+        rows=${rows}
+        keyOf=${([{ requestId }]: Calls) => requestId}
+        empty=${html`<${NoCalls} />`}
+      />
+    </div>
     ${next.value !== null && html`<button type="button" onClick=${() => loadRefusals(next.value ?? "")}>Older calls</button>`}
   </section>`;
 }

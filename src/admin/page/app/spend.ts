@@ -363,15 +363,15 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
     : [];
   return html`<section aria-labelledby="spend-title">
     <header class="tools">
-      <h2 id="spend-title">Spend</h2>
+      <h2 id="spend-title" tabindex="-1">Spend</h2>
       <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
       <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
-      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
       <${DayField} label="From" of=${since} onChange=${loadSpend} />
       <${DayField} label="To" of=${until} onChange=${loadSpend} />
       <span class="presets">${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span>
+      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
       <${Select} label="Order" of=${order} choices=${ORDERS} onChange=${loadSpend} />
-      <label>
+      <label class="line">
         <input
           type="checkbox"
           checked=${isCharged.value}
