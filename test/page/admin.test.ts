@@ -647,6 +647,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open(address);
     await page.getByText(reason).waitFor();
     expect(await page.getByRole("row").count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Try again" }).count()).toBe(0);
     // The wrong word stays in its field and in the address, to be mended.
     const [, word = ""] = /[=,]([^=,]+)$/.exec(address) ?? [];
     expect(new URL(page.url()).search).toContain(word);
@@ -1043,8 +1044,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("leads the keyboard back to the button of a dialog, or to the heading where the button is gone", async () => {
     await stores.ports.quotas.add({ id: "team-a", granted: 5 });
     const page = await open();
-    const focused = (name: string): Promise<void> =>
-      expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(name);
+    const focused = async (name: string): Promise<void> => {
+      await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(name);
+    };
     const press = async (name: string): Promise<void> => {
       await page.getByRole("button", { name }).focus();
       await page.keyboard.press("Enter");

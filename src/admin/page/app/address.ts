@@ -4,6 +4,7 @@
  */
 
 import { type Signal, signal } from "@preact/signals";
+import { Refusal } from "./api.ts";
 
 /** The choices of a part by their names in its address, most of which the API has, too. An undefined choice is left out. */
 export type Choices = Readonly<Record<string, string | undefined>>;
@@ -39,8 +40,8 @@ export function assertDays(since: string, until: string): void {
     ["From", since],
     ["To", until],
   ] as const)
-    if (day !== "" && !isDay(day)) throw new Error(`${name} must be a day, such as 2026-11-01, not ${day}.`);
-  if (since !== "" && until !== "" && since > until) throw new Error(`From (${since}) is after To (${until}).`);
+    if (day !== "" && !isDay(day)) throw new Refusal(`${name} must be a day, such as 2026-11-01, not ${day}.`, 400);
+  if (since !== "" && until !== "" && since > until) throw new Refusal(`From (${since}) is after To (${until}).`, 400);
 }
 
 /** The path of this page with its query: where a login leads back to. */

@@ -94,13 +94,23 @@ async function send(
 /** True when the last load of the shown part has failed. A list that was never loaded says so. */
 export const hasFailed: Signal<boolean> = signal(false);
 
+/** True when the last load was refused for what its user has chosen, so that another try cannot help. */
+export const isWrongChoice: Signal<boolean> = signal(false);
+
 /**
  * Loads the lists of a part.
  *
  * @param clear Empties the lists after a failure, so that no older answer stands below new choices.
  */
 export async function load(work: () => Promise<void>, clear?: () => void): Promise<void> {
-  hasFailed.value = !(await attempt(work));
+  let error: unknown;
+  hasFailed.value = !(await attempt(() =>
+    work().catch((thrown: unknown) => {
+      error = thrown;
+      throw thrown;
+    }),
+  ));
+  isWrongChoice.value = error instanceof Refusal && (error.status === 400 || error.status === 404);
   if (hasFailed.value) clear?.();
 }
 

@@ -6,7 +6,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, mayChange } from "./api.ts";
+import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -42,11 +42,13 @@ const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
 
 /** Stands in for a list until the list is loaded, and after a failure. */
 export const Waiting = (): View =>
-  hasFailed.value
-    ? html`<p class="quiet">
-        This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>
-      </p>`
-    : html`<p class="quiet">Loading…</p>`;
+  hasFailed.value && isWrongChoice.value
+    ? html`<p class="quiet">Nothing is shown for this choice.</p>`
+    : hasFailed.value
+      ? html`<p class="quiet">
+          This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>
+        </p>`
+      : html`<p class="quiet">Loading…</p>`;
 
 /** Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC. */
 export function Time({ at, zone }: { at: number; zone?: string }): View {
