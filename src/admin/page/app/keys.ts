@@ -403,7 +403,9 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: "Models",
       cell: ({ modelLimits, modelLimitsEnabled }) =>
-        modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model",
+        html`<span class="models"
+          >${modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model"}</span
+        >`,
     },
     {
       name: "Metadata",
