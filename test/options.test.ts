@@ -46,10 +46,9 @@ const awsKeys = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "secret" };
 
 /** An object with the methods of a driver. */
 const ledgerDriver = Object.fromEntries(
-  ["change", "read", "find", "ownerOf", "listKeys", "listBudgets", "keysWith", "recall", "recalled"].map((name) => [
-    name,
-    () => {},
-  ]),
+  ["change", "read", "find", "ownerOf", "listKeys", "listBudgets", "listPeriods", "keysWith", "recall", "recalled"].map(
+    (name) => [name, () => {}],
+  ),
 );
 
 /** Right arguments for each function of the package that takes options, and for the functions that return objects with such methods. */
@@ -134,6 +133,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
 const BEFORE: Readonly<Record<string, readonly unknown[]>> = {
   update: ["one"],
   updateBudget: ["one"],
+  budgetPeriods: ["one"],
   rotate: ["one"],
   addSecret: ["one"],
 };

@@ -164,6 +164,11 @@ export function postgresDriver(pool: Pool, aheadMs = () => 0): LedgerDriver {
       const [where, values] = page(rows);
       return select(pool, "budget", "ids" in rows ? where : `content->'chain' <> '[]' AND ${where}`, values);
     },
+    listPeriods(budgetId, { before, limit }) {
+      const startsAt = "(content->>'startsAt')::bigint";
+      const where = `content->>'budgetId' = $1 AND ${startsAt} < $2 ORDER BY ${startsAt} DESC LIMIT $3`;
+      return select(pool, "period", where, [budgetId, before, limit]);
+    },
     async keysWith(due, after) {
       const [which, time] =
         "expired" in due

@@ -22,7 +22,8 @@ const meterProvider = METRICS_PORT
   : undefined;
 
 /** Adds what each budget has used and left, from the database. */
-const removeBudgetMetrics = meterProvider && budgetMetrics(meterProvider.getMeter("gateway"), stores.ports.quotas);
+const removeBudgetMetrics =
+  meterProvider && budgetMetrics(meterProvider.getMeter("gateway"), stores.ports.quotas, { currency: "usd" });
 
 /** Sends a span for each call. The exporter reads the address from the environment. */
 const tracerProvider = OTEL_EXPORTER_OTLP_ENDPOINT

@@ -1,15 +1,23 @@
-/** Formats the answers of commands as text, adds the budgets of each key, and writes budgets as CSV. */
+/** Formats the answers of commands as text and as CSV, and adds the budgets of each key. */
 
-import { amountOf, decimalsOf } from "../model/money.ts";
+import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
-import type { BudgetReport } from "../stores/budgets.ts";
+import type { BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
-import { cellOf, csvFile, separatorsOf, type Spreadsheet, timeOf } from "./call-admin.ts";
+import {
+  amountColumn,
+  type Column,
+  csvOf,
+  type FittedTable,
+  PLAIN_COLUMNS,
+  type Spreadsheet,
+  tableFor,
+} from "./columns.ts";
 import { type IssuedKey, stateOf } from "./key-admin.ts";
 
 /** A budget that a key draws on, in units. */
-type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;
+type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
 
 /** A key with the state of its budgets. */
 interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
@@ -18,6 +26,10 @@ interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
   readonly available: number | null;
   /** The key's budget, its parent, and so on. */
   readonly budgets: readonly BudgetShown[];
+  /** The units that calls of the key can still use: the fewest available ones of its own quota and its budgets. */
+  readonly left: number;
+  /** The id of the budget that has these. Null for the key's own quota. */
+  readonly limitedBy: string | null;
 }
 
 type KeyShown = KeyReport | KeyWithBudgets;
@@ -38,26 +50,30 @@ const isMade = (answer: object): answer is KeyMade => "apiKey" in answer && "mod
 
 const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimited" in item;
 
-const isBudget = (item: object): item is BudgetReport => "amount" in item && "granted" in item;
+const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "available" in item && !isKey(item);
 
-/** A budget with what its bill says. */
-export interface BudgetTold extends BudgetReport {
+/** What the bill of a budget, or of one of its periods, says. */
+interface Bill {
   /** The charges of the period, as reports of usage sum them up: also beyond the budget, without the holds of running calls. */
   readonly spent: number;
   /** The share of what the period was given that is spent, in whole percent, rounded down. It may be above 100. */
-  readonly percentUsed: number;
+  readonly percentSpent: number;
 }
 
-/** Adds to a budget what was spent. */
-export function budgetTold(report: BudgetReport): BudgetTold {
+/** A budget with what its bill says. */
+export interface BudgetTold extends BudgetReport, Bill {}
+
+/** A period of a budget with what its bill says. */
+export interface PeriodTold extends BudgetPeriodReport, Bill {}
+
+/** Adds to a budget, or to a period of a budget, what was spent. */
+export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(report: Report): Report & Bill {
   const spent = spentOf(report);
-  const given = givenTo(report);
+  const { granted, gap = 0 } = report;
+  const given = granted - gap;
   // A budget without any units has none left.
-  return { ...report, spent, percentUsed: given === 0 ? 100 : Math.floor((100 * spent) / given) };
+  return { ...report, spent, percentSpent: given === 0 ? 100 : Math.floor((100 * spent) / given) };
 }
-
-/** The units that the period of a budget was given. */
-const givenTo = ({ granted, gap = 0 }: Pick<BudgetReport, "granted" | "gap">): number => granted - gap;
 
 /**
  * Adds to each key of an answer the budgets that it draws on, and to each budget what was spent. Such a key is not unlimited, also without a
@@ -71,8 +87,8 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
       if (!read.has(next)) read.set(next, await store.budgetReport(next));
       const report = read.get(next);
       if (!report) break;
-      const { id, granted, used, available, held } = report;
-      budgets.push({ id, granted, used, available, held });
+      const { id, name, granted, used, available, held } = report;
+      budgets.push({ id, name, granted, used, available, held });
       next = report.parent;
     }
     return budgets;
@@ -81,7 +97,9 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
     if (isBudget(item)) return budgetTold(item);
     if (!isKey(item) || item.budget === undefined) return item;
     const budgets = await budgetsOf(item as KeyReport);
-    return { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
+    const key = { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
+    const { available: left, id: limitedBy = null } = limitOf(key as KeyShown) ?? {};
+    return { ...key, left, limitedBy };
   };
   if (!Array.isArray(answer)) return shown(answer);
   const items: object[] = [];
@@ -89,161 +107,253 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
   return items;
 }
 
-/**
- * Formats an answer for people: a line for each field, or for each key or budget of a list. Amounts are units, or money if there is a
- * currency.
- *
- * @param width The most characters of a line in a list.
- */
-export function textOf(answer: object, currency?: string, width: number = PLAIN_COLUMNS): FittedTable {
-  if (Array.isArray(answer)) {
-    // The casts are safe: lists are of keys or of budgets, and `withBudgets` has told the latter.
-    return answer.every(isBudget)
-      ? budgetsText(answer as BudgetTold[], currency, width)
-      : keysText(answer as KeyShown[], currency, width);
-  }
+/** The lists that commands print. */
+export type ListName = "keys" | "budgets" | "periods";
+
+/** A list of keys, budgets or periods: its columns, in the order of CSV. */
+interface List<Row> {
+  readonly columns: (currency: string | undefined) => readonly Column<Row>[];
+  /** The columns of the table for people, in its order. */
+  readonly shown: readonly string[];
+  /** The columns that a narrow table leaves out, the first one first. */
+  readonly spare: readonly string[];
+  /** The columns of texts that are never cut. */
+  readonly whole: readonly string[];
+}
+
+const idColumn = (word: string): Column<{ readonly id: string }> => ({ name: "id", word, cell: ({ id }) => id });
+
+/** A name that is the id says nothing more to people. */
+const nameColumn = (word: string): Column<{ readonly id: string; readonly name: string }> => ({
+  name: "name",
+  word,
+  cell: ({ name }) => name,
+  text: ({ id, name }) => (name === id ? "-" : oneLine(name)),
+  isNews: ({ id, name }) => name !== id,
+});
+
+const currencyColumn = (currency: string | undefined): Column<unknown> => ({
+  name: "currency",
+  word: "Currency",
+  cell: () => currency,
+});
+
+/** Makes a column of amounts that most rows do not have. */
+const rareAmount = <Row>(
+  column: Pick<Column<Row>, "name" | "word">,
+  currency: string | undefined,
+  unitsOf: (row: Row) => number,
+): Column<Row> => ({ ...amountColumn(column, currency, unitsOf), isNews: (row) => unitsOf(row) > 0 });
+
+const KEY_LIST: List<KeyShown> = {
+  columns: (currency) => [
+    idColumn("Key"),
+    nameColumn("Key name"),
+    { name: "state", word: "State", cell: (key) => stateOf(key, Date.now()) },
+    {
+      ...amountColumn({ name: "granted", word: "Granted" }, currency, (key) => ownOf(key)?.granted),
+      isNews: (key) => ownOf(key) !== undefined,
+    },
+    amountColumn({ name: "spent", word: "Spent" }, currency, spentOf),
+    amountColumn({ name: "available", word: "Available" }, currency, (key) => ownOf(key)?.available),
+    amountColumn({ name: "held", word: "Held" }, currency, ({ held }) => held),
+    rareAmount({ name: "overdraft", word: "Overdraft" }, currency, ({ overdraft }) => overdraft),
+    amountColumn({ name: "left", word: "Left", none: UNLIMITED }, currency, (key) => limitOf(key)?.available),
+    currencyColumn(currency),
+    {
+      name: "budget",
+      word: "Budget",
+      cell: ({ budget }) => budget,
+      text: budgetName,
+      isNews: ({ budget }) => budget !== undefined,
+    },
+    { name: "budgetName", word: "Budget name", cell: (key) => budgetsOf(key)[0]?.name },
+    {
+      name: "limitedBy",
+      word: "Limited by",
+      cell: (key) => limitOf(key)?.id,
+      text: (key) => oneLine(limitOf(key)?.name ?? (ownOf(key) ? "own quota" : "-")),
+      // The own budget of a key is a column by itself.
+      isNews: (key) =>
+        (limitOf(key)?.id ?? key.budget) !== key.budget || (key.budget !== undefined && limitOf(key)?.id === undefined),
+    },
+    {
+      name: "models",
+      word: "Models",
+      cell: (key) => modelsOf(key)?.join(" ") ?? "*",
+      text: (key) => wordsOf(modelsOf(key), MOST_MODELS),
+      isNews: (key) => modelsOf(key) !== undefined,
+    },
+    {
+      name: "expiresAt",
+      word: "Expires",
+      heading: "Expires",
+      cell: ({ expiresAt }) => (expiresAt > 0 ? { at: expiresAt * 1_000 } : undefined),
+      text: ({ expiresAt }) => endOf(expiresAt).slice(0, "2030-01-31".length),
+      isNews: ({ expiresAt }) => expiresAt > 0,
+    },
+    {
+      name: "metadata",
+      word: "Metadata",
+      cell: ({ metadata = {} }) =>
+        Object.entries(metadata)
+          .map((entry) => entry.join("="))
+          .join(" "),
+      isNews: ({ metadata = {} }) => Object.keys(metadata).length > 0,
+    },
+  ],
+  shown: [
+    "id",
+    "name",
+    "granted",
+    "spent",
+    "left",
+    "overdraft",
+    "state",
+    "models",
+    "expiresAt",
+    "budget",
+    "limitedBy",
+    "metadata",
+  ],
+  spare: ["models", "granted", "expiresAt", "limitedBy", "metadata", "budget", "spent"],
+  whole: ["id", "state", "expiresAt"],
+};
+
+/** The columns of a budget and of a period: the units and the span. */
+const booksColumns = (currency: string | undefined): readonly Column<BudgetTold | PeriodTold>[] => [
+  amountColumn({ name: "spent", word: "Spent" }, currency, ({ spent }) => spent),
+  {
+    name: "percentSpent",
+    word: "Spent %",
+    heading: "Spent %",
+    cell: ({ percentSpent }) => percentSpent,
+    text: ({ spent, percentSpent }) => (spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`),
+  },
+  amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
+  rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),
+  rareAmount({ name: "overdraft", word: "Overdraft" }, currency, ({ overdraft }) => overdraft),
+  rareAmount({ name: "gap", word: "Gap" }, currency, ({ gap = 0 }) => gap),
+  currencyColumn(currency),
+  { name: "period", word: "Period", cell: ({ period }) => period, text: ({ period }) => period ?? "no period" },
+  {
+    name: "startsAt",
+    word: "Begins",
+    heading: "Begins",
+    cell: ({ startsAt, timeZone }) =>
+      startsAt === undefined ? undefined : { at: startsAt, zone: timeZone, isDay: true },
+  },
+  {
+    name: "endsAt",
+    word: "Ends",
+    heading: "Ends",
+    cell: ({ endsAt, timeZone }) => (endsAt === undefined ? undefined : { at: endsAt, zone: timeZone, isDay: true }),
+  },
+];
+
+const BUDGET_LIST: List<BudgetTold> = {
+  columns: (currency) => [
+    idColumn("Budget"),
+    nameColumn("Budget name"),
+    { name: "parent", word: "Parent", cell: ({ parent }) => parent, isNews: ({ parent }) => parent !== undefined },
+    amountColumn({ name: "amount", word: "Amount" }, currency, ({ amount }) => amount),
+    {
+      ...amountColumn<BudgetTold>({ name: "granted", word: "Granted" }, currency, ({ granted }) => granted),
+      isNews: ({ amount, granted }) => granted !== amount,
+    },
+    ...booksColumns(currency),
+  ],
+  shown: [
+    "id",
+    "name",
+    "amount",
+    "granted",
+    "spent",
+    "percentSpent",
+    "available",
+    "overdraft",
+    "gap",
+    "period",
+    "endsAt",
+    "parent",
+  ],
+  spare: ["gap", "granted", "parent", "period"],
+  whole: ["id", "period", "endsAt"],
+};
+
+const PERIOD_LIST: List<PeriodTold> = {
+  columns: (currency) => [
+    idColumn("Budget"),
+    nameColumn("Budget name"),
+    amountColumn({ name: "granted", word: "Granted" }, currency, ({ granted }) => granted),
+    ...booksColumns(currency),
+    {
+      name: "ended",
+      word: "Ended",
+      cell: ({ ended = false }) => String(ended),
+      text: ({ ended }) => (ended ? "ended" : "current"),
+      heading: "State",
+    },
+  ],
+  shown: [
+    "id",
+    "name",
+    "startsAt",
+    "endsAt",
+    "granted",
+    "spent",
+    "percentSpent",
+    "available",
+    "held",
+    "overdraft",
+    "gap",
+    "ended",
+  ],
+  spare: ["gap", "held", "ended", "endsAt", "name", "percentSpent", "available"],
+  whole: ["id", "startsAt", "endsAt", "ended"],
+};
+
+// The cast is safe: the rows of a list are those of its name.
+const LISTS = { keys: KEY_LIST, budgets: BUDGET_LIST, periods: PERIOD_LIST } as unknown as Readonly<
+  Record<ListName, List<object>>
+>;
+
+/** Writes a list as CSV, for programs or for a spreadsheet. Amounts are units, or money if there is a currency. */
+export function listCsv(
+  name: ListName,
+  rows: readonly object[],
+  currency: string | undefined,
+  spreadsheet: Spreadsheet | undefined,
+): string {
+  return csvOf(LISTS[name].columns(currency), rows, spreadsheet);
+}
+
+/** Formats a list as a table for people. Leaves out the columns in which no row has anything. */
+export function listText(
+  name: ListName,
+  rows: readonly object[],
+  currency: string | undefined,
+  width: number = PLAIN_COLUMNS,
+): FittedTable {
+  const { columns, shown, spare, whole } = LISTS[name];
+  const all = columns(currency);
+  return tableFor(
+    shown.flatMap((known) => all.filter((column) => column.name === known)),
+    rows,
+    width,
+    spare,
+    whole,
+  );
+}
+
+/** Formats an answer for people: a line for each field. Amounts are units, or money if there is a currency. */
+export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
-  return { text: lines.join("\n"), leftOut: [] };
+  return lines.join("\n");
 }
-
-/** Formats keys as a table. Leaves out the columns in which no key has anything. */
-function keysText(keys: readonly KeyShown[], currency: string | undefined, width: number): FittedTable {
-  const amounts = amountsIn(currency);
-  const rows = keys.map((key) => {
-    const { granted, available } = limitOf(key) ?? { granted: UNLIMITED, available: UNLIMITED };
-    return {
-      ...namesOf(key),
-      ...amounts({ GRANTED: granted, SPENT: spentOf(key), AVAILABLE: available, OVERDRAFT: key.overdraft }),
-      STATE: stateOf(key, Date.now()),
-      MODELS: wordsOf(modelsOf(key), MOST_MODELS),
-      EXPIRES: endOf(key.expiresAt).slice(0, "2030-01-31".length),
-      BUDGET: oneLine(key.budget ?? "-"),
-    };
-  });
-  const none = { ...NO_NAME, ...amounts({ OVERDRAFT: 0 }), MODELS: wordsOf(undefined), EXPIRES: endOf(0), BUDGET: "-" };
-  return fittedTable(
-    withoutEmpty(rows, none),
-    width,
-    ["MODELS", "EXPIRES", ...Object.keys(amounts({ GRANTED: 0 })), "BUDGET", ...Object.keys(amounts({ SPENT: 0 }))],
-    ["ID", "STATE", "EXPIRES"],
-  );
-}
-
-/** Formats budgets as a table. Leaves out the columns in which no budget has anything. */
-function budgetsText(budgets: readonly BudgetTold[], currency: string | undefined, width: number): FittedTable {
-  const amounts = amountsIn(currency);
-  const rows = budgets.map((budget) => {
-    const { spent, percentUsed, available, overdraft, period, timeZone = "UTC", endsAt, parent = "-" } = budget;
-    return {
-      ...namesOf(budget),
-      ...amounts({ AMOUNT: givenTo(budget), SPENT: spent }),
-      USED: spent > 0 && percentUsed === 0 ? "<1 %" : `${percentUsed} %`,
-      ...amounts({ AVAILABLE: available, OVERDRAFT: overdraft }),
-      PERIOD: period ?? "no period",
-      ENDS: endsAt === undefined ? "" : dayIn(timeZone, endsAt),
-      PARENT: oneLine(parent),
-    };
-  });
-  const none = { ...NO_NAME, ...amounts({ OVERDRAFT: 0 }), PARENT: "-" };
-  return fittedTable(withoutEmpty(rows, none), width, [], ["ID", "PERIOD", "ENDS"]);
-}
-
-/** The fields of a budget in CSV, with the headings of spreadsheets. */
-const BUDGET_FIELDS = {
-  id: "Budget",
-  name: "Budget name",
-  parent: "Parent",
-  amount: "Budget amount",
-  spent: "Spent",
-  percentUsed: "Used %",
-  available: "Left",
-  overdraft: "Overdraft",
-  currency: "Currency",
-  period: "Period",
-  endsAt: "Ends",
-} as const;
-
-/** The choices for CSV of budgets. */
-interface BudgetsCsvOptions {
-  /** The currency of the amounts. Default: amounts are units. */
-  readonly currency?: string | undefined;
-  readonly spreadsheet?: Spreadsheet | undefined;
-}
-
-/**
- * Writes budgets as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. The amount is what the present period was given. A
- * text that a spreadsheet would take for a formula begins with an apostrophe. Spreadsheets get the end of a period as a day in the time
- * zone of the budget, and programs as a time in UTC.
- */
-export function budgetsCsv(budgets: readonly BudgetTold[], { currency, spreadsheet }: BudgetsCsvOptions): string {
-  const [separator, point] = separatorsOf(spreadsheet);
-  const amount = (units: number): string =>
-    currency === undefined ? String(units) : decimalsOf(units).replace(".", point);
-  const lines = budgets.map((budget) => {
-    const { id, name, parent = "", period = "", timeZone = "UTC", endsAt } = budget;
-    const ends = endsAt === undefined ? "" : spreadsheet ? dayIn(timeZone, endsAt) : timeOf(endsAt);
-    const cells: Readonly<Record<keyof typeof BUDGET_FIELDS, string>> = {
-      id: cellOf(id),
-      name: cellOf(name),
-      parent: cellOf(parent),
-      amount: amount(givenTo(budget)),
-      spent: amount(budget.spent),
-      percentUsed: String(budget.percentUsed),
-      available: amount(budget.available),
-      overdraft: amount(budget.overdraft),
-      currency: currency ?? "",
-      period,
-      endsAt: ends,
-    };
-    return Object.keys(BUDGET_FIELDS)
-      .map((field) => cells[field as keyof typeof cells])
-      .join(separator);
-  });
-  return csvFile(Object.keys(BUDGET_FIELDS), lines, BUDGET_FIELDS, spreadsheet);
-}
-
-type Row = Readonly<Record<string, string>>;
-
-const NO_NAME: Row = { NAME: "-" };
-
-/** Writes the cells of an id and of its name. A name that is the id says nothing more. */
-const namesOf = ({ id, name }: Pick<KeyReport, "id" | "name">): Row => ({
-  ID: oneLine(id),
-  ...(name === id ? NO_NAME : { NAME: oneLine(name) }),
-});
-
-/**
- * Returns a function that writes amounts as cells, with the currency in their headings. Amounts of money have six decimals, so that the
- * points of a column stand below each other.
- */
-const amountsIn =
-  (currency: string | undefined) =>
-  (amounts: Readonly<Record<string, number | string>>): Row =>
-    Object.fromEntries(
-      Object.entries(amounts).map(([name, units]) => {
-        if (currency === undefined) return [name, String(units)];
-        const isMoney = typeof units === "number" && Number.isSafeInteger(units);
-        return [`${name} ${currency}`, isMoney ? decimalsOf(units) : String(units)];
-      }),
-    );
-
-/** Leaves columns out of rows. */
-const without = (rows: readonly Row[], names: readonly string[]): readonly Row[] =>
-  rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))));
-
-/**
- * Leaves out the columns in which no row has anything.
- *
- * @param none The cells that say so, by their columns.
- */
-const withoutEmpty = (rows: readonly Row[], none: Row): readonly Row[] =>
-  without(
-    rows,
-    Object.keys(none).filter((name) => rows.every((row) => row[name] === none[name])),
-  );
 
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
@@ -254,6 +364,7 @@ const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "o
 
 /** The fields of keys and budgets that are amounts. */
 const AMOUNTS: ReadonlySet<string> = new Set([
+  "left",
   "granted",
   "used",
   "available",
@@ -263,10 +374,7 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "amount",
   "spent",
   "gap",
-] satisfies (keyof BudgetTold)[]);
-
-/** The width of a table that goes to no terminal, in characters. */
-export const PLAIN_COLUMNS = 120;
+] satisfies (keyof BudgetTold | "left")[]);
 
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
 const UNLIMITED = "unlimited";
@@ -284,84 +392,21 @@ function wordsOf(models: readonly string[] | undefined, most = Infinity): string
 
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
-/** Writes the day of a time in a time zone. A period ends at the beginning of a day there. */
-const dayIn = (timeZone: string, at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZone }).format(at);
+const budgetsOf = (key: KeyShown): readonly BudgetShown[] => ("budgets" in key ? key.budgets : []);
 
-/** The least width to which a column of names is cut, in characters. */
-const LEAST_WIDTH = 8;
-
-export const longestOf = (text: string): number =>
-  text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
-
-/** A text for people, and the columns that it leaves out to fit a width. */
-export interface FittedTable {
-  readonly text: string;
-  readonly leftOut: readonly string[];
-}
-
-/**
- * Writes a table that fits a width, and returns the columns that it leaves out for that.
- *
- * @param spare The columns that may be left out, the first one first. They go before names are cut to less than 16 characters.
- * @param whole The columns of texts that are never cut. Default: none.
- */
-export function fittedTable(
-  rows: readonly Row[],
-  most: number,
-  spare: readonly string[],
-  whole: readonly string[] = [],
-): FittedTable {
-  const known = spare.filter((name) => Object.hasOwn(rows[0] ?? {}, name));
-  for (let count = 0; ; count++) {
-    const leftOut = known.slice(0, count);
-    const kept = without(rows, leftOut);
-    if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH, whole)) <= most)
-      return { text: tableOf(kept, most, LEAST_WIDTH, whole), leftOut };
-  }
-}
-
-/**
- * Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns.
- *
- * @param most The width that the table should have at most, in characters. Names are cut for it, and numbers never. Default: any.
- * @param least The least width to which names are cut.
- * @param whole The columns of texts that are never cut. Default: none.
- */
-export function tableOf(
-  rows: readonly Row[],
-  most: number = Infinity,
-  least: number = LEAST_WIDTH,
-  whole: readonly string[] = [],
-): string {
-  const headings = Object.keys(rows[0] ?? {});
-  const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
-  const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
-  const isNumber = headings.map((_, at) =>
-    lines.slice(1).every((cells) => /^(?:<?-?[\d.]+(?: (?:[A-Z]{3}|%))?|unlimited)$/.test(cells[at] ?? "")),
-  );
-  const isWhole = headings.map((heading, at) => isNumber[at] || whole.includes(heading));
-  let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
-  while (excess > 0) {
-    const widest = widths.reduce((width, each, at) => (isWhole[at] ? width : Math.max(width, each)), 0);
-    if (widest <= least) break;
-    widths[widths.findIndex((width, at) => !isWhole[at] && width === widest)] = widest - 1;
-    excess--;
-  }
-  const padded = (cell: string, at: number): string => {
-    const width = widths[at] ?? 0;
-    if (isNumber[at]) return cell.padStart(width);
-    return (cell.length > width ? `${cell.slice(0, width - 1).toWellFormed()}…` : cell).padEnd(width);
-  };
-  return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
+/** Returns the key's own quota; undefined for a key without one. */
+function ownOf({ unlimited, granted, available }: KeyShown): { granted: number; available: number } | undefined {
+  return unlimited || granted === null || available === null ? undefined : { granted, available };
 }
 
 /** Returns what limits a key the most, its own quota or the budget that has the least left; undefined for an unlimited key. */
-function limitOf(key: KeyShown): Pick<BudgetShown, "granted" | "available"> | undefined {
-  const { granted, available } = key;
-  const own = key.unlimited || granted === null || available === null ? [] : [{ granted, available }];
-  const [first, ...others] = [...own, ...("budgets" in key ? key.budgets : [])];
+function limitOf(key: KeyShown): (Pick<BudgetShown, "granted" | "available"> & Partial<BudgetShown>) | undefined {
+  const [first, ...others] = [ownOf(key) ?? [], budgetsOf(key)].flat();
   return first && others.reduce((least, each) => (each.available < least.available ? each : least), first);
 }
+
+/** Writes the budget of a key by its name. */
+const budgetName = (key: KeyShown): string => oneLine(budgetsOf(key)[0]?.name ?? key.budget ?? "-");
 
 class Text {
   readonly #currency: string | undefined;

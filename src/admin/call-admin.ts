@@ -2,27 +2,44 @@
 
 import { WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, decimalsOf, writtenMoney } from "../model/money.ts";
-import { assertMethods, assertOptions, oneLine, quoted } from "../options.ts";
+import { amountOf, currencyCode, writtenMoney } from "../model/money.ts";
+import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
 import { MOST_UNITS } from "../stores/ledger.ts";
+import { amountColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
+
+/** A step that helps the caller of a call that was refused or has failed. */
+export interface NextStep {
+  /** The step in words, with its command if there is one. */
+  readonly sentence: string;
+  /** The command of `polygate` in the sentence. Absent for a step without a command. */
+  readonly verb?: "budgets top-up" | "keys grant" | "keys resume" | "keys update";
+  /** The id of the budget that the command changes. */
+  readonly budget?: string;
+  /** The id of the key that the command changes. */
+  readonly key?: string;
+  /** The units to add. Absent for a step that adds none, and for a call that was refused before its cost was known. */
+  readonly units?: number;
+}
 
 /** The reason why a call ended as it did. */
 export interface CallReason {
   /** Sentences for people, the most important first. */
   readonly reasons: readonly string[];
+  /** What helps the caller. Empty for a call that needs no help, or none of an operator. */
+  readonly next: readonly NextStep[];
   readonly call: RecordedCall;
 }
 
 /** Options of `usageCsv`. */
 export interface UsageCsvOptions {
   /**
-   * The currency of which a unit is a millionth, for the columns `amount` and `currency`: a code of three letters, such as `usd`. Must be
+   * The currency of which a unit is a millionth, for the columns `spent` and `currency`: a code of three letters, such as `usd`. Must be
    * that of the report if it has one. Default: that of the report, or no such columns.
    */
   readonly currency?: string;
@@ -30,24 +47,22 @@ export interface UsageCsvOptions {
   readonly spreadsheet?: Spreadsheet;
 }
 
-/** The spreadsheets that `usageCsv` can write for. */
-export const SPREADSHEETS = ["excel", "excel-europe"] as const;
-
-/**
- * A spreadsheet that opens CSV by a double click.
- * - `excel`: begins with a byte order mark, without which Excel garbles letters beyond ASCII.
- * - `excel-europe`: also has semicolons between its cells and decimal commas, as Excel expects where people write 12,50.
- */
-export type Spreadsheet = (typeof SPREADSHEETS)[number];
-
-/** Returns what stands between the cells of CSV, and the decimal point of its numbers. */
-export const separatorsOf = (spreadsheet: Spreadsheet | undefined): readonly [separator: string, point: string] =>
-  spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
-
 /** Reports about recorded calls. The functions reject with a TypeError or a RangeError for a wrong query. */
 export interface CallAdmin extends CallReader {
   /** Says why a call ended as it did. Undefined when the call is not recorded, or not any more. */
   why(requestId: string): Promise<CallReason | undefined>;
+}
+
+/** The part of a quota store that tells what a refused call lacks. */
+type LimitSource = Pick<KeyDirectory, "report"> & Partial<Pick<BudgetDirectory, "budgetReport">>;
+
+/** Options of `callAdmin`. */
+export interface CallAdminOptions {
+  /**
+   * The store of the keys: `why` then says what a refused call lacks now, also of its other budgets. Default: what the call lacked when it was
+   * refused, of the limit that refused it.
+   */
+  readonly quotas?: LimitSource;
 }
 
 /**
@@ -56,15 +71,20 @@ export interface CallAdmin extends CallReader {
  * @example
  * const { rows, total } = await callAdmin(stores.calls).usage({ by: ["key", "model"], since: "2026-11-01" });
  */
-export function callAdmin(calls: CallReader): CallAdmin {
+export function callAdmin(calls: CallReader, options: CallAdminOptions = {}): CallAdmin {
   assertMethods("callAdmin", "the first argument", calls, ["usage", "find", "list"], "the calls of stores over SQL");
+  assertOptions<CallAdminOptions>("callAdmin", options, {
+    quotas: { optional: portOf(["report"], "a quota store, such as stores.ports.quotas") },
+  });
+  const { quotas } = options;
   return {
     usage: (query) => calls.usage(query),
     find: (requestId) => calls.find(requestId),
     list: (filter) => calls.list(filter),
     async why(requestId) {
       const call = await calls.find(requestId);
-      return call && { reasons: reasonsOf(call), call };
+      const now = call && quotas && (await limitsNow(call, quotas));
+      return call && { reasons: reasonsOf(call), next: nextSteps(call, undefined, now), call };
     },
   };
 }
@@ -82,14 +102,6 @@ const SUM_NAMES: readonly (keyof UsageSums)[] = [
   "units",
   "estimated",
 ];
-
-/** A table of a report: its headings, and the cells of its rows. */
-export interface UsageTable {
-  readonly headings: readonly string[];
-  /** The columns that are numbers. */
-  readonly numbers: ReadonlySet<string>;
-  readonly rows: readonly (readonly string[])[];
-}
 
 /** Returns the currency of a report. Throws a RangeError for another one than that of its calls. */
 function currencyIn(recorded: string | undefined, given: string | undefined): string | undefined {
@@ -109,27 +121,38 @@ export function inCurrency(report: UsageReport, given: string | undefined): Usag
 }
 
 /** The column of names that follows a column of ids. */
-const NAMES: Readonly<Partial<Record<UsageColumn, keyof UsageRow>>> = { key: "keyName", budget: "budgetName" };
+const NAMES: Readonly<Partial<Record<UsageColumn, "keyName" | "budgetName">>> = {
+  key: "keyName",
+  budget: "budgetName",
+};
 
 /**
- * Makes a table of the rows of a report. Amounts are decimal numbers with six digits behind the point, which are exact.
+ * Returns the columns of a report: what keeps its sums apart, what was spent in money, and the sums.
  *
  * @param given The currency of the amounts. Default: that of the report.
  * @throws RangeError for another currency than that of the report.
  */
-export function usageTable({ by, rows, currency: recorded }: UsageReport, given: string | undefined): UsageTable {
+export function usageColumns(
+  { by, currency: recorded }: Pick<UsageReport, "by" | "currency">,
+  given: string | undefined,
+): readonly Column<UsageRow>[] {
   const currency = currencyIn(recorded, given);
-  const names = by.flatMap((column) => [column, NAMES[column]]).filter((name) => name !== undefined);
-  const headings = [...names, ...(currency === undefined ? [] : ["amount", "currency"]), ...SUM_NAMES];
-  const cellsOf = (row: UsageRow): string[] => {
-    const cells: Readonly<Record<string, string | number | undefined>> = {
-      ...row,
-      amount: decimalsOf(row.units),
-      currency,
-    };
-    return headings.map((heading) => String(cells[heading] ?? ""));
-  };
-  return { headings, numbers: new Set([...SUM_NAMES, "amount"]), rows: rows.map(cellsOf) };
+  const column = (name: keyof typeof HEADINGS & keyof UsageRow): Column<UsageRow> => ({
+    name,
+    word: HEADINGS[name],
+    cell: (row) => row[name],
+  });
+  const names = by.flatMap((name) => [name, NAMES[name] ?? []].flat());
+  return [
+    ...names.map(column),
+    ...(currency === undefined
+      ? []
+      : [
+          amountColumn<UsageRow>({ name: "spent", word: HEADINGS.spent }, currency, ({ units }) => units),
+          { name: "currency", word: HEADINGS.currency, cell: () => currency },
+        ]),
+    ...SUM_NAMES.map(column),
+  ];
 }
 
 /** The words for counts of tokens and images. */
@@ -143,7 +166,7 @@ const COUNT_WORDS = {
 } as const;
 
 /** The headings of spreadsheets, for people. Programs read the names of the fields. */
-const HEADINGS: Readonly<Record<string, string>> = {
+const HEADINGS = {
   day: "Day",
   month: "Month",
   key: "Key",
@@ -153,7 +176,7 @@ const HEADINGS: Readonly<Record<string, string>> = {
   group: "Group",
   model: "Model",
   upstream: "Upstream",
-  amount: "Amount",
+  spent: "Spent",
   currency: "Currency",
   calls: "Calls",
   refused: "Refused calls",
@@ -161,10 +184,10 @@ const HEADINGS: Readonly<Record<string, string>> = {
   ...COUNT_WORDS,
   units: "Units",
   estimated: "Estimated units",
-} satisfies Record<UsageColumn | "keyName" | "budgetName" | "amount" | "currency" | keyof UsageSums, string>;
+} satisfies Record<UsageColumn | "keyName" | "budgetName" | "spent" | "currency" | keyof UsageSums, string>;
 
 /**
- * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the amount and
+ * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then what was spent and
  * the currency, then the sums. Headings are the names of the fields, and words in a spreadsheet. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control
  * characters are escaped as in JSON.
  *
@@ -173,31 +196,7 @@ const HEADINGS: Readonly<Record<string, string>> = {
 export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): string {
   assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
   const { spreadsheet } = options;
-  const table = usageTable(report, codeOf(options.currency));
-  const [separator, point] = separatorsOf(spreadsheet);
-  const lines = table.rows.map((cells) =>
-    cells
-      .map((cell, at) => (table.numbers.has(table.headings[at] ?? "") ? cell.replace(".", point) : cellOf(cell)))
-      .join(separator),
-  );
-  return csvFile(table.headings, lines, HEADINGS, spreadsheet);
-}
-
-/**
- * Writes a CSV file of finished lines.
- *
- * @param headings The names of the fields: the headings for programs.
- * @param words The headings of a spreadsheet, by the names of the fields.
- */
-export function csvFile(
-  headings: readonly string[],
-  lines: readonly string[],
-  words: Readonly<Record<string, string>>,
-  spreadsheet: Spreadsheet | undefined,
-): string {
-  const [separator] = separatorsOf(spreadsheet);
-  const first = spreadsheet ? headings.map((heading) => words[heading] ?? heading) : headings;
-  return (spreadsheet ? "\uFEFF" : "") + [first.join(separator), ...lines, ""].join("\r\n");
+  return csvOf(usageColumns(report, codeOf(options.currency)), report.rows, spreadsheet);
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */
@@ -206,16 +205,6 @@ function codeOf(currency: string | undefined): string | undefined {
   if (currency !== undefined && code === undefined)
     throw new RangeError(`usageCsv: currency must be a code of three letters, such as usd, not ${quoted(currency)}`);
   return code;
-}
-
-/**
- * Writes a text on one line, and quotes it where needed. Spreadsheets run a cell that begins with one of these characters, also in full
- * width, and also after spaces and invisible characters. Some split cells at semicolons, and ignore quotes in the middle of a line.
- */
-export function cellOf(text: string): string {
-  const line = oneLine(text);
-  const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
-  return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
 const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
@@ -346,7 +335,7 @@ export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {
  */
 export async function limitsNow(
   { refusedBy: { kind, budget } = { kind: "calls" }, budgets, keyId }: RecordedCall,
-  store: Pick<KeyDirectory, "report"> & Partial<Pick<BudgetDirectory, "budgetReport">>,
+  store: LimitSource,
 ): Promise<readonly LimitNow[] | undefined> {
   if (!OF_UNITS.has(kind)) return undefined;
   const limits: LimitNow[] = [];
@@ -370,85 +359,101 @@ export async function limitsNow(
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  * @param now The limits that the call needs to pass. Default: the one that has refused it, as it was at that moment.
  */
-export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly string[] {
+export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
   const { errorCode, refusedBy, keyId, modelAsked, status } = call;
-  const key = argument(keyId ?? "KEY");
+  const ofKey = (verb: "keys resume" | "keys update", rest: string): NextStep => ({
+    sentence: `polygate ${verb} ${argument(keyId ?? "KEY")} ${rest}`,
+    verb,
+    ...given({ key: keyId }),
+  });
   switch (errorCode) {
     case "quota_exhausted":
     case "quota_insufficient":
     case "quota_held":
       return topUpSteps(call, currency, now);
     case "model_not_allowed":
-      return [`polygate keys update ${key} --models MODELS replaces the models that the key may use.`];
-    case "model_not_found":
-      return [
-        `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
-      ];
+      return [ofKey("keys update", "--models MODELS replaces the models that the key may use.")];
     case "paused_api_key":
-      return [`polygate keys resume ${key} lets the key work again.`];
+      return [ofKey("keys resume", "lets the key work again.")];
     case "expired_api_key":
-      return [`polygate keys update ${key} --expires DATE makes the key valid again.`];
+      return [ofKey("keys update", "--expires DATE makes the key valid again.")];
+    case "model_not_found":
+      return inWords(
+        `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
+      );
     case "invalid_api_key":
-      return [
+      return inWords(
         "Ask for the name of the key: polygate keys usage NAME says whether it is revoked.",
         "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
-      ];
+      );
     case "rate_limited":
-      return refusedBy?.endsAt === undefined
-        ? ["The caller may try again soon."]
-        : [`The caller may try again from ${timeOf(refusedBy.endsAt)}.`];
+      return inWords(
+        refusedBy?.endsAt === undefined
+          ? "The caller may try again soon."
+          : `The caller may try again from ${timeOf(refusedBy.endsAt)}.`,
+      );
     case "busy":
     case "backend_unavailable":
     case "backend_overloaded":
     case "store_unavailable":
-      return ["The caller may try again. The log of the gateway, and its health, say what was away."];
+      return inWords("The caller may try again. The log of the gateway, and its health, say what was away.");
     case "misconfigured":
-      return [
+      return inWords(
         mistakeIn(call.errorMessage ?? "").remedy ?? "Correct the setting: the log of the gateway has the whole error.",
-      ];
+      );
     case "backend_refused":
-      return ["Look at the credential and the account of the upstream: the log of the gateway has its answer."];
+      return inWords("Look at the credential and the account of the upstream: the log of the gateway has its answer.");
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
-        ? ["The caller must change the request."]
+        ? inWords("The caller must change the request.")
         : [];
   }
 }
+
+/** Makes steps without a command. */
+const inWords = (...sentences: readonly string[]): readonly NextStep[] => sentences.map((sentence) => ({ sentence }));
 
 /** Says how much helps a caller whose quota or budget was too small. */
 function topUpSteps(
   { errorCode, refusedBy = { kind: "quota" }, keyId, ...call }: RecordedCall,
   currency: string | undefined,
   now: readonly LimitNow[] | undefined,
-): readonly string[] {
-  const { kind, budget = "BUDGET", needed = 0, wanted, available = 0, held = 0 } = refusedBy;
+): readonly NextStep[] {
+  const { kind, budget = "", needed = 0, wanted, available = 0, held = 0 } = refusedBy;
   const code = call.currency ?? currency;
   const useful = wanted ?? Math.max(needed, 1);
   const limits = now ?? [
     { budget: kind === "budget" ? budget : undefined, available: Math.min(available, useful - 1) },
   ];
-  const steps = limits.flatMap(({ budget: id, available: left, gap = 0 }) => {
+  const steps = limits.flatMap(({ budget: id, available: left, gap = 0 }): readonly NextStep[] => {
     const missing = Math.max(0, useful - left) + gap;
     if (missing === 0) return [];
-    const verb = id === undefined ? `keys grant ${argument(keyId ?? "KEY")}` : `budgets top-up ${argument(id)}`;
+    const verb = id === undefined ? "keys grant" : "budgets top-up";
+    const step = { verb, ...given(id === undefined ? { key: keyId } : { budget: id || undefined }) } as const;
     const command = (amount: string): string =>
-      `polygate ${verb} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
+      `polygate ${verb} ${argument(id === undefined ? (keyId ?? "KEY") : id || "BUDGET")} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
     const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
     const placeholder = code === undefined ? "UNITS" : "AMOUNT";
-    return wanted === undefined
-      ? `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${gap > 0 ? ` The top-up first fills ${ofGap}.` : ""}`
-      : `${command(code === undefined ? String(missing) : writtenMoney(missing))} adds what the call lacked for its whole output limit${gap > 0 ? `, and first fills ${ofGap}` : ""}.`;
+    if (wanted === undefined) {
+      const first = gap > 0 ? ` The top-up first fills ${ofGap}.` : "";
+      const sentence = `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${first}`;
+      return [{ ...step, sentence }];
+    }
+    const amount = code === undefined ? String(missing) : writtenMoney(missing);
+    const first = gap > 0 ? `, and first fills ${ofGap}` : "";
+    const sentence = `${command(amount)} adds what the call lacked for its whole output limit${first}.`;
+    return [{ ...step, units: missing, sentence }];
   });
   if (steps.length === 0)
-    return [
+    return inWords(
       wanted === undefined
         ? "Units are available now: the caller may try again."
         : "There is enough for the call now: the caller may try again.",
-    ];
+    );
   return [
     ...steps,
-    ...(held > 0 ? ["Running calls may give units back: the caller may also try again."] : []),
-    ...(errorCode === "quota_insufficient" ? ["A shorter prompt or a lower output limit needs less."] : []),
+    ...(held > 0 ? inWords("Running calls may give units back: the caller may also try again.") : []),
+    ...(errorCode === "quota_insufficient" ? inWords("A shorter prompt or a lower output limit needs less.") : []),
   ];
 }
 
@@ -496,20 +501,6 @@ function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs, c
   return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${Math.round(endMs)} ms.`;
 }
 
-/** Writes a time for people. A host's own limiter may tell a time that no date can hold. */
-export function timeOf(at: number): string {
-  const date = new Date(at);
-  return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
-}
-
-/** Writes a time as the clocks of a time zone show it: `2026-11-28 21:11:59`. */
-export function timeIn(timeZone: string, at: number): string {
-  const isTime = !Number.isNaN(new Date(at).getTime());
-  // Swedes write dates in this way.
-  const format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
-  return isTime ? format.format(at) : String(at);
-}
-
 /** The words for the fields of a call. The other fields stand in its reasons. */
 export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy">, string>> = {
   requestId: "Request id",
@@ -546,7 +537,7 @@ export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" 
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
  */
-export function linesOf({ reasons, call }: CallReason, currency?: string): readonly string[] {
+export function linesOf({ reasons, next, call }: CallReason, currency?: string): readonly string[] {
   const { attempts: _, refusedBy: __, errorMessage: ___, requestId, metadata, budgets, at, units, ...others } = call;
   const { estimated, ...fields } = others;
   const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
@@ -565,5 +556,5 @@ export function linesOf({ reasons, call }: CallReason, currency?: string): reado
   const words = texts.map(
     ([name, value]) => `${CALL_WORDS[name as keyof typeof CALL_WORDS]}: ${oneLine(String(value))}`,
   );
-  return [...reasons.map(oneLine), "", ...words];
+  return [...reasons, ...next.map(({ sentence }) => `Next: ${sentence}`), "", ...words].map(oneLine);
 }

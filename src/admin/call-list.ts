@@ -1,19 +1,10 @@
 /** Writes recorded calls as a list: a line for each, as a table for people and as CSV. */
 
-import { amountOf, decimalsOf } from "../model/money.ts";
+import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { type FittedTable, fittedTable } from "./answers.ts";
-import {
-  CALL_WORDS,
-  cellOf,
-  csvFile,
-  type RefusedBy,
-  separatorsOf,
-  type Spreadsheet,
-  timeIn,
-  timeOf,
-} from "./call-admin.ts";
+import { CALL_WORDS, type RefusedBy } from "./call-admin.ts";
+import { type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -62,36 +53,6 @@ export function callsText(
   return table("2026-".length, "2026-11-28 21:11".length, (id) => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1"));
 }
 
-/** The fields of a call in CSV. */
-const NAMES = [
-  "requestId",
-  "at",
-  "day",
-  "keyId",
-  "keyName",
-  "budgets",
-  "group",
-  "modelAsked",
-  "modelAnswered",
-  "upstream",
-  "outcome",
-  "status",
-  "errorCode",
-  "errorMessage",
-  "refusedBy",
-  "inputTokens",
-  "outputTokens",
-  "amount",
-  "currency",
-  "units",
-  "estimated",
-] as const;
-
-type Heading = (typeof NAMES)[number];
-
-/** The headings of spreadsheets where they are not the words of the fields. Programs read the names of the fields. */
-const HEADINGS = { refusedBy: "Refused by", amount: "Amount", units: "Units", estimated: "Estimated units" };
-
 /** The choices for CSV of calls. */
 interface CallsCsvOptions {
   /** The currency of amounts for calls that were recorded without one. Default: these have no amount. */
@@ -101,30 +62,41 @@ interface CallsCsvOptions {
   readonly zone?: string | undefined;
 }
 
-/**
- * Writes recorded calls as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for
- * a formula begins with an apostrophe.
- */
+/** Makes the column of a field. */
+const field = (name: Exclude<keyof typeof CALL_WORDS, "budgets" | "metadata" | "stream">): Column<RecordedCall> => ({
+  name,
+  word: CALL_WORDS[name],
+  cell: (call) => call[name],
+});
+
+/** Writes recorded calls as CSV, for programs or for a spreadsheet. */
 export function callsCsv(
   calls: readonly RecordedCall[],
   { currency: given, spreadsheet, zone = "UTC" }: CallsCsvOptions,
 ): string {
-  const [separator, point] = separatorsOf(spreadsheet);
-  const lines = calls.map((call) => {
-    const currency = call.currency ?? given;
-    const { refusedBy, budgets, at, units } = call;
-    const cells: Readonly<Partial<Record<Heading, string | number>>> = {
-      ...call,
-      at: spreadsheet ? timeIn(zone, at) : timeOf(at),
-      budgets: budgets.join(" "),
-      refusedBy: `${refusedBy?.kind ?? ""} ${refusedBy?.budget ?? ""}`.trim(),
-      amount: currency === undefined ? "" : decimalsOf(units).replace(".", point),
-      currency: currency ?? "",
-    };
-    return NAMES.map((name) => {
-      const cell = String(cells[name] ?? "");
-      return name === "amount" ? cell : cellOf(cell);
-    }).join(separator);
-  });
-  return csvFile(NAMES, lines, { ...CALL_WORDS, ...HEADINGS, at: `Time (${zone})` }, spreadsheet);
+  const currencyOf = ({ currency = given }: RecordedCall): string | undefined => currency;
+  const columns: readonly Column<RecordedCall>[] = [
+    field("requestId"),
+    { name: "at", word: `Time (${zone})`, cell: ({ at }) => ({ at, zone }) },
+    ...(["day", "keyId", "keyName"] as const).map(field),
+    { name: "budgets", word: CALL_WORDS.budgets, cell: ({ budgets }) => budgets.join(" ") },
+    ...(
+      ["group", "modelAsked", "modelAnswered", "upstream", "outcome", "status", "errorCode", "errorMessage"] as const
+    ).map(field),
+    {
+      name: "refusedBy",
+      word: "Refused by",
+      cell: ({ refusedBy }) => `${refusedBy?.kind ?? ""} ${refusedBy?.budget ?? ""}`.trim(),
+    },
+    ...(["inputTokens", "outputTokens"] as const).map(field),
+    {
+      name: "spent",
+      word: "Spent",
+      cell: (call) => currencyOf(call) && { units: call.units, currency: currencyOf(call) },
+    },
+    { name: "currency", word: CALL_WORDS.currency, cell: currencyOf },
+    { ...field("units"), word: "Units" },
+    { ...field("estimated"), word: "Estimated units" },
+  ];
+  return csvOf(columns, calls, spreadsheet);
 }

@@ -8,7 +8,7 @@ import { isAway } from "../stores/away.ts";
 import { NO_SUCH_BUDGET, noSuchKey } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
-import { budgetsCsv, type BudgetTold, textOf, withBudgets } from "./answers.ts";
+import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import {
   BUDGET_COMMANDS,
@@ -16,8 +16,6 @@ import {
   type Command,
   CommandError,
   csvOf,
-  idNear,
-  idsLike,
   INSTEAD_OF_EMPTY,
   KEY_COMMANDS,
   linesOfCsv,
@@ -32,6 +30,7 @@ import {
 } from "./commands.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
 import { keyAdmin } from "./key-admin.ts";
+import { idNear, idsLike, type ListNamed } from "./names.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
@@ -224,10 +223,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
     const { csv, spreadsheet } = csvOf(values);
+    const { list } = found.syntax;
     if (values.json) print(jsonOf(shown));
-    // The cast is safe: of the commands that print CSV, only the list of budgets returns an answer.
-    else if (csv) print(linesOfCsv(budgetsCsv(shown as BudgetTold[], { currency, spreadsheet })));
-    else printTable(textOf(shown, currency, terminal.columns), print, terminal.warn ?? (() => {}), "--json has");
+    else if (!list || !Array.isArray(shown)) print(textOf(shown, currency));
+    else if (csv) print(linesOfCsv(listCsv(list, shown, currency, spreadsheet)));
+    else printTable(listText(list, shown, currency, terminal.columns), print, terminal.warn ?? (() => {}));
     if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
       print(
         `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,
@@ -256,7 +256,7 @@ async function unknownId(
   { message }: RangeError,
   beginning: string,
   group: "budgets" | "keys",
-  list: Parameters<typeof idsLike>[1],
+  list: ListNamed,
 ): Promise<CommandError> {
   const text = message.slice(beginning.length + " ".length, -".".length);
   const ids = await idsLike(text, list).catch(() => []);

@@ -2,9 +2,9 @@
 
 import type { parseArgs } from "node:util";
 import { given } from "../model/json.ts";
-import { amountOf, decimalsOf } from "../model/money.ts";
+import { amountOf } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
-import { type BudgetOptions, type BudgetPeriod, type BudgetReport, calendarOf } from "../stores/budgets.ts";
+import { type BudgetOptions, type BudgetPeriod, type BudgetPeriodReport, calendarOf } from "../stores/budgets.ts";
 import {
   CALL_OUTCOMES,
   type CallFilter,
@@ -25,25 +25,27 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unitsOf } from "./amounts.ts";
-import { type FittedTable, fittedTable, type KeyMade, longestOf, PLAIN_COLUMNS, tableOf } from "./answers.ts";
+import type { KeyMade, ListName } from "./answers.ts";
+import { argument, limitsNow, linesOf, nextSteps, reasonsOf, usageColumns, usageCsv } from "./call-admin.ts";
+import { callsCsv, callsText } from "./call-list.ts";
 import {
-  argument,
-  limitsNow,
-  linesOf,
-  nextSteps,
-  reasonsOf,
+  amountColumn,
+  type Column,
+  type FittedTable,
+  longestOf,
+  PLAIN_COLUMNS,
   type Spreadsheet,
   SPREADSHEETS,
+  tableFor,
+  tableOf,
+  tableRowsOf,
   timeIn,
-  usageCsv,
-  type UsageTable,
-  usageTable,
-} from "./call-admin.ts";
-import { callsCsv, callsText } from "./call-list.ts";
+} from "./columns.ts";
 import { codesMeant } from "./error-codes.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import { KEY_STATES, type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { idNear, idsInWords, idsLike, type ListNamed } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -152,10 +154,16 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],
   state: ["--state STATE", "only keys that are active, paused, expired or revoked"],
   after: ["--after ID", "only what the list has after this id"],
-  limit: ["--limit N", `the most rows: 1 to ${MOST_LISTED}, 100 by default`],
+  limit: [
+    "--limit N",
+    `the most rows: 1 to ${MOST_LISTED}, 100 by default; in periods of each budget, and all by default`,
+  ],
   update: ["--update", "changes keys that are known already; their quota and secrets stay"],
   "older-than": ["--older-than SPAN", "the age, such as 30d"],
-  budget: ["--budget ID", "the budget that it draws on, beside its quota; in usage, with its child budgets"],
+  budget: [
+    "--budget ID",
+    "the budget that it draws on, beside its quota; in usage, with its child budgets. Reading commands take its name, too",
+  ],
   amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
   "time-zone": [
@@ -170,7 +178,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
   by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
-  month: ["--month MONTH", "the days of a month, such as 2026-11"],
+  month: ["--month MONTH", "the days of a month, such as 2026-11; in periods, those that began in it"],
   since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default of usage)"],
   until: ["--until DAY", "the last day"],
   key: ["--key KEY", "only calls of this key, by its id or its name"],
@@ -204,6 +212,8 @@ export interface Syntax {
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
+  /** The list of which the command returns the rows, if it returns a list. */
+  readonly list?: ListName;
   /** For options that people expect here: what to do instead. */
   readonly elsewhere?: Readonly<Partial<Record<keyof Values, string>>>;
 }
@@ -370,7 +380,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["usage team-a", "usage team-a --json"],
     operands: ["ID"],
     read([text = ""], _values, { warn }) {
-      return async (keys, { store }) => keys.usage(await idOfKey({ keys, store }, text, warn));
+      return async (keys, { store }) => keys.usage(await idMeant("key", { keys, store }, text, warn));
     },
   },
   list: {
@@ -378,14 +388,15 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     examples: [
       "list --limit 1000",
       "list --budget team-a --state active",
-      "list --state expired --metadata team=a --json",
+      "list --state expired --metadata team=a --csv > keys.csv",
     ],
-    options: ["state", "budget", "metadata", "after", "limit"],
+    list: "keys",
+    options: ["state", "budget", "metadata", "after", "limit", "csv", "spreadsheet"],
     read(_operands, values, terminal) {
-      const page = { ...filterOf(values), ...pageOf(values) };
+      const [filter, page] = [filterOf(values), pageOf(values)];
       return async (keys, { store }) => {
-        await assertBudget(store, page);
-        return noted(await keys.list(page), page, values, terminal);
+        const chosen = await meant(filter, { keys, store }, terminal.warn);
+        return listed((one) => keys.list({ ...chosen, ...one }), page, values, terminal);
       };
     },
   },
@@ -393,10 +404,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     about: "prints keys without their secrets as JSON lines, for import",
     examples: ["export > keys.jsonl", "export --state active --metadata team=a"],
     options: ["state", "budget", "metadata"],
-    read(_operands, values, { print }) {
-      const filter = filterOf(values);
+    read(_operands, values, { print, warn }) {
+      const given = filterOf(values);
       return async (keys, { store }) => {
-        await assertBudget(store, filter);
+        const filter = await meant(given, { keys, store }, warn);
         const spoilt: string[] = [];
         for (let page = await keys.list({ ...filter, limit: MOST_LISTED }); page.length > 0;) {
           for (const key of page) {
@@ -572,36 +583,99 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   },
   usage: {
     about: "shows what a budget has used and has left",
-    examples: ["usage team-a"],
+    examples: ["usage team-a", 'usage "Team A"'],
     operands: ["ID"],
-    read([id = ""]) {
-      return async (_keys, { store }) => {
-        const report = await store.budgetReport(id);
-        if (!report) throw noSuchBudget(id);
-        return report;
+    read([text = ""], _values, { warn }) {
+      return async (keys, { store }) => {
+        const id = await idOfBudget({ keys, store }, text, warn);
+        return (await store.budgetReport(id)) ?? {};
+      };
+    },
+  },
+  periods: {
+    about: "lists this period of a budget, or of all, and those that have ended",
+    examples: [
+      'periods "Team A" --limit 12',
+      "periods --month 2026-10 --currency usd --spreadsheet excel > october.csv",
+    ],
+    operands: ["[ID]"],
+    list: "periods",
+    options: ["month", "limit", "csv", "spreadsheet"],
+    read([text], values, { warn }) {
+      csvOf(values);
+      const { month } = values;
+      const { limit } = pageOf(values);
+      if (month !== undefined) daysOf({ month }, undefined);
+      return async (keys, { store }) => {
+        const ids =
+          text === undefined
+            ? (await everyPage((page) => store.listBudgets(page))).map(({ id }) => id)
+            : [await idOfBudget({ keys, store }, text, warn)];
+        const periods: BudgetPeriodReport[] = [];
+        for (const id of ids) periods.push(...(await periodsOf(store, id, month)).slice(0, limit));
+        if (periods.length === 0 && month !== undefined)
+          warn?.(`No period that began in ${month} is kept: nothing was charged in it.`);
+        return periods;
       };
     },
   },
   list: {
     about: "lists budgets in the order of their ids",
     examples: ["list --limit 1000", "list --currency usd --spreadsheet excel > budgets.csv"],
+    list: "budgets",
     options: ["after", "limit", "csv", "spreadsheet"],
     read(_operands, values, terminal) {
       const page = pageOf(values);
-      const { csv } = csvOf(values);
-      return async (_keys, { store }) => {
-        if (!csv || page.limit !== undefined) return noted(await store.listBudgets(page), page, values, terminal);
-        // A report for others has all budgets.
-        const budgets: BudgetReport[] = [];
-        for (let next = await store.listBudgets({ ...page, limit: MOST_LISTED }); next.length > 0;) {
-          budgets.push(...next);
-          next = await store.listBudgets({ limit: MOST_LISTED, after: next.at(-1)?.id ?? "" });
-        }
-        return budgets;
-      };
+      return async (_keys, { store }) => listed((one) => store.listBudgets(one), page, values, terminal);
     },
   },
 };
+
+/** Lists all periods of a budget, the latest first, or those that began in a month in the time zone of the budget. */
+async function periodsOf(
+  store: OpenedStore["store"],
+  id: string,
+  month: string | undefined,
+): Promise<readonly BudgetPeriodReport[]> {
+  const periods: BudgetPeriodReport[] = [];
+  // No time zone is more than a day away from UTC.
+  let before = month === undefined ? undefined : Date.parse(`${month}-28`) + 5 * (UNITS_MS["d"] ?? 0);
+  for (;;) {
+    const page = await store.budgetPeriods(id, given({ before, limit: MOST_LISTED }));
+    periods.push(...page);
+    before = page.at(-1)?.startsAt;
+    // The periods of a month stand on the first page.
+    if (month !== undefined || before === undefined || page.length < MOST_LISTED) break;
+  }
+  return periods.filter(
+    ({ startsAt, timeZone = "UTC" }) =>
+      month === undefined || (startsAt !== undefined && timeIn(timeZone, startsAt).startsWith(month)),
+  );
+}
+
+/** Reads all pages of a list. */
+async function everyPage<Row extends { readonly id: string }>(
+  list: (page: BudgetPage) => Promise<readonly Row[]>,
+  first: BudgetPage = {},
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let page = await list({ ...first, limit: MOST_LISTED }); page.length > 0;) {
+    rows.push(...page);
+    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  return rows;
+}
+
+/** Returns a page of a list for people, and all rows for CSV: a report for others is whole. */
+async function listed<Row extends { readonly id: string }>(
+  list: (page: BudgetPage) => Promise<readonly Row[]>,
+  page: BudgetPage,
+  values: Values,
+  terminal: Pick<Terminal, "warn">,
+): Promise<readonly Row[]> {
+  if (csvOf(values).csv && page.limit === undefined) return everyPage(list, page);
+  return noted(await list(page), page, values, terminal);
+}
 
 /** The commands without a group. */
 export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
@@ -628,8 +702,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       };
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
-        await assertBudget(store, chosen);
-        const query = { ...chosen, ...(key !== undefined && { key: await idOfKey({ keys, store }, key, warn) }) };
+        const query = await meant({ ...chosen, ...given({ key }) }, { keys, store }, warn);
         const report = await reader.usage(query);
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
@@ -665,9 +738,9 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       const filter = { budget, group, model, upstream, outcome, errorCode, sinceDay, untilDay, after, limit };
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
-        await assertBudget(store, given({ budget }));
-        const id = key === undefined ? undefined : await idOfKey({ keys, store }, key, warn);
-        const listed = await reader.list(given({ ...filter, key: id }));
+        const chosen: CallFilter = given(await meant({ ...filter, key }, { keys, store }, warn));
+        const { key: id } = chosen;
+        const listed = await reader.list(chosen);
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
         if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
         else if (listed.length === 0) {
@@ -676,7 +749,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
             const near = await idNear(id, (page) => keys.list(page));
             const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
             print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.${hint}`);
-          } else print(await noteOfNoCalls(reader, given({ ...filter, key: id })));
+          } else print(await noteOfNoCalls(reader, chosen));
         } else printTable(callsText(listed, currency, columns, zone), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
@@ -705,12 +778,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
           throw new CommandError(`${id} is too short. Give at least 8 digits of the id.`);
         if (!call)
           throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
-        const reason = { reasons: reasonsOf(call, currency), call };
         const next = nextSteps(call, currency, await limitsNow(call, store));
-        if (json) return { ...reason, next };
-        const [...lines] = linesOf(reason, currency);
-        lines.splice(reason.reasons.length, 0, ...next.map((step) => `Next: ${oneLine(step)}`));
-        for (const line of lines) print(zone === undefined ? line : timesIn(zone, line));
+        const reason = { reasons: reasonsOf(call, currency), next, call };
+        if (json) return reason;
+        for (const line of linesOf(reason, currency)) print(zone === undefined ? line : timesIn(zone, line));
         return undefined;
       };
     },
@@ -759,7 +830,7 @@ export function printTable(
   warn: (line: string) => void,
   whole: string = "--csv and --json have",
 ): void {
-  print(text);
+  if (text !== "") print(text);
   if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. ${whole} them.`);
 }
 
@@ -784,74 +855,55 @@ async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   return "Calls are written a second after their end, and deleted after some days (keepDays).";
 }
 
-/** A key or a budget. Names need not be unique. */
-interface Named {
-  readonly id: string;
-  readonly name: string;
+/** Where a command looks for keys and budgets. */
+interface Places {
+  readonly keys: KeyAdmin;
+  readonly store: OpenedStore["store"];
 }
+
+const listOf = (noun: "key" | "budget", { keys, store }: Places): ListNamed =>
+  noun === "key" ? (page) => keys.list(page) : (page) => store.listBudgets(page);
 
 /**
- * Returns the ids of the keys or the budgets that a user means by a text: the id itself, or else all of that name, or else all of that
- * name in other letters of case, or else all with the text as a part of their names.
+ * Returns the id of the key or the budget that a user means by its id, its name or a part of it, and notes an id that the text is neither.
+ * Returns any other text as it is: calls of keys in other tables are found by the id alone.
  */
-export async function idsLike(
-  text: string,
-  list: (page: BudgetPage) => Promise<readonly Named[]>,
-): Promise<readonly string[]> {
-  const lower = text.toLowerCase();
-  const found: Named[] = [];
-  for (let page = await list({ limit: MOST_LISTED }); page.length > 0;) {
-    found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
-    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
-  }
-  const steps: readonly ((item: Named) => boolean)[] = [
-    ({ id }) => id === text,
-    ({ name }) => name === text,
-    ({ name }) => name.toLowerCase() === lower,
-    () => true,
-  ];
-  const step = steps.find((fits) => found.some(fits));
-  return step === undefined ? [] : found.filter(step).map(({ id }) => id);
-}
-
-/** Returns the id that a user probably meant by a mistyped id or name; undefined when none is near. */
-export async function idNear(
-  text: string,
-  list: (page: BudgetPage) => Promise<readonly Named[]>,
-): Promise<string | undefined> {
-  // A page is enough for a hint.
-  const page = await list({ limit: MOST_LISTED });
-  const near = nearest(
-    text,
-    page.flatMap(({ id, name }) => [id, name]),
-  );
-  return page.find(({ id, name }) => id === near || name === near)?.id;
-}
-
-/** The most ids that a message lists. */
-const MOST_IDS = 10;
-
-/**
- * Returns the id of the key that a user means by its id or its name, and notes an id that the text is neither. Calls of keys in other
- * tables are found by the id alone.
- */
-async function idOfKey(
-  { keys, store }: { keys: KeyAdmin; store: OpenedStore["store"] },
+async function idMeant(
+  noun: "key" | "budget",
+  places: Places,
   text: string,
   warn: (line: string) => void = () => {},
 ): Promise<string> {
-  if (await store.report(text)) return text;
-  const [id, ...others] = await idsLike(text, (page) => keys.list(page));
-  if (id === undefined) return text;
-  if (others.length === 0) {
-    warn(`${oneLine(text)} is the key ${oneLine(id)}.`);
-    return id;
-  }
-  const more = others.length < MOST_IDS ? "" : ` and ${others.length + 1 - MOST_IDS} more`;
-  const ids = [id, ...others].slice(0, MOST_IDS).map(oneLine).join(", ");
-  throw new UsageError(
-    `Several keys have the name ${oneLine(text)}, or have it in their names. Name one of their ids: ${ids}${more}.`,
-  );
+  const { store } = places;
+  if (await (noun === "key" ? store.report(text) : store.budgetReport(text))) return text;
+  const ids = await idsLike(text, listOf(noun, places));
+  const [id = text, ...others] = ids;
+  if (others.length > 0)
+    throw new UsageError(
+      `Several ${noun}s have the name ${oneLine(text)}, or have it in their names. Name one of their ids: ${idsInWords(ids.map(oneLine))}.`,
+    );
+  if (id !== text) warn(`${oneLine(text)} is the ${noun} ${oneLine(id)}.`);
+  return id;
+}
+
+/** Returns the id of the budget that a user means. Throws a RangeError for a budget that does not exist: nothing would look like no use. */
+async function idOfBudget(places: Places, text: string, warn: Terminal["warn"]): Promise<string> {
+  const id = await idMeant("budget", places, text, warn);
+  if (!(await places.store.budgetReport(id))) throw noSuchBudget(id);
+  return id;
+}
+
+/** Returns the filters of a command with the ids of the key and the budget that the user means. */
+async function meant<Filter extends { readonly key?: string | undefined; readonly budget?: string | undefined }>(
+  { key, budget, ...filter }: Filter,
+  places: Places,
+  warn: Terminal["warn"],
+) {
+  return {
+    ...filter,
+    ...(budget !== undefined && { budget: await idOfBudget(places, budget, warn) }),
+    ...(key !== undefined && { key: await idMeant("key", places, key, warn) }),
+  };
 }
 
 /**
@@ -867,59 +919,42 @@ function usageText(report: UsageReport, given: string | undefined, width: number
     first === undefined ? [] : [{ ...sums, [first]: name }];
   const rest = restOf(report);
   const ends = [...(rest ? named("(no charge)", rest) : []), ...named("all", total)];
-  const table = usageTable({ ...report, rows: [...rows, ...ends] }, given);
-  const shown = table.headings.filter((name, at) => {
-    if (name === "currency" || (name === "units" && currency !== undefined)) return false;
-    const isNumber = table.numbers.has(name);
-    // A name that is the id says nothing more.
-    const idAt = table.headings.indexOf(IDS[name] ?? "");
-    const isNews = (cells: readonly string[]): boolean => cells[at] !== "" && cells[at] !== cells[idAt];
-    return name === "calls" || table.rows.some((cells) => (isNumber ? Number(cells[at]) !== 0 : isNews(cells)));
+  const all = [...rows, ...ends];
+  const columns = usageColumns(report, given).flatMap((column): Column<UsageRow>[] => {
+    const { name } = column;
+    if (name === "currency" || (name === "units" && currency !== undefined)) return [];
+    const shown = name === "units" ? { ...column, heading: "spent" } : column;
+    const isNews = (row: UsageRow): boolean => {
+      const cell = column.cell(row);
+      if (typeof cell === "object") return !("units" in cell) || cell.units !== 0;
+      // A name that is the id says nothing more.
+      return cell !== 0 && (cell ?? "") !== "" && cell !== row[NAMED_BY[name] ?? "calls"];
+    };
+    const ofMoney = name === "estimated" && currency !== undefined;
+    const told = ofMoney ? amountColumn<UsageRow>(shown, currency, ({ estimated }) => estimated) : shown;
+    return [name === "calls" ? told : { ...told, isNews }];
   });
-  const cellsOf = (names: readonly string[], cells: readonly string[]): Record<string, string> =>
-    Object.fromEntries(
-      names.map((name) => {
-        const cell = cells[table.headings.indexOf(name)] ?? "";
-        if (currency === undefined || (name !== "amount" && name !== "estimated"))
-          return [headingOf(name), oneLine(cell || "-")];
-        return [`${headingOf(name)} ${currency}`, name === "amount" ? cell : decimalsOf(Number(cell))];
-      }),
-    );
-  const whole = tableOf(table.rows.map((cells) => cellsOf(shown, cells)));
+  const whole = tableOf(tableRowsOf(columns, all));
   if (longestOf(whole) <= width) return { text: whole, leftOut: [] };
-  const kept = shown.filter((name) => !Object.hasOwn(IDS, name));
-  const estimated = currency === undefined ? "ESTIMATED" : `ESTIMATED ${currency}`;
-  const { text, leftOut } = fittedTable(
-    namesForIds(table).map((cells) => cellsOf(kept, cells)),
-    width,
-    [estimated, "REASONING", "CACHE WRITE", "CACHE READ", "IMAGES"],
-  );
-  return { text, leftOut: [...(kept.length < shown.length ? ["ids beside names"] : []), ...leftOut] };
+  const kept = columns.filter(({ name }) => !Object.hasOwn(NAMED_BY, name));
+  const spare = ["estimated", "reasoningTokens", "cacheWriteTokens", "cacheReadTokens", "images"];
+  const { text, leftOut } = tableFor(kept, namesForIds(all), width, spare);
+  const hasNames = tableRowsOf(columns, all).some((row) => "KEY NAME" in row || "BUDGET NAME" in row);
+  return { text, leftOut: [...(hasNames ? ["ids beside names"] : []), ...leftOut] };
 }
 
-/** The heading of a field: `cacheReadTokens` is CACHE READ. */
-const headingOf = (name: string): string =>
-  name
-    .replace(/Tokens$/, "")
-    .replaceAll(/(?=[A-Z])/g, " ")
-    .toUpperCase();
-
 /** The columns of ids, by those of their names. */
-const IDS: Readonly<Record<string, string>> = { keyName: "key", budgetName: "budget" };
+const NAMED_BY: Readonly<Record<string, "key" | "budget">> = { keyName: "key", budgetName: "budget" };
 
-/** Returns the rows of a table with names in place of ids. A name that several have does not tell them apart, so their ids stay. */
-function namesForIds({ headings, rows }: UsageTable): readonly (readonly string[])[] {
-  const named = rows.map((cells) => [...cells]);
-  for (const [nameHeading, idHeading] of Object.entries(IDS)) {
-    const [name, id] = [headings.indexOf(nameHeading), headings.indexOf(idHeading)];
-    if (name < 0) continue;
-    const idsOf = Map.groupBy(rows, (cells) => cells[name]);
-    for (const cells of named) {
-      const ids = new Set(idsOf.get(cells[name])?.map((row) => row[id]));
-      if (cells[name] && ids.size === 1) cells[id] = cells[name];
-    }
-  }
-  return named;
+/** Returns rows with names in place of ids. A name that several have does not tell them apart, so their ids stay. */
+function namesForIds(rows: readonly UsageRow[]): readonly UsageRow[] {
+  const unique = (name: "keyName" | "budgetName", id: "key" | "budget") => {
+    const rowsOf = Map.groupBy(rows, (row) => row[name]);
+    return (row: UsageRow) =>
+      (new Set(rowsOf.get(row[name])?.map((other) => other[id])).size === 1 && row[name]) || row[id];
+  };
+  const [key, budget] = [unique("keyName", "key"), unique("budgetName", "budget")];
+  return rows.map((row) => ({ ...row, ...given({ key: key(row), budget: budget(row) }) }));
 }
 
 /** Returns the sums of the calls that no row counts, because they cost nothing; undefined without any. */
@@ -1139,11 +1174,6 @@ const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<stri
 function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
   const state = wordOf("--state", text, KEY_STATES);
   return given({ state, budget, metadata: metadata && textsOf(Object.fromEntries(metadata.map(entryOf))) });
-}
-
-/** Throws a RangeError for a budget that does not exist: no keys would look like a budget without keys. */
-async function assertBudget(store: OpenedStore["store"], { budget }: KeyFilter): Promise<void> {
-  if (budget !== undefined && !(await store.budgetReport(budget))) throw noSuchBudget(budget);
 }
 
 /** A day, also with a time. Other texts are not parsed: JavaScript takes 01.02.2030 for the 2nd of January, and 1 for a year. */

@@ -4,7 +4,13 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
-export type { BudgetChanges, BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
+export type {
+  BudgetChanges,
+  BudgetOptions,
+  BudgetPeriod,
+  BudgetPeriodReport,
+  BudgetReport,
+} from "../stores/budgets.ts";
 export type {
   BudgetDirectory,
   BudgetPage,
@@ -13,6 +19,7 @@ export type {
   KeyDirectory,
   KeyPage,
   KeyReport,
+  PeriodPage,
   Retention,
 } from "../stores/durable.ts";
 export type {
@@ -29,11 +36,13 @@ export type {
 export {
   type CallAdmin,
   callAdmin,
+  type CallAdminOptions,
   type CallReason,
-  type Spreadsheet,
+  type NextStep,
   usageCsv,
   type UsageCsvOptions,
 } from "./call-admin.ts";
+export type { Spreadsheet } from "./columns.ts";
 export type { KeyChanges } from "../stores/ledger.ts";
 export {
   type IssuedKey,

@@ -17,7 +17,7 @@ export function readUnits(name: string, text: string, currency: string | undefin
   const units = millionthsOf(text);
   const two = twoAmounts(text);
   if (currency !== undefined) {
-    if (two) throw new RangeError(`${name}: ${text} may be two amounts. Write ${two.join(", or ")}.`);
+    if (two) throw new RangeError(`${name}: ${text} may be two amounts. Write ${two.join(" or ")}.`);
     if (units === undefined)
       throw new RangeError(
         `${name} must be an amount of ${currency} such as 12.5, with at most ${DECIMALS} digits after the point, not ${text}.${hintOf(text)}`,
@@ -36,7 +36,7 @@ export function readUnits(name: string, text: string, currency: string | undefin
     );
   const whole = /^\d+$/.test(text) ? BigInt(text) : -1n;
   if (whole < 0 || whole > MOST_UNITS) {
-    const hint = two ? ` Write ${two[0]}${inMoney(two[1], "")}.` : hintOf(text);
+    const hint = two ? ` Write ${two[1]}${inMoney(two[0], "")}.` : hintOf(text);
     throw new RangeError(`${name} must be an integer from 0 to ${MOST_UNITS}, not ${text}.${hint}`);
   }
   return Number(whole);

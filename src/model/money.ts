@@ -26,16 +26,16 @@ export function decimalsOf(units: number): string {
 }
 
 /** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */
-export const writtenMoney = (units: number): string =>
-  decimalsOf(units)
-    .replace(/\.?0+$/, "")
-    .replace(/\.\d{3}$/, "$&0");
+export const writtenMoney = (units: number): string => unmistakable(decimalsOf(units));
+
+/** Writes a number with decimals as short as possible, but never with exactly three, which may be thousands. */
+const unmistakable = (decimal: string): string => decimal.replace(/\.?0+$/, "").replace(/\.\d{3}$/, "$&0");
 
 /**
- * Returns the two amounts of which a text may be either: `1.500` is fifteen hundred where a point stands between thousands. Undefined for
- * any other text.
+ * Returns the two amounts, as people write them, of which a text may be either: `1.500` is fifteen hundred where a point stands between
+ * thousands. Undefined for any other text.
  */
-export function twoAmounts(text: string): readonly [thousands: string, decimal: string] | undefined {
+export function twoAmounts(text: string): readonly [decimal: string, thousands: string] | undefined {
   const [, whole, rest] = /^([1-9]\d{0,2})[.,](\d{3})$/.exec(text) ?? [];
-  return whole === undefined ? undefined : [`${whole}${rest}`, `${whole}.${rest}0`];
+  return whole === undefined ? undefined : [unmistakable(`${whole}.${rest}`), `${whole}${rest}`];
 }

@@ -9,8 +9,8 @@ import { listen } from "./process.ts";
 
 export interface ServedMetrics {
   readonly observer: Observer;
-  /** Answers Prometheus from now on, also of the budgets of a store that has some. Resolves with the address. */
-  readonly start: (quotas: QuotaStore) => Promise<string>;
+  /** Answers Prometheus from now on, also of the budgets of a store that has some, in a currency. Resolves with the address. */
+  readonly start: (quotas: QuotaStore, currency?: string) => Promise<string>;
   /** Reads the store no more, and stops. */
   readonly close: () => void;
 }
@@ -50,10 +50,14 @@ export async function servedMetrics(
   let removeBudgets: (() => void) | undefined;
   return {
     observer: openTelemetry({ meterProvider, ...(spendBy && { spendBy }), ...(groupOf && { groupOf }) }),
-    async start(quotas) {
+    async start(quotas, currency) {
       // The cast is safe: the method has this name in every store with budgets.
       if (hasMethod(quotas, "listBudgets"))
-        removeBudgets = budgetMetrics(meterProvider.getMeter("polygate"), quotas as QuotaStore & BudgetSource);
+        removeBudgets = budgetMetrics(
+          meterProvider.getMeter("polygate"),
+          quotas as QuotaStore & BudgetSource,
+          currency === undefined ? {} : { currency },
+        );
       const url = await listen(server, { host, port }, { host: "metrics.host", port: "metrics.port" });
       // A gateway that cannot listen ends the process.
       server.unref();

@@ -70,6 +70,15 @@ export interface BudgetReport {
   readonly estimated: number;
 }
 
+/**
+ * A period of a budget and its books, in units. The amount of an ended period is not kept: `granted` has its units, the amount of that time with
+ * top-ups, and without those that a rollover has moved into the next period.
+ */
+export interface BudgetPeriodReport extends Omit<BudgetReport, "amount" | "removed"> {
+  /** Set for a period that has ended. Calls that began in such a period may still be charged to it. */
+  readonly ended?: true;
+}
+
 /** The shares of a budget at which the host is told, in percent. */
 const THRESHOLDS = [50, 80, 100] as const;
 

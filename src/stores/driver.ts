@@ -189,6 +189,11 @@ export interface LedgerDriver {
   listKeys(page: RowPage): Promise<readonly (KeyRow & { readonly secrets: number })[]>;
   /** Lists budgets. A page leaves removed budgets out. */
   listBudgets(page: RowPage): Promise<readonly BudgetRow[]>;
+  /** Lists up to `limit` closed periods of a budget that began before a time, the latest first. */
+  listPeriods(
+    budgetId: string,
+    page: { readonly before: number; readonly limit: number },
+  ): Promise<readonly PeriodRow[]>;
   /** Returns the ids of some keys after an id that may have such holds, in the order of their ids. */
   keysWith(due: DueHolds, after: string): Promise<readonly string[]>;
   /** Notes a recall of a key, and forgets recalls that are older than a minute. */

@@ -7,6 +7,7 @@ import {
   assertBudgetOptions,
   type BudgetChanges,
   type BudgetOptions,
+  type BudgetPeriodReport,
   type BudgetReport,
 } from "./budgets.ts";
 import {
@@ -121,6 +122,13 @@ export interface DurableQuotaStore<Context = unknown>
 /** A page of budgets: `limit` of them (1 to 1,000, default 100) whose ids come after `after`. */
 export type BudgetPage = KeyPage;
 
+/** A page of periods: `limit` of them (1 to 1,000, default 100) that began before a time, the latest first. */
+export interface PeriodPage {
+  /** Unix time in milliseconds: the `startsAt` of the last period of the page before. Default: all periods. */
+  readonly before?: number;
+  readonly limit?: number;
+}
+
 /** The methods for limits that several keys share. They reject with a RangeError for an unknown id or a wrong value. */
 export interface BudgetDirectory {
   /** Adds a budget. Rejects for a known or removed id, and for a parent that does not exist. An id is as that of a key. */
@@ -149,6 +157,11 @@ export interface BudgetDirectory {
   budgetReport(id: string): Promise<BudgetReport | undefined>;
   /** Lists budgets in the order of their ids, without removed ones. */
   listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]>;
+  /**
+   * Lists the current period of a budget and those that have ended, the latest first. A period in which no call came and nobody changed the
+   * budget is not kept. Rejects when there never was such a budget.
+   */
+  budgetPeriods(id: string, page?: PeriodPage): Promise<readonly BudgetPeriodReport[]>;
 }
 
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);

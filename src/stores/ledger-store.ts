@@ -1,13 +1,17 @@
 /** The quota store of any driver: runs the rules on the rows of a driver, and lets verbs that wait for the same key share a transaction. */
 
+import { given } from "../model/json.ts";
 import { assertMethods, assertOptions, integer, type Shapes } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
+  Budget,
   type BudgetChanges,
   type BudgetEvent,
   type BudgetOptions,
+  type BudgetPeriodReport,
   type BudgetReport,
+  NEVER,
   type OnBudget,
   tellAll,
 } from "./budgets.ts";
@@ -38,6 +42,7 @@ import {
   newDurableKeyOf,
   onEachKey,
   pageOf,
+  type PeriodPage,
   type Retention,
   secretEndOf,
 } from "./durable.ts";
@@ -50,10 +55,11 @@ import {
   hashApiKey,
   hashOfSecret,
   type KeyChanges,
+  noSuchBudget,
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "./ledger.ts";
-import { budgetOf, LoadedLedger } from "./loaded.ts";
+import { budgetOf, LoadedLedger, windowOf } from "./loaded.ts";
 
 /** Options of the quota store over a driver. */
 export interface LedgerQuotaStoreOptions<Context = unknown> {
@@ -77,6 +83,8 @@ export const LEDGER_SHAPES: Shapes<LedgerQuotaStoreOptions> = {
   onBudget: "function?",
 };
 
+const PERIOD_SHAPES: Shapes<PeriodPage> = { before: "number?", limit: "number?" };
+
 const DRIVER_METHODS = [
   "change",
   "read",
@@ -84,6 +92,7 @@ const DRIVER_METHODS = [
   "ownerOf",
   "listKeys",
   "listBudgets",
+  "listPeriods",
   "keysWith",
   "recall",
   "recalled",
@@ -340,6 +349,30 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
       budget.turn(now);
       return budget.report;
     });
+  }
+
+  async budgetPeriods(id: string, page: PeriodPage = {}): Promise<readonly BudgetPeriodReport[]> {
+    assertOptions<PeriodPage>("budgetPeriods", page, PERIOD_SHAPES);
+    const { before = NEVER, limit } = { ...page, ...pageOf(given({ limit: page.limit })) };
+    assertInteger("before", before, 0);
+    while (await this.#chargeExpired());
+    const [row] = isStorableId(id) ? await this.#driver.listBudgets({ ids: [id] }) : [];
+    if (!row) throw noSuchBudget(id);
+    const { now } = await this.#driver.read({ keys: [] });
+    const budget = budgetOf(row);
+    const closed = budget.turn(now);
+    const { terms } = budget;
+    const stored = terms.period ? await this.#driver.listPeriods(id, { before, limit }) : [];
+    // A period that another process closes meanwhile is found twice.
+    const windows = [...stored.map((period) => windowOf(id, period)), ...(closed ? [closed] : []), budget.window];
+    return Array.from(new Map(windows.map((window) => [window.startsAt, window])).values())
+      .filter(({ startsAt }) => startsAt < before)
+      .toSorted((one, other) => other.startsAt - one.startsAt)
+      .slice(0, limit)
+      .map((window) => {
+        const { amount: _amount, removed: _removed, ...report } = new Budget(terms, window).report;
+        return { ...report, ...(window.endsAt <= now && { ended: true as const }) };
+      });
   }
 
   /** Charges some expired holds of some keys. Returns false when there was none to charge. */

@@ -272,7 +272,8 @@ export function budgetOf(row: BudgetRow): Budget {
   return new Budget({ id, name, amount, period: period ?? undefined, timeZone, rollover, chain }, window);
 }
 
-function windowOf(id: string, row: Omit<PeriodRow, "budgetId">): Window {
+/** Reads a period of a budget. Throws an Error that names the budget when a number of its row is corrupt. */
+export function windowOf(id: string, row: Omit<PeriodRow, "budgetId">): Window {
   for (const book of BOOKS)
     if (!isUnits(Number(row[book])))
       throw new Error(`The budget ${id} is spoilt: its ${book} units are ${String(row[book])}.`);

@@ -2,7 +2,7 @@
 
 import type { BatchObservableCallback, Meter, ObservableGauge } from "@opentelemetry/api";
 import { type BudgetReport, type Clock, systemClock } from "../index.ts";
-import { assertMethods, assertOptions, CLOCK, oneLine } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, oneLine, quoted } from "../options.ts";
 import { OTHER } from "./models.ts";
 
 /** The part of a quota store that the metrics read: every store of the package has it. */
@@ -21,6 +21,11 @@ export interface BudgetMetricsOptions {
    * line to `console.error`.
    */
   readonly onError?: (error: unknown) => unknown;
+  /**
+   * The currency of which a unit is a millionth, such as `usd`: all gauges then have it as the label `polygate.currency`, in capitals, so that
+   * alerts name money. Default: no such label.
+   */
+  readonly currency?: string;
   /** The source of time. Default: the machine's clock. */
   readonly clock?: Clock;
 }
@@ -49,15 +54,23 @@ const GAUGES = {
  * of the SDK that reports gauges as cumulative also keeps those of a removed or renamed budget until the process ends.
  *
  * @returns A function that removes the gauges. Call it before you close the store.
- * @throws TypeError for a meter or a store without the methods that are needed.
+ * @throws TypeError for a meter or a store without the methods that are needed, and a RangeError for a text that is no code of a currency.
  * @example
  * const stop = budgetMetrics(meterProvider.getMeter("my-gateway"), stores.ports.quotas);
  */
 export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: BudgetMetricsOptions = {}): () => void {
   assertMethods("budgetMetrics", "meter", meter, ["createObservableGauge", "addBatchObservableCallback"], "a Meter");
   assertMethods("budgetMetrics", "quotas", quotas, ["listBudgets"], "a quota store with budgets");
-  assertOptions<BudgetMetricsOptions>("budgetMetrics", options, { onError: "function?", clock: CLOCK });
-  const { onError = logError, clock = systemClock } = options;
+  assertOptions<BudgetMetricsOptions>("budgetMetrics", options, {
+    onError: "function?",
+    currency: "string?",
+    clock: CLOCK,
+  });
+  const { onError = logError, currency, clock = systemClock } = options;
+  if (currency !== undefined && !/^[a-z]{3}$/i.test(currency))
+    throw new RangeError(
+      `budgetMetrics: currency must be a code of three letters, such as usd, not ${quoted(currency)}`,
+    );
   const budgets = new BudgetReadings(quotas, onError, clock);
   const gauges = Object.entries(GAUGES).map(([field, description]): [keyof typeof GAUGES, ObservableGauge] => [
     // The cast is safe: `field` is a key of the table.
@@ -66,7 +79,11 @@ export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: Budge
   ]);
   const observe: BatchObservableCallback = async (result) => {
     for (const report of await budgets.latest()) {
-      const labels = { "polygate.budget": report.id, "polygate.budget.name": report.name };
+      const labels = {
+        "polygate.budget": report.id,
+        "polygate.budget.name": report.name,
+        ...(currency !== undefined && { "polygate.currency": currency.toUpperCase() }),
+      };
       for (const [field, gauge] of gauges) result.observe(gauge, report[field], labels);
     }
   };

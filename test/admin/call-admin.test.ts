@@ -26,7 +26,7 @@ const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], r
 describe("usageCsv", () => {
   it("writes the headings of its columns also without rows", () => {
     expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
-      /^key,keyName,day,amount,currency,calls,.*,estimated\r\n$/,
+      /^key,keyName,day,spent,currency,calls,.*,estimated\r\n$/,
     );
   });
 
@@ -46,14 +46,14 @@ describe("usageCsv", () => {
     const [first = "", ...rest] = plain.split("\r\n");
     expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual(rest);
     // Headings for people, for which programs have the names of the fields.
-    expect(first).toMatch(/^model,amount,currency,calls,refused,failed,inputTokens,.*,units,estimated$/);
+    expect(first).toMatch(/^model,spent,currency,calls,refused,failed,inputTokens,.*,units,estimated$/);
     const named = { by: ["key", "budget", "month"] as const, rows: [], total: SUMS, currency: "USD" };
     expect(usageCsv(named, { spreadsheet: "excel" })).toBe(
-      "\uFEFFKey,Key name,Budget,Budget name,Month,Amount,Currency,Calls,Refused calls,Failed calls,Input tokens,Output tokens," +
+      "\uFEFFKey,Key name,Budget,Budget name,Month,Spent,Currency,Calls,Refused calls,Failed calls,Input tokens,Output tokens," +
         "Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units,Estimated units\r\n",
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
-    expect(headings).toMatch(/^\uFEFFModel;Amount;Currency;Calls;/);
+    expect(headings).toMatch(/^\uFEFFModel;Spent;Currency;Calls;/);
     expect(line).toMatch(/^"Größe, 2;'=1";12,500000;USD;1;0;/);
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",12\.500000,USD,/);
@@ -156,19 +156,47 @@ describe("why", () => {
     if (!call) throw new Error("The call is not recorded.");
     expect(call.refusedBy).toMatchObject({ kind: "quota", wanted: 1_000 + (call.refusedBy?.needed ?? 0) - 1 });
     const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", ...numbers } });
-    expect(step).toBe(`polygate keys grant anna ${units} adds ${words}.`);
+    const sentence = `polygate keys grant anna ${units} adds ${words}.`;
+    expect(step).toEqual({ verb: "keys grant", key: "anna", units: Number(units), sentence });
   });
 
   it("names no grant for a call that was refused before its cost was known", async () => {
     const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
     if (!call) throw new Error("The call is not recorded.");
     const refused = { ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", available: 0 } } as const;
-    expect(nextSteps(refused)).toEqual([
-      "polygate keys grant anna UNITS lets calls pass again. Choose the UNITS: the call was refused before its cost was known.",
-    ]);
+    const sentence =
+      "polygate keys grant anna UNITS lets calls pass again. Choose the UNITS: the call was refused before its cost was known.";
+    expect(nextSteps(refused)).toEqual([{ verb: "keys grant", key: "anna", sentence }]);
     expect(nextSteps(refused, undefined, [{ available: 5 }])).toEqual([
-      "Units are available now: the caller may try again.",
+      { sentence: "Units are available now: the caller may try again." },
     ]);
+  });
+
+  it("says what a call lacks now when it has the store of the keys", async () => {
+    const stores = await openStores("sqlite::memory:");
+    const [onCall, { quotas }] = [stores.recorder(), stores.ports];
+    const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
+    await quotas.addBudget({ id: "team", amount: 1 });
+    await quotas.add({ id: "anna", apiKey: "sk-anna", budget: "team" });
+    const body = JSON.stringify({ model: "large", max_tokens: 50, messages: [{ role: "user", content: "Hello" }] });
+    const headers = { authorization: "Bearer sk-anna", "content-type": "application/json" };
+    await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
+    await gateway.close();
+    await onCall.flush();
+    const [call] = await stores.calls.list();
+    const [requestId, wanted] = [call?.requestId ?? "", call?.refusedBy?.wanted ?? 0];
+    const next = async (options?: Parameters<typeof callAdmin>[1]) =>
+      (await callAdmin(stores.calls, options).why(requestId))?.next[0];
+    expect(await next()).toMatchObject({ verb: "budgets top-up", budget: "team", units: wanted - 1 });
+    await quotas.topUpBudget("team", 10);
+    expect(await next()).toMatchObject({ units: wanted - 1 });
+    expect(await next({ quotas })).toMatchObject({ verb: "budgets top-up", budget: "team", units: wanted - 11 });
+    await quotas.topUpBudget("team", wanted);
+    expect(await next({ quotas })).toEqual({
+      sentence: "There is enough for the call now: the caller may try again.",
+    });
+    await stores.close();
+    expect(() => callAdmin(stores.calls, { quotas: {} as never })).toThrow("quotas must be a quota store");
   });
 
   it("names an amount that the command takes: never exactly three decimals", async () => {
@@ -176,14 +204,18 @@ describe("why", () => {
     if (!call) throw new Error("The call is not recorded.");
     const refusedBy = { kind: "quota", needed: 8, wanted: 1_212_000, available: 0 } as const;
     const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy }, "USD");
-    expect(step).toMatch(/^polygate keys grant anna 1\.2120 --currency usd adds /);
+    expect(step).toMatchObject({
+      units: 1_212_000,
+      sentence: expect.stringMatching(/^polygate keys grant anna 1\.2120 --currency usd adds /),
+    });
   });
 
   it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
     const wrong = { ...call, status: 500, errorCode: "misconfigured", errorMessage: "No plan." } as const;
-    expect(nextSteps(wrong)).toEqual(["Correct the setting: the log of the gateway has the whole error."]);
+    const sentence = "Correct the setting: the log of the gateway has the whole error.";
+    expect(nextSteps(wrong)).toEqual([{ sentence }]);
   });
 
   it("tells that a model which no upstream was asked for may lack a price", async () => {

@@ -116,7 +116,7 @@ describe("polygate keys", () => {
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
-      "ID    NAME    GRANTED  SPENT  AVAILABLE  STATE\nteam  Team A      100      0        100  active",
+      "ID    NAME    GRANTED  SPENT  LEFT  STATE\nteam  Team A      100      0   100  active",
     );
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
@@ -174,10 +174,10 @@ describe("polygate keys", () => {
     expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
     expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
-      "team\tTeam\t5\t0\t5\tactive",
+      "team\tTeam\t5\t0\t5\tactive\tteam=a x=a=b",
     ]);
     expect(rowsOf((await run("", "list", "--state", "expired")).join())).toMatch(
-      /^other\tunlimited\t0\tunlimited\texpired\t2020-01-01$/,
+      /^other\t0\tunlimited\texpired\t2020-01-01$/,
     );
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
@@ -246,7 +246,8 @@ describe("polygate keys", () => {
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
-    expect(rowsOf((await run("", "list")).join())).toBe(`a\t${escaped}\t5\t0\t5\tactive`);
+    const { lines } = await listedIn(250, "--store", `sqlite:${join(folder, "hostile.db")}`);
+    expect(rowsOf(lines.join("\n"))).toBe(`a\t${escaped}\t5\t0\t5\tactive\tnote=${escaped}`);
     const [shown] = await run("", "usage", "a");
     expect(shown).toContain(`name: ${escaped}\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
@@ -324,7 +325,7 @@ describe("polygate keys", () => {
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
     await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more$/);
-    expect(await run("", "list")).toEqual([""]);
+    expect(await run("", "list")).toEqual([]);
   });
 
   it.each([
@@ -454,8 +455,8 @@ describe("polygate keys", () => {
     await run("", "create", "--id", "ben", "--name", "Ben of the team", "--granted", "20", ...usd);
     expect(await listedIn(80, ...usd, ...where)).toEqual({
       lines: [
-        "ID   NAME             GRANTED USD  SPENT USD  AVAILABLE USD  STATE",
-        "ben  Ben of the team    20.000000   0.000000      20.000000  active",
+        "ID   NAME             GRANTED USD  SPENT USD   LEFT USD  STATE",
+        "ben  Ben of the team    20.000000   0.000000  20.000000  active",
       ],
       notes: [],
     });
@@ -466,8 +467,10 @@ describe("polygate keys", () => {
     expect(all.notes).toEqual([]);
     const narrow = await listedIn(80, ...usd, ...where);
     expect(Math.max(...narrow.lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-    expect(narrow.lines.join("\n")).toMatch(/^key-[\da-f-]{36}  A name .*…  .* active$/m);
-    expect(narrow.notes).toEqual(["Left out for the width: MODELS, EXPIRES, GRANTED USD, SPENT USD. --json has them."]);
+    expect(narrow.lines.join("\n")).toMatch(/^key-[\da-f-]{36}  A name that is long  20\.000000  active$/m);
+    expect(narrow.notes).toEqual([
+      "Left out for the width: MODELS, GRANTED USD, EXPIRES, SPENT USD. --csv and --json have them.",
+    ]);
   });
 
   it.each([
@@ -906,7 +909,7 @@ describe("polygate usage and why, as processes", () => {
       "KEY",
       "KEY NAME",
       "MODEL",
-      "AMOUNT USD",
+      "SPENT USD",
       "CALLS",
       "REFUSED",
       "INPUT",
@@ -928,11 +931,11 @@ describe("polygate usage and why, as processes", () => {
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
-    expect(csv[0]).toMatch(/^group,amount,currency,calls,refused,/);
+    expect(csv[0]).toMatch(/^group,spent,currency,calls,refused,/);
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
     expect(european.stdout).toMatch(
-      /^\uFEFFGroup;Month;Amount;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
+      /^\uFEFFGroup;Month;Spent;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
@@ -969,10 +972,15 @@ describe("polygate usage and why, as processes", () => {
         refusedBy: { kind: "budget", budget: "team" },
       },
       next: [
-        expect.stringMatching(
-          /^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked for its whole output limit\.$/,
-        ),
-        "A shorter prompt or a lower output limit needs less.",
+        {
+          verb: "budgets top-up",
+          budget: "team",
+          units: expect.any(Number),
+          sentence: expect.stringMatching(
+            /^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked for its whole output limit\.$/,
+          ),
+        },
+        { sentence: "A shorter prompt or a lower output limit needs less." },
       ],
     });
   });
@@ -1053,7 +1061,7 @@ describe("polygate usage and why, as processes", () => {
     expect(csv.length).toBe(4);
     const european = (await run("calls", "--key", "rich", "--spreadsheet", "excel-europe")).stdout.split("\n");
     expect(european[0]).toMatch(
-      /^\uFEFFRequest id;Time \(UTC\);Day;Key;Key name;.*;Amount;Currency;Units;Estimated units$/,
+      /^\uFEFFRequest id;Time \(UTC\);Day;Key;Key name;.*;Spent;Currency;Units;Estimated units$/,
     );
     expect(european[1]).toMatch(
       new RegExp(`^${ids["limited"]};20\\d\\d-\\d\\d-\\d\\d [\\d:]{8};20[^;]*;rich;Rich;.*;0;0;0,0+;USD;0;0$`),
@@ -1306,7 +1314,7 @@ describe("polygate usage and why, as processes", () => {
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     expect(shown.stdout).toMatch(said);
     const csv = await run("usage", ...args, "--csv");
-    expect(csv.stdout).toMatch(/^key,keyName,amount,.*,estimated\n$/);
+    expect(csv.stdout).toMatch(/^key,keyName,spent,.*,estimated\n$/);
     expect(csv.stderr).toBe(shown.stdout);
     const { stdout } = await run("usage", ...args, "--json");
     expect(JSON.parse(stdout)).toMatchObject({ rows: [], recorded: { since: expect.stringMatching(/^20/) } });
@@ -1338,7 +1346,7 @@ describe("polygate usage and why, as processes", () => {
     try {
       const whole = await shownIn(250);
       expect(whole.lines[0]?.split(/ {2,}/)).toEqual(
-        "KEY,MODEL,AMOUNT USD,CALLS,REFUSED,FAILED,INPUT,OUTPUT,CACHE READ,CACHE WRITE,REASONING,IMAGES,ESTIMATED USD".split(
+        "KEY,MODEL,SPENT USD,CALLS,REFUSED,FAILED,INPUT,OUTPUT,CACHE READ,CACHE WRITE,REASONING,IMAGES,ESTIMATED USD".split(
           ",",
         ),
       );
@@ -1468,6 +1476,9 @@ describe("polygate usage and why, as processes", () => {
   });
 });
 
+/** Returns the day of a time in Berlin. */
+const dayOf = (at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(at);
+
 describe("polygate budgets", () => {
   it("creates, changes and lists budgets, and gives them to keys", async () => {
     const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
@@ -1478,8 +1489,8 @@ describe("polygate budgets", () => {
     );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
-    expect(rowsOf(await keys("list"))).toContain("free\t-\t1000\t0\t1000\tactive\tevery model\tnever\torg");
-    expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\t1000\t0\t1000\tactive\torg");
+    expect(rowsOf(await keys("list"))).toContain("free\t-\t-\t0\t1000\tactive\tevery model\tnever\torg");
+    expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\t0\t1000\tactive\torg");
     expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
     await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
@@ -1500,9 +1511,11 @@ describe("polygate budgets", () => {
     expect(both).toMatchObject({ name: "Team", amount: 20, granted: 70 });
     const table = await budgets("list");
     // No budget is overdrawn.
-    expect(table.split("\n")[0]).toMatch(/^ID +NAME +AMOUNT +SPENT +USED +AVAILABLE +PERIOD +ENDS +PARENT$/);
+    expect(table.split("\n")[0]).toMatch(
+      /^ID +NAME +AMOUNT +GRANTED +SPENT +SPENT % +AVAILABLE +PERIOD +ENDS +PARENT$/,
+    );
     expect(rowsOf(table)).toMatch(
-      /^org\t-\t1000\t0\t0 %\t1000\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t70\t0\t0 %\t70\tno period\torg$/,
+      /^org\t-\t1000\t1000\t0\t0 %\t1000\tmonth\t20\d\d-\d\d-01\t-\nteam\tTeam\t20\t70\t0\t0 %\t70\tno period\t-\torg$/,
     );
     expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
@@ -1550,22 +1563,86 @@ describe("polygate budgets", () => {
     await run("", "migrate");
     const [headings = "", ...rows] = (await listed("--currency", "usd")).split("\n");
     expect(headings.split(/ {2,}/)).toEqual(
-      "ID,AMOUNT USD,SPENT USD,USED,AVAILABLE USD,OVERDRAFT USD,PERIOD,ENDS".split(","),
+      "ID,AMOUNT USD,GRANTED USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
-    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 6))).toEqual([
-      ["0.000100", "0.000029", "29 %", "0.000071", "0.000000"],
-      ["0.001000", "0.000001", "<1 %", "0.000999", "0.000000"],
-      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000"],
-      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000"],
-      ["0.000010", "0.000025", "250 %", "0.000000", "0.000015"],
+    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
+      ["0.000100", "0.000100", "0.000029", "29 %", "0.000071", "0.000000", "0.000000"],
+      ["0.001000", "0.001000", "0.000001", "<1 %", "0.000999", "0.000000", "0.000000"],
+      ["0.000400", "0.000500", "0.000500", "125 %", "0.000000", "0.000000", "0.000100"],
+      ["0.000000", "0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000"],
+      ["0.000010", "0.000010", "0.000025", "250 %", "0.000000", "0.000015", "0.000000"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
-      { id: "a-third", spent: 29, percentUsed: 29 },
-      { id: "little", percentUsed: 0 },
-      { id: "lowered", amount: 400, granted: 500, spent: 500, gap: 100, percentUsed: 125 },
-      { id: "none", percentUsed: 100 },
-      { id: "over", spent: 25, overdraft: 15, percentUsed: 250 },
+      { id: "a-third", spent: 29, percentSpent: 29 },
+      { id: "little", percentSpent: 0 },
+      { id: "lowered", amount: 400, granted: 500, spent: 500, gap: 100, percentSpent: 125 },
+      { id: "none", percentSpent: 100 },
+      { id: "over", spent: 25, overdraft: 15, percentSpent: 250 },
     ]);
+  });
+
+  it("lists ended periods, of one budget by its name or of all in a month, and keys as CSV", async () => {
+    const { run } = await fresh("periods");
+    const stores = await openStores(`sqlite:${join(folder, "periods.db")}`);
+    const { quotas } = stores.ports;
+    const zone = { period: "month", timeZone: "Europe/Berlin" } as const;
+    await quotas.addBudget({ id: "b-1", name: "Team A+", amount: 5_000_000, ...zone });
+    await quotas.addBudget({ id: "b-2", name: "Team B", amount: 60 });
+    await quotas.add({ id: "anna", apiKey: "sk-anna", budget: "b-1", metadata: { tier: "gold" } });
+    await stores.close();
+    const database = new DatabaseSync(join(folder, "periods.db"));
+    database.exec(`INSERT INTO polygate_budget_periods (budget_id,starts_at,ends_at,pruned,granted,charged,held,overdraft,estimated)
+      VALUES ('b-1',${Date.parse("2020-09-30T22:00Z")},${Date.parse("2020-10-31T23:00Z")},0,4000000,4000000,0,250000,0),
+             ('b-1',${Date.parse("2020-08-31T22:00Z")},${Date.parse("2020-09-30T22:00Z")},0,4000000,1000000,0,0,0)`);
+    database.close();
+    const [usd, notes]: [string[], string[]] = [["--currency", "usd"], []];
+    const shown = async (...args: string[]): Promise<string[]> => {
+      const [lines, env]: [string[], object] = [[], { POLYGATE_STORE: `sqlite:${join(folder, "periods.db")}` }];
+      notes.length = 0;
+      const print = (line: string): void => void lines.push(...line.split("\n"));
+      await runCommand(args, { ...terminal, env: { ...env }, print, warn: (note) => void notes.push(note) });
+      return lines;
+    };
+    const [headings = "", current, ...ended] = await shown("budgets", "periods", "team a", ...usd);
+    expect(notes).toEqual(["team a is the budget b-1."]);
+    expect(headings.split(/ {2,}/)).toEqual(
+      "ID,NAME,BEGINS,ENDS,GRANTED USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,STATE".split(","),
+    );
+    expect(current).toMatch(/^b-1 .* 5\.000000 +0\.000000 +0 % +5\.000000 +0\.000000 +current$/);
+    expect(ended.map((line) => line.split(/ {2,}/).join())).toEqual([
+      "b-1,Team A+,2020-10-01,2020-11-01,4.000000,4.250000,106 %,0.000000,0.250000,ended",
+      "b-1,Team A+,2020-09-01,2020-10-01,4.000000,1.000000,25 %,3.000000,0.000000,ended",
+    ]);
+    expect(await shown("budgets", "periods", "b-1", "--limit", "2")).toHaveLength(3);
+    expect(await shown("budgets", "periods", ...usd)).toHaveLength(1 + 3 + 1);
+    expect(await shown("budgets", "periods", "--month", "2020-10", "--csv", ...usd)).toEqual([
+      "id,name,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt,ended",
+      "b-1,Team A+,4.000000,4.250000,106,0.000000,0.000000,0.250000,0.000000,USD,month,2020-09-30T22:00:00.000Z,2020-10-31T23:00:00.000Z,true",
+    ]);
+    const [european] = (await shown("budgets", "periods", "--month", "2020-10", "--spreadsheet", "excel-europe")).slice(
+      1,
+    );
+    expect(european).toBe("b-1;Team A+;4000000;4250000;106;0;0;250000;0;;month;2020-10-01;2020-11-01;true");
+    expect(JSON.parse((await shown("budgets", "periods", "--month", "2020-09", "--json")).join(""))).toEqual([
+      expect.objectContaining({ id: "b-1", granted: 4_000_000, spent: 1_000_000, percentSpent: 25, ended: true }),
+    ]);
+    expect(await shown("budgets", "periods", "--month", "2019-01")).toEqual([]);
+    expect(notes).toEqual(["No period that began in 2019-01 is kept: nothing was charged in it."]);
+    await run("", "migrate");
+    await expect(shown("budgets", "periods", "--month", "2020-13")).rejects.toThrow("--month must be a month");
+    await expect(shown("budgets", "periods", "nobody")).rejects.toThrow("There is no budget of the id nobody.");
+
+    // Commands that read take a name, and those that change something an id.
+    expect(await shown("budgets", "usage", "Team B")).toContain("id: b-2");
+    expect(await shown("keys", "list", "--budget", "team a+", "--csv", ...usd)).toEqual([
+      "id,name,state,granted,spent,available,held,overdraft,left,currency,budget,budgetName,limitedBy,models,expiresAt,metadata",
+      "anna,anna,active,,0.000000,,0.000000,0.000000,5.000000,USD,b-1,Team A+,b-1,*,,tier=gold",
+    ]);
+    for (const args of [["usage"], ["calls"], ["keys", "list"], ["keys", "export"]])
+      await expect(shown(...args, "--budget", "team")).rejects.toThrow(
+        "Several budgets have the name team, or have it in their names. Name one of their ids: b-1, b-2.",
+      );
+    await expect(shown("budgets", "top-up", "Team B", "5")).rejects.toThrow('Did you mean "b-2"?');
   });
 
   it("lists budgets as CSV for programs and for spreadsheets", async () => {
@@ -1585,7 +1662,7 @@ describe("polygate budgets", () => {
     await quotas.add({ id: "anna", apiKey: "sk-anna", budget: "red" });
     await quotas.reserve({ id: "call", keyId: "anna", atLeast: 0, atMost: 250, leaseMs: LONGEST_MS });
     await quotas.settle("call", { used: 250, certainty: "exact" });
-    const { endsAt = 0 } = (await quotas.budgetReport("red")) ?? {};
+    const { startsAt = 0, endsAt = 0 } = (await quotas.budgetReport("red")) ?? {};
     await run("", "migrate");
     const lines: string[] = [];
     const notes: string[] = [];
@@ -1597,22 +1674,23 @@ describe("polygate budgets", () => {
       await runCommand(["budgets", "list", ...args, ...where], { ...terminal, print, warn });
       return lines.join("\n");
     };
-    const fields = "id,name,parent,amount,spent,percentUsed,available,overdraft,currency,period,endsAt";
+    const fields =
+      "id,name,parent,amount,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt";
     const iso = new Date(endsAt).toISOString();
     expect((await listed("--csv")).split("\n")).toEqual([
       fields,
-      "all,Zürich,,5000000,250,0,4999750,0,,,",
-      `red,"'=1+1, red",all,200,250,125,0,50,,month,${iso}`,
+      "all,Zürich,,5000000,5000000,250,0,4999750,0,0,0,,,,",
+      `red,"'=1+1, red",all,200,200,250,125,0,0,50,0,,month,${new Date(startsAt).toISOString()},${iso}`,
     ]);
     expect((await listed("--csv", "--currency", "usd")).split("\n")[1]).toBe(
-      "all,Zürich,,5.000000,0.000250,0,4.999750,0.000000,USD,,",
+      "all,Zürich,,5.000000,5.000000,0.000250,0,4.999750,0.000000,0.000000,0.000000,USD,,,",
     );
-    const day = new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(endsAt);
+    const day = dayOf(endsAt);
     expect(iso).not.toContain(day);
     expect((await listed("--spreadsheet", "excel-europe", "--currency", "usd")).split("\n")).toEqual([
-      "\uFEFFBudget;Budget name;Parent;Budget amount;Spent;Used %;Left;Overdraft;Currency;Period;Ends",
-      "all;Zürich;;5,000000;0,000250;0;4,999750;0,000000;USD;;",
-      `red;"'=1+1, red";all;0,000200;0,000250;125;0,000000;0,000050;USD;month;${day}`,
+      "\uFEFFBudget;Budget name;Parent;Amount;Granted;Spent;Spent %;Available;Held;Overdraft;Gap;Currency;Period;Begins;Ends",
+      "all;Zürich;;5,000000;5,000000;0,000250;0;4,999750;0,000000;0,000000;0,000000;USD;;;",
+      `red;"'=1+1, red";all;0,000200;0,000200;0,000250;125;0,000000;0,000000;0,000050;0,000000;USD;month;${dayOf(startsAt)};${day}`,
     ]);
     expect(await listed("--after", "red", "--csv")).toBe(fields);
 
@@ -1640,13 +1718,15 @@ describe("polygate budgets", () => {
     await keys("create", "--id", "neither");
     const books = { used: 0, held: 0 };
     const shown = [
-      { id: "below", granted: 300, available: 300, ...books },
-      { id: "top", granted: 1000, available: 1000, ...books },
+      { id: "below", name: "below", granted: 300, available: 300, ...books },
+      { id: "top", name: "top", granted: 1000, available: 1000, ...books },
     ];
     expect(await json("usage", "both")).toMatchObject({
       unlimited: false,
       granted: 500,
       available: 500,
+      left: 300,
+      limitedBy: "below",
       budgets: shown,
     });
     expect(await json("usage", "only")).toMatchObject({
@@ -1668,11 +1748,11 @@ describe("polygate budgets", () => {
     await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below UNITS adds to that.`);
     await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount UNITS changes that.`);
     await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither has no quota.");
-    const rows = rowsOf(await keys("list")).split("\n");
-    expect(rows).toContain("both\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("only\t-\t300\t0\t300\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("less\t-\t100\t0\t100\tactive\tevery model\tnever\tbelow");
-    expect(rows).toContain("neither\t-\tunlimited\t0\tunlimited\tactive\tevery model\tnever\t-");
+    const rows = rowsOf((await listedIn(200, "--store", store)).lines.join("\n")).split("\n");
+    expect(rows).toContain("both\t-\t500\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
+    expect(rows).toContain("only\t-\t-\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
+    expect(rows).toContain("less\t-\t100\t0\t100\tactive\tevery model\tnever\tbelow\town quota");
+    expect(rows).toContain("neither\t-\t-\t0\tunlimited\tactive\tevery model\tnever\t-\t-");
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
@@ -1683,7 +1763,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.000001\t0.000000\t0 %\t50.000001");
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.000000\t50.000001\t0.000000\t0 %\t50.000001");
     const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");
@@ -1698,7 +1778,9 @@ describe("polygate budgets", () => {
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
-    expect(rowsOf(await keys("list", ...usd))).toContain("rich\t-\t0.000001\t0.000000\t0.000001\tactive\tnever\tmoney");
+    expect(rowsOf(await keys("list", ...usd))).toContain(
+      "rich\t-\t0.000000\t0.000001\tactive\tnever\tmoney\town quota",
+    );
   });
 
   it("takes its currency from the environment", async () => {
@@ -1729,8 +1811,8 @@ describe("polygate budgets", () => {
       ["--amount=0,5", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,5. Write 0.5.",
     ],
-    [["--amount=1,234", "--currency", "usd"], "--amount: 1,234 may be two amounts. Write 1234, or 1.2340."],
-    [["--amount", "1.500", "--currency", "usd"], "--amount: 1.500 may be two amounts. Write 1500, or 1.5000."],
+    [["--amount=1,234", "--currency", "usd"], "--amount: 1,234 may be two amounts. Write 1.2340 or 1234."],
+    [["--amount", "1.500", "--currency", "usd"], "--amount: 1.500 may be two amounts. Write 1.5 or 1500."],
     [
       ["--amount=1.234,56", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1.234,56. Write a point before the decimals and nothing between thousands: 1234.56.",

@@ -170,10 +170,26 @@ describe("adminHandler", () => {
     expect((await ask("PATCH", "/budgets/team", { name: "Team" })).body).toMatchObject({ name: "Team", amount: 20 });
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [{ name: "Team", available: 25 }] });
     expect((await ask("GET", "/budgets")).body).toMatchObject({
-      data: [{ id: "team", spent: 0, percentUsed: 0 }],
+      data: [{ id: "team", spent: 0, percentSpent: 0 }],
       next: null,
     });
     expect((await ask("GET", "/budgets/none")).status).toBe(404);
+    const period = { id: "team", granted: 25, spent: 0, percentSpent: 0 };
+    expect((await ask("GET", "/budgets/team/periods")).body).toEqual({
+      data: [expect.objectContaining(period)],
+      next: null,
+    });
+    expect((await ask("GET", "/budgets/team/periods")).body).not.toHaveProperty("data.0.amount");
+    expect((await ask("GET", "/budgets/none/periods")).status).toBe(404);
+    expect((await ask("GET", "/budgets/team/periods?before=x")).status).toBe(400);
+    expect((await ask("POST", "/budgets", { id: "monthly", amount: 10, period: "month" })).status).toBe(201);
+    const { data, next } = (await ask("GET", "/budgets/monthly/periods?limit=1")).body as {
+      data: { startsAt: number }[];
+      next: number;
+    };
+    expect([data.length, data[0]?.startsAt]).toEqual([1, next]);
+    expect((await ask("GET", `/budgets/monthly/periods?before=${next}`)).body).toEqual({ data: [], next: null });
+    expect((await ask("DELETE", "/budgets/monthly")).status).toBe(200);
     expect((await ask("PATCH", "/budgets/none", { amount: 1 })).status).toBe(404);
     await ask("POST", "/keys", { id: "user", budget: "team" });
     expect((await ask("DELETE", "/budgets/team")).body.error?.message).toContain("user");
@@ -538,20 +554,20 @@ describe("recorded calls", () => {
     expect(csv.headers.get("content-disposition")).toBe(`attachment; filename="usage-${today}-${today}.csv"`);
     const named = await csvOf("/usage?by=key,budget&since=2026-10-01&until=2026-10-31&format=csv");
     expect(named.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-2026-10-31.csv"');
-    expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,amount,currency,calls,/);
+    expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,spent,currency,calls,/);
     const open = await csvOf("/usage?since=2026-10-01&format=csv");
     expect(open.headers.get("content-disposition")).toBe(`attachment; filename="usage-2026-10-01-${today}.csv"`);
     const before = await csvOf("/usage?until=2020-01-01&format=csv");
     expect(before.headers.get("content-disposition")).toBe('attachment; filename="usage-until-2020-01-01.csv"');
     expect(csv.headers.get("cache-control")).toBe("no-store");
     const [headings, poor, rich] = (await csv.text()).split("\r\n");
-    expect(headings).toMatch(/^group,amount,currency,calls,/);
+    expect(headings).toMatch(/^group,spent,currency,calls,/);
     expect(poor).toMatch(/^'=1\+1,0\.000000,USD,1,1,/);
     expect(rich).toMatch(new RegExp(`^"a,b",0\\.\\d{6},USD,2,0,.*,${used},`));
     expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
     const european = await csvOf("/usage?by=month&spreadsheet=excel-europe&charged=true");
     expect(new Uint8Array(await european.clone().arrayBuffer()).slice(0, 3)).toEqual(new Uint8Array([239, 187, 191]));
-    expect(await european.text()).toMatch(/^Month;Amount;Currency;Calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
+    expect(await european.text()).toMatch(/^Month;Spent;Currency;Calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
     const json = await csvOf("/usage?format=json", { accept: "text/csv" });
     expect(json.headers.get("content-type")).toBe("application/json");
   });
@@ -606,10 +622,18 @@ describe("recorded calls", () => {
         ),
         expect.stringContaining("the key's own quota"),
       ],
-      next: expect.arrayContaining([expect.stringMatching(/^polygate keys grant poor /)]),
+      next: expect.arrayContaining([
+        {
+          verb: "keys grant",
+          key: "poor",
+          units: expect.any(Number),
+          sentence: expect.stringMatching(/^polygate keys grant poor /),
+        },
+      ]),
     });
     await stores.ports.quotas.grant("poor", 1_000_000);
-    const enough = { next: expect.arrayContaining(["There is enough for the call now: the caller may try again."]) };
+    const sentence = "There is enough for the call now: the caller may try again.";
+    const enough = { next: expect.arrayContaining([{ sentence }]) };
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject(enough);
     expect((await ask("GET", "/calls?key=poor")).body).toMatchObject({ data: [enough] });
     expect((await ask("GET", `/calls/${completed}`)).body).toMatchObject({ next: [] });
@@ -624,11 +648,11 @@ describe("recorded calls", () => {
     await quotas.addBudget({ id: "team-1", name: "The team", amount: 1 });
     const ask = asking({ calls: stores.calls });
     for (const [filter, message] of [
-      ["key=Slow%20Joe", "No key has the id Slow Joe. The key of the name Slow Joe has the id slow-joe."],
-      ["key=slow%20joe&limit=1", "No key has the id slow joe. The key of the name slow joe has the id slow-joe."],
-      ["key=Twin", "No key has the id Twin. The keys of the name Twin have the ids twin-1, twin-2."],
+      ["key=Slow%20Joe", "No key has the id Slow Joe. Did you mean slow-joe?"],
+      ["key=slow%20joe&limit=1", "No key has the id slow joe. Did you mean slow-joe?"],
+      ["key=Twin", "No key has the id Twin. Did you mean twin-1, twin-2?"],
       ["key=nobody&group=none", "No key has the id nobody."],
-      ["budget=The%20team", "No budget has the id The team. The budget of the name The team has the id team-1."],
+      ["budget=The%20team", "No budget has the id The team. Did you mean team-1?"],
       ["ownBudget=none", "No budget has the id none."],
     ] as const)
       for (const path of ["/calls", "/usage", "/usage?format=csv"])
@@ -640,7 +664,7 @@ describe("recorded calls", () => {
     for (const one of [ask, asking()]) {
       expect(await one("GET", "/keys?budget=The%20team")).toMatchObject({
         status: 404,
-        body: { error: { message: expect.stringContaining("has the id team-1.") } },
+        body: { error: { message: expect.stringContaining("Did you mean team-1?") } },
       });
       expect((await one("GET", "/keys?budget=team-1")).body).toEqual({ data: [], next: null });
     }

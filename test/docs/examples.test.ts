@@ -530,19 +530,19 @@ describe("the commands", () => {
     const stdout = await printed("npx polygate keys grant");
     expect(stdout).toContain("migrated: true");
     expect(stdout).toMatch(/^apiKey: sk-\S{43}$/m);
-    expect(stdout).toMatch(/^team-a +Team A +1500000 +0 +1500000 +active +small-1, large-1$/m);
+    expect(stdout).toMatch(/^team-a +Team A +1500000 +0 +1500000 +active +small-1, large-1 +plan=gold$/m);
   });
 
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
     expect(stdout).toContain("budget team-a: 300000 of 300000 available");
-    expect(stdout).toMatch(/^team-a +Team A +400000 +0 +0 % +400000 +week +\d{4}-\d\d-\d\d +company$/m);
+    expect(stdout).toMatch(/^team-a +Team A +350000 +400000 +0 +0 % +400000 +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
     const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
-    expect(stdout).toMatch(/^anna +5\.500000 +0\.000000 +5\.500000 +active +team-a$/m);
+    expect(stdout).toMatch(/^anna +5\.500000 +0\.000000 +5\.500000 +active +team-a +own quota$/m);
   });
 
   it("are commands of polygate and scripts that are there", async () => {

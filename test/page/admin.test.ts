@@ -210,7 +210,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     );
     expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
     expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
-    expect(await csvOf(page)).toMatch(/^group,amount,currency,calls,.*\r\n'=team,0\.\d{6},USD,1,/s);
+    expect(await csvOf(page)).toMatch(/^group,spent,currency,calls,.*\r\n'=team,0\.\d{6},USD,1,/s);
     await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
@@ -239,7 +239,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("row").count()).toBe(5);
     expect(await rowOf(page, "large").textContent()).toMatch(/^team-aTEAM-Alarge/);
     expect(await csvOf(page)).toMatch(
-      /^budget,budgetName,model,amount,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
+      /^budget,budgetName,model,spent,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
     );
     const address = new URL(page.url());
     expect(address.search).toMatch(/^\?part=spend&by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
@@ -315,7 +315,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
     await page.getByLabel("CSV for").selectOption("Excel (12,50)");
-    expect(await csvOf(page)).toMatch(/^\uFEFFKey;Key name;Month;Amount;.*\r\npoor;poor;/s);
+    expect(await csvOf(page)).toMatch(/^\uFEFFKey;Key name;Month;Spent;.*\r\npoor;poor;/s);
     await page.getByLabel("Order").selectOption("by spend");
     await page.waitForURL("**&order=spend");
     await page.locator("tbody tr:first-child", { hasText: "Rich" }).waitFor();
@@ -638,7 +638,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ["?part=spend&by=modle", 'not "modle". Did you mean model?'],
     ["?part=spend&by=key&since=yesterday", "From must be a day, such as 2026-11-01, not yesterday."],
     ["?part=spend&by=key&month=2026-13", "From must be a day, such as 2026-11-01, not 2026-13."],
-    ["?part=spend&by=key&key=Poor", "The key of the name Poor has the id p-1."],
+    ["?part=spend&by=key&key=Poor", "Did you mean p-1?"],
     ["?part=spend&by=key&budget=none", "No budget has the id none."],
     ["?part=keys&state=activ", 'not "activ". Did you mean active?'],
   ])("shows nothing under %s, and says why", async (address, reason) => {
@@ -1236,7 +1236,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       // The wrong text stays in the field, to be mended.
       for (const [written, reason] of [
         ["nobody", "No budget has the id nobody."],
-        ["twins", "No budget has the id twins. The budgets of the name twins have the ids b-2, b-3."],
+        ["twins", "No budget has the id twins. Did you mean b-2, b-3?"],
       ] as const) {
         await budget.fill(written);
         await page.keyboard.press("Enter");

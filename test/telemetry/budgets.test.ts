@@ -100,6 +100,22 @@ describe("the gauges of budgets", () => {
     });
   });
 
+  it("have the currency of their units as a label", async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 2 ** 30 });
+    const meter = new MeterProvider({ readers: [reader] }).getMeter("test");
+    const quotas = memoryQuotaStore([], { budgets: [{ id: "team-a", amount: 30 }] });
+    budgetMetrics(meter, quotas, { currency: "usd" });
+    await reader.forceFlush();
+    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap((each) => each.metrics));
+    const labels = metrics.flatMap(({ dataPoints }) => dataPoints.map(({ attributes }) => attributes));
+    const label = { "polygate.budget": "team-a", "polygate.budget.name": "team-a", "polygate.currency": "USD" };
+    expect(labels).toEqual([label, label, label, label]);
+    expect(() => budgetMetrics(meter, quotas, { currency: "dollars" })).toThrow(
+      "currency must be a code of three letters",
+    );
+  });
+
   it("tell all budgets of a store in SQL, page by page", async () => {
     const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const { quotas } = stores.ports;

@@ -104,7 +104,7 @@ export async function scrapedGateway(): Promise<ScrapedGateway> {
       { id: "blue", name: "The blue team", amount: 2_000_000_000, period: "month" },
     ],
   });
-  budgetMetrics(meterProvider.getMeter("team"), store);
+  budgetMetrics(meterProvider.getMeter("team"), store, { currency: "usd" });
   const lost = new Set<string>();
   const quotas: QuotaStore = {
     ...verbsOf(store),

@@ -27,14 +27,16 @@ import {
   type LimitNow,
   limitsNow,
   type CallAdmin,
+  type CallReason,
   inCurrency,
   nextSteps,
   reasonsOf,
-  SPREADSHEETS,
   usageCsv,
 } from "../call-admin.ts";
+import { SPREADSHEETS } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import { KEY_STATES, type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import { idsInWords, idsLike, type ListNamed } from "../names.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -219,8 +221,11 @@ const BUDGET = v.object({
   overdraft: UNITS,
   estimated: UNITS,
   spent: UNITS,
-  percentUsed: UNITS,
+  percentSpent: UNITS,
 });
+
+const { amount: _amount, ...PERIOD_BOOKS } = BUDGET.entries;
+const BUDGET_PERIOD = v.object({ ...PERIOD_BOOKS, ended: v.exactOptional(v.boolean()) });
 
 const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
 const LIMIT = v.optional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED)), "100");
@@ -303,7 +308,15 @@ const COUNT = v.pipe(v.number(), v.minValue(0));
 const CALL = v.looseObject({
   requestId: TEXT,
   reasons: v.array(TEXT),
-  next: v.array(TEXT),
+  next: v.array(
+    v.object({
+      sentence: TEXT,
+      verb: v.exactOptional(v.picklist(["budgets top-up", "keys grant", "keys resume", "keys update"])),
+      budget: v.exactOptional(TEXT),
+      key: v.exactOptional(TEXT),
+      units: v.exactOptional(UNITS),
+    }),
+  ),
   at: UNITS,
   day: TEXT,
   keyId: v.exactOptional(TEXT),
@@ -529,6 +542,18 @@ export const OPERATIONS: readonly Operation[] = [
     run: (desk, { id }) => tellBudget(desk, id),
   }),
   operation({
+    method: "GET",
+    path: "/budgets/:id/periods",
+    about: "Lists the current period of a budget and those that have ended, the latest first.",
+    needs: "budgets",
+    query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: LIMIT }),
+    answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
+    async run({ store }, { id, query }) {
+      const data = ((await store.budgetPeriods?.(id, query)) ?? []).map(budgetTold);
+      return { body: { data, next: data.length < query.limit ? null : (data.at(-1)?.startsAt ?? null) } };
+    },
+  }),
+  operation({
     method: "PATCH",
     conditional: true,
     path: "/budgets/:id",
@@ -734,17 +759,6 @@ function recordedIn({ calls }: Desk): CallAdmin {
   return calls;
 }
 
-/** The most keys or budgets whose names are compared with an unknown id. */
-const MOST_COMPARED = 20_000;
-/** The most ids in an error. */
-const MOST_IDS = 10;
-
-/** Lists keys or budgets by their ids. */
-type ListNamed = (page: {
-  readonly after?: string;
-  readonly limit: number;
-}) => Promise<readonly { readonly id: string; readonly name: string }[]>;
-
 /**
  * Refuses calls or keys of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
  * another store has their keys.
@@ -768,37 +782,17 @@ async function assertKnown(
     // An empty text stands for calls without any.
     if (!id || (await has(id))) continue;
     if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
-    const ids = await idsNamed(id, list);
-    const known =
-      ids.length === 1 ? `The ${noun} of the name ${id} has the id` : `The ${noun}s of the name ${id} have the ids`;
-    const more = ids.length > MOST_IDS ? " and more" : "";
-    const hint = ids.length > 0 ? ` ${known} ${ids.slice(0, MOST_IDS).join(", ")}${more}.` : "";
+    const ids = await idsLike(id, list);
+    const hint = ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
     throw refused(404, `No ${noun} has the id ${id}.${hint}`);
   }
-}
-
-/** Returns the ids of the keys or the budgets of a name, in capital or small letters. */
-async function idsNamed(name: string, list: ListNamed): Promise<readonly string[]> {
-  const found: string[] = [];
-  const wanted = name.toLowerCase();
-  let after = "";
-  for (let looked = 0; looked < MOST_COMPARED; looked += MOST_LISTED) {
-    const page = await list({ limit: MOST_LISTED, after });
-    found.push(...page.flatMap((one) => (one.name.toLowerCase() === wanted ? one.id : [])));
-    if (page.length < MOST_LISTED) break;
-    after = page.at(-1)?.id ?? "";
-  }
-  return found;
 }
 
 /** A budget as the API answers it, for the page. */
 export type { BudgetTold };
 
-/** A call with sentences that say why it has ended so, and what helps its caller. */
-export interface ExplainedCall extends RecordedCall {
-  readonly reasons: readonly string[];
-  readonly next: readonly string[];
-}
+/** A call with sentences that say why it has ended so, and with what helps its caller. */
+export interface ExplainedCall extends RecordedCall, Pick<CallReason, "reasons" | "next"> {}
 
 const callTold = (call: RecordedCall, now: readonly LimitNow[] | undefined): ExplainedCall => ({
   ...call,

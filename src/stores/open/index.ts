@@ -26,7 +26,14 @@ import { type OpenStoresOptions, STORES_SHAPES } from "./options.ts";
 assertNodeVersion();
 
 export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";
-export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  BudgetEvent,
+  BudgetOptions,
+  BudgetPeriod,
+  BudgetPeriodReport,
+  BudgetReport,
+  OnBudget,
+} from "../budgets.ts";
 export type {
   CallFilter,
   CallReader,
@@ -48,6 +55,7 @@ export type {
   KeyDirectory,
   KeyPage,
   KeyReport,
+  PeriodPage,
   Retention,
 } from "../durable.ts";
 export {

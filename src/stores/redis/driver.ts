@@ -5,7 +5,7 @@
 
 import { parseJson } from "../../model/json.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { NEVER } from "../budgets.ts";
+import { type BudgetTerms, NEVER, spanAt } from "../budgets.ts";
 import {
   type BudgetRow,
   type DueHolds,
@@ -16,6 +16,7 @@ import {
   type LedgerDriver,
   type LedgerRows,
   type LedgerScope,
+  type PeriodRow,
   type RowPage,
   rowMetadataOf,
   type SecretRow,
@@ -179,6 +180,30 @@ export class RedisDriver implements LedgerDriver {
     return rows.flat();
   }
 
+  async listPeriods(
+    budgetId: string,
+    { before, limit }: { readonly before: number; readonly limit: number },
+  ): Promise<readonly PeriodRow[]> {
+    const name = this.#budget(budgetId);
+    const fields = listOf(await this.#redis.send(name, "HKEYS", [name]));
+    const starts = fields
+      .flatMap((field) => (field.startsWith(CLOSED) ? Number(field.slice(CLOSED.length)) : []))
+      .filter((startsAt) => startsAt < before)
+      .toSorted((one, other) => other - one)
+      .slice(0, limit);
+    const [terms, ...books] = listOf(
+      await this.#redis.send(name, "HMGET", [name, "terms", ...starts.map((startsAt) => CLOSED + startsAt)]),
+    );
+    // The cast is safe: the field is written from such terms. The end of a closed period is not stored.
+    const { period, timeZone } = parseJson(terms ?? "{}") as BudgetTerms;
+    return starts.flatMap((startsAt, at) =>
+      periodRowOf(budgetId, startsAt, books[at]).map((row) => ({
+        ...row,
+        endsAt: spanAt({ period, timeZone }, startsAt).endsAt,
+      })),
+    );
+  }
+
   async keysWith(due: DueHolds, after: string): Promise<readonly string[]> {
     if (!("expired" in due && due.inBudgets)) return this.#pageOf(this.#index, after, HOLDS_AT_ONCE);
     const range = ["0", String(await this.#now()), "LIMIT", "0", String(HOLDS_AT_ONCE)];
@@ -224,7 +249,7 @@ export class RedisDriver implements LedgerDriver {
       for (const { id: childId, chain } of await this.listBudgets({ ids }))
         if (chain[1] === id) return { kind: "budget", id: childId };
     const fields = listOf(await this.#redis.send(name, "HKEYS", [name]));
-    const closed = fields.filter((field) => field.startsWith("closed:"));
+    const closed = fields.filter((field) => field.startsWith(CLOSED));
     const [held = "0", ...periods] = listOf(await this.#redis.send(name, "HMGET", [name, "held", ...closed]));
     return [held, ...periods.map((books) => books.split(" ")[2])].some((units) => Number(units) > 0)
       ? "calls"
@@ -660,6 +685,7 @@ const ONE_SLOT = 'In a Redis cluster, budgets need all keys in one slot: set a p
 const pause = (tries: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - TRIES_AT_ONCE))));
 
+const CLOSED = "closed:";
 const HOLD = "hold:";
 
 /** The name of a hold within its key's ledger. */

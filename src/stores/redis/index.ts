@@ -11,7 +11,15 @@ import { assertInteger } from "../ledger.ts";
 import { REDIS_SHAPES, RedisAccess, type RedisStoreOptions } from "./client.ts";
 import { RedisDriver } from "./driver.ts";
 
-export type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  BudgetChanges,
+  BudgetEvent,
+  BudgetOptions,
+  BudgetPeriod,
+  BudgetPeriodReport,
+  BudgetReport,
+  OnBudget,
+} from "../budgets.ts";
 export type {
   BudgetDirectory,
   BudgetPage,
@@ -20,6 +28,7 @@ export type {
   KeyDirectory,
   KeyPage,
   KeyReport,
+  PeriodPage,
   Retention,
 } from "../durable.ts";
 export type { KeyBounds } from "../memory-replays.ts";

@@ -114,6 +114,21 @@ export class SqlDriver implements LedgerDriver {
     );
   }
 
+  async listPeriods(
+    budgetId: string,
+    { before, limit }: { readonly before: number; readonly limit: number },
+  ): Promise<readonly PeriodRow[]> {
+    const query = this.#access.db
+      .selectFrom("budget_periods")
+      .selectAll()
+      .where("budget_id", "=", budgetId)
+      .where("starts_at", "<", before)
+      .orderBy("starts_at", "desc")
+      .limit(limit);
+    const rows = await this.#access.attempt(() => query.execute());
+    return rows.map((row) => ({ budgetId, ...periodIn(row) }));
+  }
+
   async keysWith(due: DueHolds, after: string): Promise<readonly string[]> {
     const { db, time } = this.#access;
     const query = db

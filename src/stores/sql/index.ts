@@ -10,7 +10,15 @@ import { LEDGER_SHAPES, ledgerQuotaStore, type LedgerQuotaStoreOptions } from ".
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { SqlDriver } from "./driver.ts";
 
-export type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  BudgetChanges,
+  BudgetEvent,
+  BudgetOptions,
+  BudgetPeriod,
+  BudgetPeriodReport,
+  BudgetReport,
+  OnBudget,
+} from "../budgets.ts";
 export type {
   CallFilter,
   CallReader,
@@ -31,6 +39,7 @@ export type {
   KeyDirectory,
   KeyPage,
   KeyReport,
+  PeriodPage,
   Retention,
 } from "../durable.ts";
 export type { AuditEntry, AuditLog, AuditOutcome, AuditPage, AuditRecord } from "../../ports/audit-log.ts";

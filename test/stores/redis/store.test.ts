@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
 import { budgetLaws } from "../../../src/testing/laws/budgets.ts";
 import { quotaStoreLaws } from "../../../src/testing/laws/index.ts";
+import { expectPeriods } from "../periods.ts";
 import { openedBudgetsOf, openedOf } from "../sql/open.ts";
 import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./servers.ts";
 
@@ -253,6 +254,11 @@ describe.skipIf(!redisAnswers)("budgets in Redis", () => {
     await store.settle("late", exactly(2 ** 52));
     expect(await store.budgetReport("day")).toMatchObject({ granted: 2 ** 53 - 10, used: 0, overdraft: 0 });
     expect(await store.report("key")).toMatchObject({ used: 2 ** 52, unlimited: true, budget: "day" });
+  });
+
+  it("keep the periods that have ended", async () => {
+    const { store, advance } = redisStoreAt(place);
+    await expect(expectPeriods(store, advance)).resolves.toBeUndefined();
   });
 
   it("are known to all secrets of a key, and listed page by page", async () => {

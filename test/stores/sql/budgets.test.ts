@@ -6,6 +6,7 @@ import { Migrator } from "kysely/migration";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { BudgetEvent } from "../../../src/index.ts";
 import { migrate, migrations, nodeSqliteDialect, sqlQuotaStore, verifyLedger } from "../../../src/stores/sql/index.ts";
+import { expectPeriods } from "../periods.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
 
@@ -108,6 +109,12 @@ describe.each([sqliteInMemory, ...databases])("budgets on $name", (database) => 
         unlimited: true,
         budget: "day",
       });
+    });
+
+    it("keep the periods that have ended", async () => {
+      const { store, advance } = storeAt(place);
+      await expectPeriods(store, advance);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
 
     it("are listed page by page", async () => {

@@ -332,11 +332,10 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
-/** A command at the beginning of a sentence, with its verb, its target, its amount, and what it does. */
-const COMMAND =
-  /^(?:Run )?(polygate (?:budgets|keys) (top-up|grant|resume|update) (\S+|'.*?')(?: (\d+(?:\.\d+)?|UNITS|AMOUNT))?( --currency [a-z]{3})?.*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
+/** A command at the beginning of a sentence, and what it does. */
+const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
 
-interface Step {
+interface StepButton {
   /** The words of the button. */
   readonly name: string;
   readonly run: () => unknown;
@@ -345,21 +344,22 @@ interface Step {
   readonly effect: string;
 }
 
-/** Returns the step of a sentence that this page can do itself for its user: opens a dialog, with the amount filled in. */
-function stepOf(text: string, { budgets, keyId: key, currency = CURRENCY }: Call): Step | undefined {
-  const [, command, verb, id = "", amount = "", isMoney, effect = ""] = COMMAND.exec(text) ?? [];
-  // A command has an id in quotes if it needs some.
-  const target = verb === "top-up" ? budgets.find((known) => [known, `'${known}'`].includes(id)) : key;
+/** Returns a step that this page can do itself for its user: opens a dialog, with the amount filled in. */
+function buttonOf(
+  { sentence, verb, budget, key, units }: Call["next"][number],
+  currency = CURRENCY,
+): StepButton | undefined {
+  const target = budget ?? key;
+  const [, command, effect = ""] = COMMAND.exec(sentence) ?? [];
   if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
-  const units = Math.round(Number(amount) * (isMoney === undefined ? 1 : 1_000_000));
-  const written = units > 0 && currency === CURRENCY ? writtenAmount(units) : "";
-  const some = units > 0 ? ` ${amountInWords(units, currency)}` : "";
+  const written = units !== undefined && currency === CURRENCY ? writtenAmount(units) : "";
+  const some = units === undefined ? "" : ` ${amountInWords(units, currency)}`;
   const [name, run] = {
-    "top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, loadCall)],
-    grant: [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, loadCall)],
-    resume: [`Resume ${target}`, () => resume(target, loadCall)],
-    update: [`Edit ${target}`, () => editKey(target, loadCall)],
-  }[verb as "top-up" | "grant" | "resume" | "update"] as [string, () => unknown];
+    "budgets top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, loadCall)],
+    "keys grant": [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, loadCall)],
+    "keys resume": [`Resume ${target}`, () => resume(target, loadCall)],
+    "keys update": [`Edit ${target}`, () => editKey(target, loadCall)],
+  }[verb] as [string, () => unknown];
   return {
     name,
     run,
@@ -369,7 +369,7 @@ function stepOf(text: string, { budgets, keyId: key, currency = CURRENCY }: Call
 }
 
 /** What helps a caller whose key nobody has. Every user can look for a key, and the list of keys has the buttons. */
-const WrongKey = ({ commands }: { commands: readonly string[] }): View =>
+const WrongKey = ({ steps }: { steps: Call["next"] }): View =>
   html`<li>
       Ask for the name of the key, and <a href=${addressOf("keys")} onClick=${follow}>look for it among the keys</a>:
       its state says whether it is revoked.
@@ -378,21 +378,21 @@ const WrongKey = ({ commands }: { commands: readonly string[] }): View =>
     <li>
       <details>
         <summary>Show the commands</summary>
-        ${commands.map((text) => html`<p>${text}</p>`)}
+        ${steps.map(({ sentence }) => html`<p>${sentence}</p>`)}
       </details>
     </li>`;
 
-/** Shows a sentence about what helps. The button of a step stands in the place of its command. */
-function NextStep({ text, call }: { text: string; call: Call }): View {
-  const step = stepOf(text, call);
-  return step
-    ? html`<button type="button" class="small" onClick=${step.run}>${step.name}</button>
-        <p><${Reason} text=${step.effect} /></p>
+/** Shows what helps. The button of a step stands in the place of its command. */
+function NextStep({ step, currency }: { step: Call["next"][number]; currency?: string | undefined }): View {
+  const button = buttonOf(step, currency);
+  return button
+    ? html`<button type="button" class="small" onClick=${button.run}>${button.name}</button>
+        <p><${Reason} text=${button.effect} /></p>
         <details>
           <summary>Show the command</summary>
-          <code>${step.command}</code>
+          <code>${button.command}</code>
         </details>`
-    : html`<${Reason} text=${text} />`;
+    : html`<${Reason} text=${step.sentence} />`;
 }
 
 const NEXT: Column<Calls> = {
@@ -402,8 +402,8 @@ const NEXT: Column<Calls> = {
     html`<ul class="reasons">
       ${
         call.errorCode === "invalid_api_key"
-          ? html`<${WrongKey} commands=${call.next} />`
-          : call.next.map((text) => html`<li><${NextStep} text=${text} call=${call} /></li>`)
+          ? html`<${WrongKey} steps=${call.next} />`
+          : call.next.map((step) => html`<li><${NextStep} step=${step} currency=${call.currency} /></li>`)
       }
     </ul>`,
 };

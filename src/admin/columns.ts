@@ -1,0 +1,230 @@
+/** Tables for people, and CSV for programs and spreadsheets, of one list of columns. */
+
+import { decimalsOf } from "../model/money.ts";
+import { oneLine } from "../options.ts";
+
+/** An amount in units, or in money if it has a currency. */
+interface Amount {
+  readonly units: number;
+  readonly currency?: string | undefined;
+}
+
+/** A time: Unix time in milliseconds. */
+interface Time {
+  readonly at: number;
+  /** The time zone for people and spreadsheets. Default: UTC. */
+  readonly zone?: string | undefined;
+  /** True for a time that people and spreadsheets read as a day. */
+  readonly isDay?: boolean;
+}
+
+type Cell = string | number | Amount | Time | undefined;
+
+/** A column of rows. */
+export interface Column<Row> {
+  /** The name of the field: the heading for programs. In capitals, and with spaces, it is that for people. */
+  readonly name: string;
+  /** The heading of a spreadsheet. */
+  readonly word: string;
+  readonly cell: (row: Row) => Cell;
+  /** The heading for people, in place of the name: it stands in capitals. */
+  readonly heading?: string;
+  /** The currency of the amounts, which the heading for people names. */
+  readonly currency?: string | undefined;
+  /** Stands for an empty cell in a table for people. Default: a dash. */
+  readonly none?: string;
+  /** Writes the cell for people, in another way than for programs. */
+  readonly text?: (row: Row) => string;
+  /** False for a row that has nothing here. A table for people leaves out a column without news. Default: always true. */
+  readonly isNews?: (row: Row) => boolean;
+}
+
+/** Makes a column of amounts. */
+export const amountColumn = <Row>(
+  column: Omit<Column<Row>, "cell">,
+  currency: string | undefined,
+  unitsOf: (row: Row) => number | null | undefined,
+): Column<Row> => ({
+  ...column,
+  currency,
+  cell: (row) => {
+    const units = unitsOf(row) ?? undefined;
+    return units === undefined ? undefined : { units, currency };
+  },
+});
+
+const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
+  (heading ?? name.replace(/Tokens$/, "").replaceAll(/(?=[A-Z])/g, " ")).toUpperCase() +
+  (currency === undefined ? "" : ` ${currency}`);
+
+/** Writes a cell for people. Amounts of money have six decimals, so that the points of a column stand below each other. */
+function textOf(cell: Cell, none = "-"): string {
+  if (cell === undefined || cell === "") return none;
+  if (typeof cell !== "object") return oneLine(String(cell));
+  if ("units" in cell) return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units);
+  return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
+}
+
+/** A row of a table: its cells, by their headings. */
+type TableRow = Readonly<Record<string, string>>;
+
+/** Writes rows for people, without the columns that have no news. */
+export const tableRowsOf = <Row>(columns: readonly Column<Row>[], rows: readonly Row[]): readonly TableRow[] => {
+  const shown = columns.filter(({ isNews }) => !isNews || rows.some(isNews));
+  return rows.map((row) =>
+    Object.fromEntries(
+      shown.map((column) => [headingOf(column), column.text?.(row) ?? textOf(column.cell(row), column.none)]),
+    ),
+  );
+};
+
+/** The spreadsheets that `usageCsv` can write for. */
+export const SPREADSHEETS = ["excel", "excel-europe"] as const;
+
+/**
+ * A spreadsheet that opens CSV by a double click.
+ * - `excel`: begins with a byte order mark, without which Excel garbles letters beyond ASCII.
+ * - `excel-europe`: also has semicolons between its cells and decimal commas, as Excel expects where people write 12,50.
+ */
+export type Spreadsheet = (typeof SPREADSHEETS)[number];
+
+/**
+ * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula begins
+ * with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone.
+ */
+export function csvOf<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  spreadsheet: Spreadsheet | undefined,
+): string {
+  const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
+  const written = (cell: Cell): string => {
+    if (typeof cell !== "object") return cellOf(String(cell ?? ""));
+    if ("units" in cell)
+      return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units).replace(".", point);
+    return spreadsheet ? textOf(cell) : timeOf(cell.at);
+  };
+  const lines = rows.map((row) => columns.map(({ cell }) => written(cell(row))).join(separator));
+  const headings = columns.map(({ name, word }) => (spreadsheet ? word : name)).join(separator);
+  return (spreadsheet ? "\uFEFF" : "") + [headings, ...lines, ""].join("\r\n");
+}
+
+/**
+ * Writes a text on one line, and quotes it where needed. Spreadsheets run a cell that begins with one of these characters, also in full
+ * width, and also after spaces and invisible characters. Some split cells at semicolons, and ignore quotes in the middle of a line.
+ */
+function cellOf(text: string): string {
+  const line = oneLine(text);
+  const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
+  return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}
+
+/** Writes a time for people. A host's own limiter may tell a time that no date can hold. */
+export function timeOf(at: number): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
+}
+
+/** Writes a time as the clocks of a time zone show it: `2026-11-28 21:11:59`. */
+export function timeIn(timeZone: string, at: number): string {
+  const isTime = !Number.isNaN(new Date(at).getTime());
+  // Swedes write dates in this way.
+  const format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
+  return isTime ? format.format(at) : String(at);
+}
+
+/** Writes the day of a time in a time zone. A period ends at the beginning of a day there. */
+const dayIn = (timeZone: string | undefined, at: number): string =>
+  new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone ?? "UTC" }).format(at);
+
+/** The width of a table that goes to no terminal, in characters. */
+export const PLAIN_COLUMNS = 120;
+
+/** Leaves columns out of rows. */
+const without = (rows: readonly TableRow[], names: readonly string[]): readonly TableRow[] =>
+  rows.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))));
+
+/** The least width to which a column of names is cut, in characters. */
+const LEAST_WIDTH = 8;
+
+export const longestOf = (text: string): number =>
+  text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+
+/** A text for people, and the columns that it leaves out to fit a width. */
+export interface FittedTable {
+  readonly text: string;
+  readonly leftOut: readonly string[];
+}
+
+/**
+ * Writes a table that fits a width, and returns the columns that it leaves out for that.
+ *
+ * @param spare The columns that may be left out, the first one first. They go before names are cut to less than 16 characters.
+ * @param whole The columns of texts that are never cut. Default: none.
+ */
+export function fittedTable(
+  rows: readonly TableRow[],
+  most: number,
+  spare: readonly string[],
+  whole: readonly string[] = [],
+): FittedTable {
+  const known = spare.filter((name) => Object.hasOwn(rows[0] ?? {}, name));
+  for (let count = 0; ; count++) {
+    const leftOut = known.slice(0, count);
+    const kept = without(rows, leftOut);
+    if (count === known.length || longestOf(tableOf(kept, most, 2 * LEAST_WIDTH, whole)) <= most)
+      return { text: tableOf(kept, most, LEAST_WIDTH, whole), leftOut };
+  }
+}
+
+/** Writes rows as a table that fits a width. The columns that may be left out, and those that are never cut, are given by their names. */
+export function tableFor<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  most: number,
+  spare: readonly string[],
+  whole: readonly string[] = [],
+): FittedTable {
+  const headingsOf = (names: readonly string[]): string[] =>
+    names.flatMap((name) => columns.filter((column) => column.name === name).map(headingOf));
+  return fittedTable(tableRowsOf(columns, rows), most, headingsOf(spare), headingsOf(whole));
+}
+
+/**
+ * Writes rows as columns of equal width below their headings. Numbers stand at the right of their columns.
+ *
+ * @param most The width that the table should have at most, in characters. Names are cut for it, and numbers never. Default: any.
+ * @param least The least width to which names are cut.
+ * @param whole The columns of texts that are never cut. Default: none.
+ */
+export function tableOf(
+  rows: readonly TableRow[],
+  most: number = Infinity,
+  least: number = LEAST_WIDTH,
+  whole: readonly string[] = [],
+): string {
+  const headings = Object.keys(rows[0] ?? {});
+  const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
+  const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
+  const isNumber = headings.map((_, at) => {
+    const cells = lines.slice(1).map((line) => line[at] ?? "");
+    return (
+      cells.every((cell) => /^(?:<?-?[\d.]+(?: (?:[A-Z]{3}|%))?|unlimited|-)$/.test(cell)) &&
+      cells.some((cell) => cell !== "-")
+    );
+  });
+  const isWhole = headings.map((heading, at) => isNumber[at] || whole.includes(heading));
+  let excess = widths.reduce((sum, width) => sum + width + 2, -2) - most;
+  while (excess > 0) {
+    const widest = widths.reduce((width, each, at) => (isWhole[at] ? width : Math.max(width, each)), 0);
+    if (widest <= least) break;
+    widths[widths.findIndex((width, at) => !isWhole[at] && width === widest)] = widest - 1;
+    excess--;
+  }
+  const padded = (cell: string, at: number): string => {
+    const width = widths[at] ?? 0;
+    if (isNumber[at]) return cell.padStart(width);
+    return (cell.length > width ? `${cell.slice(0, width - 1).toWellFormed()}…` : cell).padEnd(width);
+  };
+  return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
+}

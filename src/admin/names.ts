@@ -1,0 +1,60 @@
+/** Finds keys and budgets by what people call them: their names, parts of these, and mistyped ids. */
+
+import { nearest } from "../options.ts";
+import { MOST_LISTED } from "../stores/durable.ts";
+
+/** A key or a budget. Names need not be unique. */
+interface Named {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** Lists keys or budgets in the order of their ids. */
+export type ListNamed = (page: { readonly after?: string; readonly limit: number }) => Promise<readonly Named[]>;
+
+/** The most keys or budgets that a text is compared with. */
+const MOST_COMPARED = 20_000;
+
+/** The most ids that a message lists. */
+const MOST_IDS = 10;
+
+/**
+ * Returns the ids of the keys or the budgets that a user means by a text: the id itself, or else all of that name, or else all of that
+ * name in other letters of case, or else all with the text as a part of their names. Looks at the first 20,000.
+ */
+export async function idsLike(text: string, list: ListNamed): Promise<readonly string[]> {
+  const lower = text.toLowerCase();
+  const found: Named[] = [];
+  let after = "";
+  for (let compared = 0; compared < MOST_COMPARED; compared += MOST_LISTED) {
+    const page = await list({ limit: MOST_LISTED, after });
+    found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
+    if (page.length < MOST_LISTED) break;
+    after = page.at(-1)?.id ?? "";
+  }
+  const steps: readonly ((item: Named) => boolean)[] = [
+    ({ id }) => id === text,
+    ({ name }) => name === text,
+    ({ name }) => name.toLowerCase() === lower,
+    () => true,
+  ];
+  const step = steps.find((fits) => found.some(fits));
+  return step === undefined ? [] : found.filter(step).map(({ id }) => id);
+}
+
+/** Returns the id that a user probably meant by a mistyped id or name; undefined when none is near. */
+export async function idNear(text: string, list: ListNamed): Promise<string | undefined> {
+  // A page is enough for a hint.
+  const page = await list({ limit: MOST_LISTED });
+  const near = nearest(
+    text,
+    page.flatMap(({ id, name }) => [id, name]),
+  );
+  return page.find(({ id, name }) => id === near || name === near)?.id;
+}
+
+/** Writes some ids for a message: at most 10, and how many more there are. */
+export function idsInWords(ids: readonly string[]): string {
+  const more = ids.length > MOST_IDS ? ` and ${ids.length - MOST_IDS} more` : "";
+  return `${ids.slice(0, MOST_IDS).join(", ")}${more}`;
+}
