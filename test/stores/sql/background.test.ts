@@ -19,7 +19,7 @@ describe.each(shared)("a process on $name", (database) => {
     it("may be killed: its response has failed, with what was said, and its hold is settled by the last note", async () => {
       const place = await database.place();
       const { dialect, prefix, db } = place;
-      const { store, advance } = storeAt(place);
+      const { store, advance, clock } = storeAt(place);
       const apiKey = `sk-${randomUUID()}`;
       const keyId = await store.add({ apiKey, granted: 1_000_000 });
       const order = JSON.stringify({ dialect, prefix, address: place.address, apiKey, keyId });
@@ -35,7 +35,7 @@ describe.each(shared)("a process on $name", (database) => {
       const gateway = createGateway({
         backend: UNASKED,
         quotas: store,
-        responseStore: sqlResponseStore({ db, dialect, prefix }),
+        responseStore: sqlResponseStore({ db, dialect, prefix, clock }),
         clock: { ...systemClock, now: () => systemClock.now() + ahead },
       });
       const ask = (path: string): Promise<Response> =>
@@ -46,6 +46,7 @@ describe.each(shared)("a process on $name", (database) => {
       expect((await store.report(keyId))?.held).toBeGreaterThan(0);
 
       ahead = MINUTES_MS;
+      advance(ahead);
       const stream = await (await ask(`${id}?stream=true`)).text();
       expect(stream).toContain('"delta":"word "');
       expect(stream.trim().split("\n").at(-1)).toMatch(/^data: \{"type":"response\.failed"/);
@@ -53,7 +54,6 @@ describe.each(shared)("a process on $name", (database) => {
       expect(await (await ask(id)).json()).toMatchObject(response);
       expect(await (await ask(id)).json()).toMatchObject(response);
 
-      advance(MINUTES_MS);
       await store.sweep();
       const report = await store.report(keyId);
       expect(report).toMatchObject({ held: 0 });

@@ -6,15 +6,16 @@ import type { BudgetStoreSetup, OpenBudgetStore, OpenedBudgetStore } from "../..
 import type { OpenedQuotaStore, OpenQuotaStore } from "../../../src/testing/laws/index.ts";
 import type { TestPlace } from "./databases.ts";
 
-/** Opens a store whose clock can be advanced beyond the database's. */
+/** Opens a store whose clock can be advanced beyond the database's, and returns this clock for other stores of the same database. */
 export function storeAt(
   { dialect, prefix, ...place }: TestPlace,
   db: TestPlace["db"] = place.db,
   options: Pick<SqlQuotaStoreOptions, "onBudget" | "maxVerbsPerTransaction"> = {},
-): { store: DurableQuotaStore; advance: (ms: number) => void } {
+): { store: DurableQuotaStore; advance: (ms: number) => void; clock: NonNullable<SqlQuotaStoreOptions["clock"]> } {
   let ahead = 0;
-  const store = sqlQuotaStore({ db, dialect, prefix, clock: (now) => sql`(${now} + ${sql.lit(ahead)})`, ...options });
-  return { store, advance: (ms) => void (ahead += ms) };
+  const clock: SqlQuotaStoreOptions["clock"] = (now) => sql`(${now} + ${sql.lit(ahead)})`;
+  const store = sqlQuotaStore({ db, dialect, prefix, clock, ...options });
+  return { store, advance: (ms) => void (ahead += ms), clock };
 }
 
 /** Opens stores for the laws, all in the same place of a database. */
