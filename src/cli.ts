@@ -17,13 +17,11 @@ const args = process.argv.slice(2);
 process.title = "polygate";
 
 // The first module that is loaded refuses a Node that is too old. To a user of the command, its message says more than a stack trace.
-const { runCommand } = await import("./admin/command-line.ts").catch((error: Error) => {
+const { exitCodeOf } = await import("./admin/command-line.ts").catch((error: Error) => {
   console.error(error.message);
   process.exit(1);
 });
-const { CommandError } = await import("./admin/commands.ts");
-const { manyLines } = await import("./options.ts");
-const { describeProblem, UsageError } = await import("./stores/open/connection.ts");
+const { UsageError } = await import("./stores/open/connection.ts");
 const require = createRequire(import.meta.url);
 const MANIFEST = "polygate/package.json";
 const home = { manifest: require(MANIFEST) as PackageManifest, root: dirname(require.resolve(MANIFEST)) };
@@ -67,23 +65,18 @@ const warn = (line: string): void => console.error(line);
 const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
 const { columns } = process.stdout;
 
-try {
-  await runCommand(args, {
-    env: process.env,
-    print,
-    warn,
-    columns,
-    read,
-    ask: isTerminal ? ask : undefined,
-    home,
-    servers,
-  });
-} catch (error) {
-  const message = describeProblem(error);
-  const details = error instanceof CommandError ? error.details : {};
-  console.error(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
-  const isUsage = error instanceof UsageError || (error instanceof Error && error.cause instanceof UsageError);
-  process.exitCode = isUsage ? 2 : 1;
+const code = await exitCodeOf(args, {
+  env: process.env,
+  print,
+  warn,
+  columns,
+  read,
+  ask: isTerminal ? ask : undefined,
+  home,
+  servers,
+});
+if (code > 0) {
+  process.exitCode = code;
   // A server that could not start may have left something open.
   setTimeout(() => process.exit(), 500).unref();
 }

@@ -173,6 +173,23 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, []])),
 };
 
+/**
+ * Runs a command line, prints its error, and returns the exit code of the process: 2 when the command line or the input is wrong, and 1
+ * after any other failure.
+ */
+export async function exitCodeOf(args: readonly string[], terminal: Terminal): Promise<number> {
+  try {
+    await runCommand(args, terminal);
+    return 0;
+  } catch (error) {
+    const message = describeProblem(error);
+    const details = error instanceof CommandError ? error.details : {};
+    terminal.warn?.(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
+    const isUsage = error instanceof UsageError || (error instanceof Error && error.cause instanceof UsageError);
+    return isUsage ? 2 : 1;
+  }
+}
+
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
   const { env, home } = terminal;

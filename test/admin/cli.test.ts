@@ -11,7 +11,7 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCommand, USAGE } from "../../src/admin/command-line.ts";
+import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
@@ -77,8 +77,25 @@ interface Ended {
 /** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 300_000;
 
+/** Runs a command in this process, and returns what a process of its own would print and end with. */
+async function polygate(args: readonly string[], env: Terminal["env"] = {}, file = ""): Promise<Ended> {
+  let [stdout, stderr] = ["", ""];
+  const code = await exitCodeOf(args, {
+    ...terminal,
+    env,
+    print: (line) => void (stdout += `${line}\n`),
+    warn: (line) => void (stderr += `${line}\n`),
+    read: async () => file,
+  });
+  return { code, stdout, stderr };
+}
+
 /** Runs the command as a process of its own. */
-async function polygate(args: readonly string[], env: Record<string, string> = {}, cwd?: string): Promise<Ended> {
+async function polygateProcess(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  cwd?: string,
+): Promise<Ended> {
   const options = { env: { ...process.env, ...env }, cwd, timeout: LONGEST_MS };
   return promisify(execFile)(process.execPath, [cli, ...args], options).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
@@ -401,11 +418,11 @@ describe("polygate keys", () => {
   it("reads a file, or its input, as a process of its own", async () => {
     const env = { POLYGATE_STORE: store };
     await writeFile(join(folder, "keys.jsonl"), '{"id":"from-file"}\n');
-    expect(await polygate(["keys", "import", join(folder, "keys.jsonl")], env)).toMatchObject({
+    expect(await polygateProcess(["keys", "import", join(folder, "keys.jsonl")], env)).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^{"id":"from-file","apiKey":"sk-[\w-]{43}"}\n$/),
     });
-    expect(await polygate(["keys", "import", "none.jsonl"], env)).toEqual({
+    expect(await polygateProcess(["keys", "import", "none.jsonl"], env)).toEqual({
       code: 2,
       stdout: "",
       stderr: "The file none.jsonl cannot be read.\n",
@@ -428,7 +445,7 @@ describe("polygate keys", () => {
 
   it("prints its version", async () => {
     const { version } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8"));
-    expect(await polygate(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+    expect(await polygateProcess(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
   });
 
   it("has examples for each command, which it can read", async () => {
@@ -530,7 +547,7 @@ describe("polygate keys", () => {
     const database = new DatabaseSync(join(folder, "tampered.db"));
     database.exec("UPDATE polygate_keys SET granted = 6");
     database.close();
-    expect(await polygate(["keys", "verify"], { POLYGATE_STORE: other })).toEqual({
+    expect(await polygateProcess(["keys", "verify"], { POLYGATE_STORE: other })).toEqual({
       code: 1,
       stdout: "",
       stderr: "table keys, id team, field granted, stored 6, expected 5\n",
@@ -630,7 +647,7 @@ describe("polygate keys", () => {
     ["redis", "redis://127.0.0.1:1"],
   ])("says that %s is missing for %s", async (name, address) => {
     const args = ["keys", "migrate", "--store", address];
-    expect(await polygate(args, { NODE_OPTIONS: without(name) }, folder)).toEqual({
+    expect(await polygateProcess(args, { NODE_OPTIONS: without(name) }, folder)).toEqual({
       code: 2,
       stdout: "",
       stderr: `This store needs the package "${name}": npm install ${name}\n`,
@@ -640,13 +657,13 @@ describe("polygate keys", () => {
 
   it("needs no package to say what is wrong, nor Kysely for Redis", async () => {
     const env = { NODE_OPTIONS: without("kysely", "pg", "mysql2", "redis"), POLYGATE_STORE: "" };
-    expect(await polygate(["--help"], env)).toMatchObject({ code: 0, stderr: "" });
-    expect(await polygate(["keys", "lst"], env)).toMatchObject({
+    expect(await polygateProcess(["--help"], env)).toMatchObject({ code: 0, stderr: "" });
+    expect(await polygateProcess(["keys", "lst"], env)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/^There is no command "keys lst"/),
     });
     const redis = ["keys", "list", "--store", "redis://127.0.0.1:1"];
-    expect(await polygate(redis, { NODE_OPTIONS: without("kysely") })).toMatchObject({
+    expect(await polygateProcess(redis, { NODE_OPTIONS: without("kysely") })).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("ECONNREFUSED"),
     });
@@ -673,15 +690,17 @@ describe("polygate keys", () => {
 
   it("says which store it uses where the environment has another than .env", async () => {
     const place = await mkdtemp(join(folder, "env-"));
-    await writeFile(join(place, ".env"), "POLYGATE_STORE=postgres://me:hunter2@there/x\n");
+    const file = "POLYGATE_STORE=postgres://me:hunter2@there/x\n";
+    await writeFile(join(place, ".env"), file);
     const env = { POLYGATE_STORE: store };
     const note = `The store is ${store}, as POLYGATE_STORE of the environment says. The file .env names postgres://me@there/x.\n`;
-    expect(await polygate(["keys", "list"], env, place)).toMatchObject({ code: 0, stderr: note });
-    expect(await polygate(["keys", "list", "--json"], env, place)).toMatchObject({ code: 0, stderr: "" });
-    expect(await polygate(["keys", "list", "--store", store], env, place)).toMatchObject({ code: 0, stderr: "" });
-    await writeFile(join(place, ".env"), `POLYGATE_STORE=${store}\n`);
-    expect(await polygate(["keys", "list"], env, place)).toMatchObject({ code: 0, stderr: "" });
-    const wrong = await polygate(["keys", "list"], { POLYGATE_STORE: "sqllite:x" }, place);
+    expect(await polygateProcess(["keys", "list"], env, place)).toMatchObject({ code: 0, stderr: note });
+    expect(await polygate(["keys", "list"], env, file)).toMatchObject({ code: 0, stderr: note });
+    expect(await polygate(["keys", "list", "--json"], env, file)).toMatchObject({ code: 0, stderr: "" });
+    expect(await polygate(["keys", "list", "--store", store], env, file)).toMatchObject({ code: 0, stderr: "" });
+    const same = `POLYGATE_STORE=${store}\n`;
+    expect(await polygate(["keys", "list"], env, same)).toMatchObject({ code: 0, stderr: "" });
+    const wrong = await polygate(["keys", "list"], { POLYGATE_STORE: "sqllite:x" }, same);
     expect(wrong.stderr).toMatch(/\nPOLYGATE_STORE: The address of the store must be .* Did you mean sqlite:FILE\?\n$/);
   });
 
@@ -786,7 +805,7 @@ describe("polygate keys", () => {
 
   it.skipIf(!redisAnswers)("ends where Redis is given a prefix that is none", async () => {
     const args = ["keys", "list", "--store", REDIS, "--prefix", "a b"];
-    expect(await polygate(args)).toMatchObject({ code: 1, stderr: '"a b" is no prefix.\n' });
+    expect(await polygateProcess(args)).toMatchObject({ code: 1, stderr: '"a b" is no prefix.\n' });
   });
 });
 
@@ -858,7 +877,7 @@ it("polygate why says which tier of a key the limiter does not have, and that a 
   );
 });
 
-describe("polygate usage and why, as processes", () => {
+describe("polygate usage and why", () => {
   const FORMULA = "=cmd|' /C calc'!A1";
   let where: string;
   let ids: Record<string, string>;
@@ -902,8 +921,10 @@ describe("polygate usage and why, as processes", () => {
   const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: where });
 
   it("sums up what was used, for people, for programs and for spreadsheets", async () => {
-    const shown = await run("usage", "--by", "key,model", "--currency", "usd");
+    const byModel = ["usage", "--by", "key,model", "--currency", "usd"];
+    const shown = await run(...byModel);
     expect(shown).toMatchObject({ code: 0, stderr: "" });
+    expect(await polygateProcess(byModel, { POLYGATE_STORE: where })).toEqual(shown);
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
     expect(headings?.split(/ {2,}/)).toEqual([
       "KEY",
