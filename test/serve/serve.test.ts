@@ -1,17 +1,20 @@
 /** `polygate serve`: a gateway of a file, on its stores, with its health and admin, until it is told to end. */
 
+import { execFile } from "node:child_process";
 import { on, once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { openStore } from "../../src/admin/open-store.ts";
 import { type Playground, spawnPlayground, startPlayground, usageOf } from "../clients/playground.ts";
 import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
+import type { Ended, Wrong } from "./wrong.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const CLI = fileURLToPath(new URL("src/cli.ts", ROOT));
@@ -20,16 +23,23 @@ let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "polygate-serve-"))));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Writes a configuration that imports from the sources. */
-async function written(name: string, text: string): Promise<string> {
+/** Returns the text of a configuration, with imports from the sources. */
+function withImports(text: string): string {
   const imports = [
     `import { defineServer } from "${new URL("src/serve/index.ts", ROOT).href}";`,
     `import { demoModel } from "${new URL("src/demo/backend.ts", ROOT).href}";`,
     `import { priceTable } from "${new URL("src/prices/index.ts", ROOT).href}";`,
   ];
-  await writeFile(join(folder, name), `${imports.join("\n")}\n${text}\n`);
+  return `${imports.join("\n")}\n${text}\n`;
+}
+
+/** Writes a configuration that imports from the sources. */
+async function written(name: string, text: string): Promise<string> {
+  await writeFile(join(folder, name), withImports(text));
   return name;
 }
+
+const DEFINE = "export default defineServer";
 
 const GATEWAY = `export default defineServer({
   gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
@@ -166,62 +176,11 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
 });
 
 describe("polygate serve", () => {
-  const DEFINE = "export default defineServer";
-
   it.each<[string, string, RegExp]>([
-    ["has no default export", "export const gateway = 1;", /^wrong\.ts has no default export\. Write: export default/],
     [
       "misspells an option",
       `${DEFINE}({ gatway: () => ({ backend: demoModel() }) });`,
       /^wrong\.ts cannot be loaded: defineServer: gatway does not exist; did you mean gateway\?/,
-    ],
-    [
-      "misspells an option in a plain object",
-      "export default { gateway: () => ({ backend: demoModel() }), admn: {} };",
-      /^wrong\.ts: defineServer: admn does not exist; did you mean admin\?/,
-    ],
-    [
-      "misspells an option of the gateway",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel(), onFailur: () => {} }) });`,
-      /^wrong\.ts: createGateway: onFailur does not exist; did you mean onFailure\?/,
-    ],
-    [
-      "records a currency without prices",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), record: { currency: "usd" } });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
-    ],
-    [
-      "shows a currency without prices",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), admin: { authorize: () => undefined, currency: "USD" } });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
-    ],
-    [
-      "has metrics beside an observer",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel(), observer: { begin: () => undefined } }), metrics: { port: 0 } });`,
-      /^wrong\.ts: metrics are an observer of the gateway, which has an observer already\. Remove one of both\.$/m,
-    ],
-    [
-      "has prices in another currency than its record",
-      `${DEFINE}({
-        gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
-        record: { currency: "usd" },
-      });`,
-      /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\.$/m,
-    ],
-    [
-      "has syntax that is not JavaScript without its types",
-      `enum Kind { One }\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
-      /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum.* at wrong\.ts:4:1$/m,
-    ],
-    [
-      "has a syntax error",
-      `${DEFINE}({\n  gateway: () => [1, 2},\n});`,
-      /^wrong\.ts cannot be loaded: SyntaxError: Expected ',', got '}' at wrong\.ts:\d+:23$/m,
-    ],
-    [
-      "imports a package that is missing",
-      `import "@polygate-test/absent/part";\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
-      /^wrong\.ts cannot be loaded: the package "@polygate-test\/absent" is missing: npm install @polygate-test\/absent$/m,
     ],
     [
       "waits for a promise that never settles",
@@ -232,11 +191,6 @@ describe("polygate serve", () => {
       "has a gateway that waits for a promise that never settles",
       `${DEFINE}({ gateway: () => new Promise(() => {}) });`,
       /^wrong\.ts waits for a promise that never settles\.$/m,
-    ],
-    [
-      "throws",
-      `throw new Error("UPSTREAM_URL is not set.");`,
-      /^wrong\.ts cannot be loaded: UPSTREAM_URL is not set\.$/m,
     ],
   ])("says in a line that a file %s, and ends", async (_name, text, line) => {
     const file = await written("wrong.ts", text);
@@ -343,21 +297,6 @@ describe("polygate serve", () => {
     await Promise.all(streams);
   });
 
-  it.each(["commonjs.ts", "commonjs.js"])("says how to make %s a module, as npm init does not", async (name) => {
-    const config = `${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`;
-    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "commonjs" }));
-    try {
-      for (const text of [await readFile(join(folder, await written(name, config)), "utf8"), "export default {};"]) {
-        await writeFile(join(folder, name), text);
-        const started = spawnPlayground({ PORT: "0" }, [process.execPath, CLI, "serve", name], folder);
-        expect(await started.ended).toEqual({ code: 1, signal: null });
-        expect(started.errors()).toMatch(/^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m);
-      }
-    } finally {
-      await rm(join(folder, "package.json"));
-    }
-  });
-
   it("starts while its database is away, says so without the password, and is not ready", async () => {
     const file = await written("gateway.ts", GATEWAY);
     const store = "postgres://me:hunter2@127.0.0.1:1/x";
@@ -388,59 +327,184 @@ describe("polygate serve", () => {
       await rm(join(folder, ".env"));
     }
   });
+});
 
-  it("says in a line what is wrong outside of the file", async () => {
-    const file = await written("gateway.ts", GATEWAY);
+/** A command that cannot serve: its files, and the line that it prints. */
+interface Case {
+  readonly name: string;
+  readonly files: Readonly<Record<string, string>>;
+  readonly args: readonly string[];
+  /** The store that the environment names. Default: one that nothing is written to. */
+  readonly store?: string;
+  readonly line: RegExp;
+  readonly code?: number;
+}
+
+const WRONG: readonly [name: string, text: string, line: RegExp][] = [
+  ["has no default export", "export const gateway = 1;", /^wrong\.ts has no default export\. Write: export default/],
+  [
+    "misspells an option in a plain object",
+    "export default { gateway: () => ({ backend: demoModel() }), admn: {} };",
+    /^wrong\.ts: defineServer: admn does not exist; did you mean admin\?/,
+  ],
+  [
+    "misspells an option of the gateway",
+    `${DEFINE}({ gateway: () => ({ backend: demoModel(), onFailur: () => {} }) });`,
+    /^wrong\.ts: createGateway: onFailur does not exist; did you mean onFailure\?/,
+  ],
+  [
+    "records a currency without prices",
+    `${DEFINE}({ gateway: () => ({ backend: demoModel() }), record: { currency: "usd" } });`,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
+  ],
+  [
+    "shows a currency without prices",
+    `${DEFINE}({ gateway: () => ({ backend: demoModel() }), admin: { authorize: () => undefined, currency: "USD" } });`,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
+  ],
+  [
+    "has metrics beside an observer",
+    `${DEFINE}({ gateway: () => ({ backend: demoModel(), observer: { begin: () => undefined } }), metrics: { port: 0 } });`,
+    /^wrong\.ts: metrics are an observer of the gateway, which has an observer already\. Remove one of both\.$/m,
+  ],
+  [
+    "has prices in another currency than its record",
+    `${DEFINE}({
+      gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
+      record: { currency: "usd" },
+    });`,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\.$/m,
+  ],
+  [
+    "has syntax that is not JavaScript without its types",
+    `enum Kind { One }\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
+    /^wrong\.ts cannot be loaded: Node removes types from TypeScript, and translates nothing else: no enum.* at wrong\.ts:4:1$/m,
+  ],
+  [
+    "has a syntax error",
+    `${DEFINE}({\n  gateway: () => [1, 2},\n});`,
+    /^wrong\.ts cannot be loaded: SyntaxError: Expected ',', got '}' at wrong\.ts:\d+:23$/m,
+  ],
+  [
+    "imports a package that is missing",
+    `import "@polygate-test/absent/part";\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
+    /^wrong\.ts cannot be loaded: the package "@polygate-test\/absent" is missing: npm install @polygate-test\/absent$/m,
+  ],
+  [
+    "throws",
+    `throw new Error("UPSTREAM_URL is not set.");`,
+    /^wrong\.ts cannot be loaded: UPSTREAM_URL is not set\.$/m,
+  ],
+];
+
+const MODEL = `${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`;
+
+/** @param port A port that another server has. */
+function casesAt(port: number): readonly Case[] {
+  const files = {
+    "gateway.ts": withImports(GATEWAY),
+    "mars.ts": `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`,
+    "misspelt.ts": 'export default { gateway: () => ({}), stores: "sqllite:x" };',
+    "measured.ts": withImports(`${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: ${port} } });`),
+    "spoilt.mjs": "const a = [\n  1 }\n];",
+  };
+  const address = ["--store", "sqlite:outside.db"];
+  const outside: readonly [name: string, args: readonly string[], line: RegExp, code?: number][] = [
+    [
+      "an unknown time zone",
+      ["mars.ts", ...address],
+      /^mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m,
+    ],
+    ["a file that is not there", ["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
+    [
+      "a mistake in JavaScript",
+      ["spoilt.mjs", ...address],
+      /^spoilt\.mjs cannot be loaded: SyntaxError: .* at spoilt\.mjs:2:5\n$/,
+    ],
+    [
+      "no store",
+      ["gateway.ts"],
+      /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m,
+      2,
+    ],
+    [
+      "an address of a store that is no URL",
+      ["gateway.ts", "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"],
+      /^--store: The address of the store is no valid URL/,
+      2,
+    ],
+    [
+      "a misspelt store in the file",
+      ["misspelt.ts"],
+      /^stores of misspelt\.ts: The address .* Did you mean sqlite:FILE\?\n$/,
+      2,
+    ],
+    [
+      "a port that another server has",
+      ["gateway.ts", ...address, "--port", String(port)],
+      /: another server is there\. Choose another port with --port/,
+    ],
+    [
+      "a port of metrics that another server has",
+      ["measured.ts", ...address, "--port", "0"],
+      new RegExp(
+        `^Cannot listen on 127\\.0\\.0\\.1:${port}: another server is there\\. Choose another port with metrics\\.port\\.\n$`,
+      ),
+    ],
+    [
+      "one port for the gateway and its metrics",
+      ["measured.ts", ...address, "--port", String(port)],
+      new RegExp(
+        `^measured\\.ts: metrics\\.port: ${port} is the port of the gateway\\. Choose another port for metrics\\.\n$`,
+      ),
+    ],
+  ];
+  const commonjs = ["commonjs.ts", "commonjs.js"].flatMap((file) =>
+    [withImports(MODEL), "export default {};"].map((text): Case => ({
+      name: `a file ${file} that is no module, as npm init makes it`,
+      files: { "package.json": JSON.stringify({ type: "commonjs" }), [file]: text },
+      args: [file],
+      line: /^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m,
+    })),
+  );
+  return [
+    ...WRONG.map(([name, text, line]): Case => ({
+      name: `a file that ${name}`,
+      files: { "wrong.ts": withImports(text) },
+      args: ["wrong.ts"],
+      line,
+    })),
+    ...commonjs,
+    ...outside.map(([name, args, line, code]): Case => ({ name, files, args, store: "", line, code })),
+  ];
+}
+
+// One process for all: each would load the same code. The end of a process of its own stands above.
+describe("polygate serve refuses in a line", () => {
+  let ended: readonly Ended[];
+  let cases: readonly Case[];
+
+  beforeAll(async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
-    const { port } = taken.address() as AddressInfo;
-    const store = `sqlite:${join(folder, "outside.db")}`;
-    const mars = await written("mars.ts", `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`);
-    const misspelt = await written("misspelt.ts", 'export default { gateway: () => ({}), stores: "sqllite:x" };');
-    const measured = await written(
-      "measured.ts",
-      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: ${port} } });`,
-    );
-    const spoilt = "spoilt.mjs";
-    await writeFile(join(folder, spoilt), "const a = [\n  1 }\n];");
-    const cases: readonly [args: readonly string[], line: RegExp, code?: number][] = [
-      [[mars, "--store", store], /^\S*mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m],
-      [["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
-      [[spoilt, "--store", store], /^spoilt\.mjs cannot be loaded: SyntaxError: .* at spoilt\.mjs:2:5\n$/],
-      [
-        [file],
-        /^No store is given\. Name it as stores in the configuration, with --store, or in POLYGATE_STORE\.$/m,
-        2,
-      ],
-      [
-        [file, "--store", "postgres://me:a/hunter2@127.0.0.1:1/x"],
-        /^--store: The address of the store is no valid URL/,
-        2,
-      ],
-      [[misspelt], /^stores of misspelt\.ts: The address .* Did you mean sqlite:FILE\?\n$/, 2],
-      [[file, "--store", store, "--port", String(port)], /: another server is there\. Choose another port with --port/],
-      [
-        [measured, "--store", store, "--port", "0"],
-        new RegExp(
-          `^Cannot listen on 127\\.0\\.0\\.1:${port}: another server is there\\. Choose another port with metrics\\.port\\.\n$`,
-        ),
-      ],
-      [
-        [measured, "--store", store, "--port", String(port)],
-        new RegExp(
-          `^\\S*measured\\.ts: metrics\\.port: ${port} is the port of the gateway\\. Choose another port for metrics\\.\n$`,
-        ),
-      ],
-    ];
-    try {
-      for (const [args, line, code = 1] of cases) {
-        const started = spawnPlayground({ POLYGATE_STORE: "" }, [process.execPath, CLI, "serve", ...args], folder);
-        expect([args, await started.ended]).toEqual([args, { code, signal: null }]);
-        expect(started.errors()).toMatch(line);
-        expect(started.errors()).not.toContain("hunter2");
-      }
-    } finally {
-      taken.close();
-    }
+    cases = casesAt((taken.address() as AddressInfo).port);
+    const commands = cases.map(async ({ files, args, store = "sqlite:unused.db" }): Promise<Wrong> => {
+      const place = await mkdtemp(join(folder, "wrong-"));
+      for (const [name, text] of Object.entries(files)) await writeFile(join(place, name), text);
+      return { folder: place, args, store };
+    });
+    const program = fileURLToPath(new URL("wrong.ts", import.meta.url));
+    const order = JSON.stringify(await Promise.all(commands));
+    const { stdout } = await promisify(execFile)(process.execPath, [program, order], {
+      env: { ...process.env, PORT: "0" },
+    });
+    ended = JSON.parse(stdout);
+    taken.close();
+  });
+
+  it.each(casesAt(0).map(({ name }, index) => [name, index] as const))("%s", (_name, index) => {
+    const { code = 1, line } = cases[index] as Case;
+    expect(ended[index]).toEqual({ code, stdout: "", stderr: expect.stringMatching(line) });
+    expect(ended[index]?.stderr).not.toMatch(/hunter2|^\s+at /m);
   });
 });
