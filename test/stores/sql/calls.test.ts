@@ -352,12 +352,14 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
   it("compares more holds than fit into a transaction, and those of one moment", async () => {
     const { store } = storeAt(place);
     const id = await newKey();
-    for (let at = 0; at < 230; at++) {
-      await store.reserve({ id: `many-${at}`, keyId: id, atLeast: 1, atMost: 5, leaseMs: 60_000 });
-      await store.settle(`many-${at}`, { used: 3, certainty: "exact" });
-    }
-    const holds = sql.table(`${place.prefix}holds`);
-    await sql`UPDATE ${holds} SET resolved_at = 77 WHERE id LIKE 'many-%'`.execute(place.db);
+    await store.reserve({ id: "many-0", keyId: id, atLeast: 1, atMost: 5, leaseMs: 60_000 });
+    await store.settle("many-0", { used: 3, certainty: "exact" });
+    const holds = `${place.prefix}holds`;
+    const db = place.db.withTables<Record<string, { id: string; resolved_at: number }>>();
+    const hold = await db.selectFrom(holds).selectAll().where("id", "=", "many-0").executeTakeFirstOrThrow();
+    const copies = Array.from({ length: 229 }, (_, at) => ({ ...hold, id: `many-${at + 1}` }));
+    await db.insertInto(holds).values(copies).execute();
+    await db.updateTable(holds).set({ resolved_at: 77 }).where("id", "like", "many-%").execute();
     await compareAnew();
     const log = logAt();
     await log.sweep();
