@@ -31,19 +31,12 @@ const PLAYGROUND: readonly string[] = [
 ];
 
 /**
- * The files that take long, longest first: a long file that begins last would delay the end of the run. Each runs in a process of its own,
- * because some measure memory, and some start processes that end with theirs. All other files share a few processes and their modules.
+ * The files that measure their process, or start processes that end with theirs, longest first: a long file that begins last would delay
+ * the end of the run. Each runs in a process of its own, and loads all modules again. All other files share a few processes.
  */
 const LONG: readonly string[] = [
   "test/suites/runtimes.test.ts",
-  "test/suites/node.test.ts",
   "test/crash/crash.test.ts",
-  "test/race/race.test.ts",
-  "test/soak/soak.test.ts",
-  "test/clients/sdks.test.ts",
-  "test/stores/outage.test.ts",
-  "test/upstreams/relay/hostile.test.ts",
-  "test/upstreams/route/on-break.pairs.test.ts",
   "test/attack/attack.test.ts",
   "test/media/png.test.ts",
   "test/http/json-memory.test.ts",
@@ -53,6 +46,13 @@ const LONG: readonly string[] = [
 
 /** The files that take long and share their processes: the others wait less for these. */
 const LONG_SHARED: readonly string[] = [
+  "test/suites/node.test.ts",
+  "test/race/race.test.ts",
+  "test/soak/soak.test.ts",
+  "test/clients/sdks.test.ts",
+  "test/stores/outage.test.ts",
+  "test/upstreams/relay/hostile.test.ts",
+  "test/upstreams/route/on-break.pairs.test.ts",
   "test/stores/sql/*.test.ts",
   "test/admin/*.test.ts",
   "test/stores/borrowing/laws.test.ts",
@@ -83,6 +83,8 @@ const config: ViteUserConfig = defineConfig({
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     setupFiles: ["test/setup.ts"],
+    // Keeps transformed modules for the next run: a hash of their text and of this configuration is their name.
+    fsModuleCache: true,
     // A larger young generation: tests make much garbage, and V8 collects it less often.
     execArgv: ["--max-semi-space-size=32"],
     env: {
