@@ -337,7 +337,7 @@ interface Case {
   /** The store that the environment names. Default: one that nothing is written to. */
   readonly store?: string;
   readonly line: RegExp;
-  readonly code?: number;
+  readonly code?: number | undefined;
 }
 
 const WRONG: readonly [name: string, text: string, line: RegExp][] = [
@@ -460,12 +460,14 @@ function casesAt(port: number): readonly Case[] {
     ],
   ];
   const commonjs = ["commonjs.ts", "commonjs.js"].flatMap((file) =>
-    [withImports(MODEL), "export default {};"].map((text): Case => ({
-      name: `a file ${file} that is no module, as npm init makes it`,
-      files: { "package.json": JSON.stringify({ type: "commonjs" }), [file]: text },
-      args: [file],
-      line: /^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m,
-    })),
+    Object.entries({ imports: withImports(MODEL), "only an export": "export default {};" }).map(
+      ([what, text]): Case => ({
+        name: `a file ${file} with ${what} that is no module, as npm init makes it`,
+        files: { "package.json": JSON.stringify({ type: "commonjs" }), [file]: text },
+        args: [file],
+        line: /^commonjs\.[tj]s cannot be loaded: SyntaxError: .*npm pkg set type=module/m,
+      }),
+    ),
   );
   return [
     ...WRONG.map(([name, text, line]): Case => ({
