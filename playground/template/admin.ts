@@ -3,11 +3,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type AdminHandler, adminHandler } from "polygate/admin/http";
 import { adminPage } from "polygate/admin/page";
+import { stop } from "./env.ts";
 import { gateway } from "./gateway.ts";
 import { stores } from "./stores.ts";
 
 const { ADMIN_PASSWORD } = process.env;
-if (ADMIN_PASSWORD && ADMIN_PASSWORD.length < 16) throw new Error("ADMIN_PASSWORD needs 16 characters or more.");
+if (ADMIN_PASSWORD && ADMIN_PASSWORD.length < 16) stop("ADMIN_PASSWORD needs 16 characters or more.");
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 const expected = digestOf(ADMIN_PASSWORD ?? "");

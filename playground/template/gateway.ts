@@ -4,19 +4,15 @@ import { createGateway, flexibleRateLimiter, type Gateway } from "polygate";
 import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
+import { orStop, required } from "./env.ts";
 import { stores } from "./stores.ts";
 import { closeTelemetry, observer } from "./telemetry.ts";
 
-const { HOST, PORT, MODELS, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
+const { MODELS, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
 const { FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY, FALLBACK_MODEL } = process.env;
-if (!UPSTREAM_URL) throw new Error("Set UPSTREAM_URL. The file .env.example explains all variables.");
-
-export const host: string = HOST || "127.0.0.1";
-export const port: number = Number(PORT || 3000);
-
+const baseUrl = required("UPSTREAM_URL", UPSTREAM_URL, "the upstream's address, such as https://api.openai.com/v1");
 // The names in the list of models and in the metrics. Without MODELS, every name is passed on.
 const models: readonly string[] | undefined = MODELS?.match(/[^\s,]+/g) ?? undefined;
-
 const upstream = (name: string, format = "", baseUrl = "", apiKey = "", models?: readonly string[]): RelayBackend =>
   relay({
     name,
@@ -26,9 +22,13 @@ const upstream = (name: string, format = "", baseUrl = "", apiKey = "", models?:
     ...(models && { models }),
   });
 
-const primary = upstream("primary", UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY, models);
+const primary = await orStop("UPSTREAM_URL, UPSTREAM_FORMAT or UPSTREAM_KEY", () =>
+  upstream("primary", UPSTREAM_FORMAT, baseUrl, UPSTREAM_KEY, models),
+);
 const fallback = FALLBACK_URL && {
-  backend: upstream("fallback", FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY),
+  backend: await orStop("FALLBACK_URL, FALLBACK_FORMAT or FALLBACK_KEY", () =>
+    upstream("fallback", FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY),
+  ),
   weight: 0, // Gets a call only after the first upstream has failed.
   ...(FALLBACK_MODEL && { model: FALLBACK_MODEL }),
 };

@@ -3,26 +3,29 @@
 import { wrongAddress } from "polygate";
 import { toBunHandler, toBunWebSocket } from "polygate/bun";
 import { admin } from "./admin.ts";
-import { endWith, gateway, host, port } from "./gateway.ts";
+import { host, orStop, port } from "./env.ts";
+import { endWith, gateway } from "./gateway.ts";
 
 /** Tells clients with a wrong base URL which one is right. */
 const nowhere = ({ method, url }: Request): Response =>
   Response.json(wrongAddress(gateway, method, url, "/ai"), { status: 404 });
 
-const server = Bun.serve({
-  hostname: host,
-  port,
-  websocket: toBunWebSocket(),
-  routes: {
-    "/ai/*": toBunHandler(gateway, { prefix: "/ai", fallback: nowhere }),
-    "/healthz": () => Response.json({ ok: true }),
-    "/readyz": async () => {
-      const { ready } = await gateway.health();
-      return Response.json({ ready }, { status: ready ? 200 : 503 });
+const server = await orStop("HOST and PORT", () =>
+  Bun.serve({
+    hostname: host,
+    port,
+    websocket: toBunWebSocket(),
+    routes: {
+      "/ai/*": toBunHandler(gateway, { prefix: "/ai", fallback: nowhere }),
+      "/healthz": () => Response.json({ ok: true }),
+      "/readyz": async () => {
+        const { ready } = await gateway.health();
+        return Response.json({ ready }, { status: ready ? 200 : 503 });
+      },
     },
-  },
-  fetch: admin ? toBunHandler(admin, { prefix: "/admin", fallback: nowhere }) : nowhere,
-});
+    fetch: admin ? toBunHandler(admin, { prefix: "/admin", fallback: nowhere }) : nowhere,
+  }),
+);
 
 console.log(`The gateway is at http://${host}:${server.port}/ai`);
 endWith(() => server.stop());

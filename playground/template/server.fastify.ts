@@ -5,7 +5,8 @@ import { wrongAddress } from "polygate";
 import { toNodeHandler } from "polygate/node";
 import { toUpgradeHandler } from "polygate/websocket";
 import { admin } from "./admin.ts";
-import { endWith, gateway, host, port } from "./gateway.ts";
+import { host, orStop, port } from "./env.ts";
+import { endWith, gateway } from "./gateway.ts";
 
 const app = fastify();
 const ai = toNodeHandler(gateway, { prefix: "/ai" });
@@ -27,5 +28,6 @@ app.setNotFoundHandler((request, reply) =>
   reply.code(404).send(wrongAddress(gateway, request.method, request.url, "/ai")),
 );
 
-console.log(`The gateway is at ${await app.listen({ host, port })}/ai`);
+const address = await orStop("HOST and PORT", () => app.listen({ host, port }));
+console.log(`The gateway is at ${address}/ai`);
 endWith(() => app.close());

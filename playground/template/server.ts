@@ -6,7 +6,8 @@ import { wrongAddress } from "polygate";
 import { toExpressHandler } from "polygate/express";
 import { toUpgradeHandler } from "polygate/websocket";
 import { admin } from "./admin.ts";
-import { endWith, gateway, host, port } from "./gateway.ts";
+import { host, stop, port } from "./env.ts";
+import { endWith, gateway } from "./gateway.ts";
 
 const app = express();
 app.use("/ai", toExpressHandler(gateway));
@@ -20,7 +21,7 @@ app.get("/readyz", async (_req, res) => {
 app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.originalUrl, "/ai")));
 
 const server = app.listen(port, host, (error) => {
-  if (error) throw error;
+  if (error) stop(`HOST and PORT cannot be used. ${error.message}`);
   console.log(`The gateway is at http://${host}:${(server.address() as AddressInfo).port}/ai`);
 });
 server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));

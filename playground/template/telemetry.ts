@@ -7,19 +7,25 @@ import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Observer } from "polygate";
 import { budgetMetrics, openTelemetry } from "polygate/telemetry";
+import { host, orStop, portIn, stop } from "./env.ts";
 import { stores } from "./stores.ts";
 
-const { HOST, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = process.env;
+const { METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = process.env;
+if (OTEL_EXPORTER_OTLP_ENDPOINT && !/^https?:\/\/./.test(OTEL_EXPORTER_OTLP_ENDPOINT))
+  stop("OTEL_EXPORTER_OTLP_ENDPOINT must be an address such as http://localhost:4318.");
 
 const resource = resourceFromAttributes({ "service.name": "gateway" });
 
 /** Serves metrics on a port of their own. */
-const meterProvider = METRICS_PORT
-  ? new MeterProvider({
-      resource,
-      readers: [new PrometheusExporter({ host: HOST || "127.0.0.1", port: Number(METRICS_PORT) })],
+const metrics = METRICS_PORT
+  ? new PrometheusExporter({
+      host,
+      port: portIn("METRICS_PORT", METRICS_PORT),
+      preventServerStart: true,
     })
   : undefined;
+const meterProvider = metrics && new MeterProvider({ resource, readers: [metrics] });
+await orStop("HOST and METRICS_PORT", () => metrics?.startServer());
 
 /** Adds what each budget has used and left, from the database. */
 const removeBudgetMetrics =

@@ -47,6 +47,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
   return new Map([
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
+    ["env.ts", "env.ts"],
     ["admin.ts", "admin.ts"],
     ["stores.ts", "stores.ts"],
     ["telemetry.ts", "telemetry.ts"],
@@ -59,6 +60,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
     ["Dockerfile", isBun ? "Dockerfile.bun" : "Dockerfile"],
     ["compose.yaml", isPostgres ? "compose.postgres.yaml" : "compose.yaml"],
     ["README.md", "README.md"],
+    ...(isBun ? [] : [[".npmrc", "_npmrc"] as const]),
   ]);
 }
 

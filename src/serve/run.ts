@@ -1,7 +1,7 @@
 /** Runs `polygate serve`: a gateway of a configuration file, with its stores, health, admin, and an orderly end. */
 
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { relative, resolve } from "node:path";
@@ -186,7 +186,7 @@ function json(res: ServerResponse, status: number, body: object): void {
 async function configIn(file: string): Promise<ServerOptions> {
   const shown = oneLine(file);
   const path = resolve(file);
-  if (!existsSync(path)) throw new UsageError(`There is no file ${shown} to serve.`);
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new UsageError(`There is no file ${shown} to serve.`);
   let loaded: { readonly default?: unknown };
   try {
     loaded = (await import(pathToFileURL(path).href)) as typeof loaded;

@@ -26,10 +26,12 @@ const FILES = [
   ".env.example",
   ".github/workflows/test.yml",
   ".gitignore",
+  ".npmrc",
   "Dockerfile",
   "README.md",
   "admin.ts",
   "compose.yaml",
+  "env.ts",
   "gateway.test.ts",
   "gateway.ts",
   "package.json",
@@ -98,7 +100,7 @@ describe("polygate init", () => {
     };
     const asked: WrittenProject = JSON.parse(await init([join(folder, "asked"), "--json"], ask));
     expect(asked).toMatchObject({ server: "bun", database: "sqlite", overwritten: [] });
-    expect(asked.written.toSorted()).toEqual(FILES);
+    expect(asked.written.toSorted()).toEqual(FILES.filter((file) => file !== ".npmrc"));
     const server = "Which server: express, fastify, bun? (express) ";
     expect(questions).toEqual([server, server, "Which database: sqlite, postgres? (sqlite) "]);
     const half = await init([join(folder, "half"), "--server", "fastify", "--json"], async () => "postgres");
@@ -228,7 +230,7 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
 
     /** The variables that the code reads; PGPASSWORD is read by `pg`, and POLYGATE_CURRENCY by the command. */
     const variables = (): string[] => {
-      const code = ["server.ts", "gateway.ts", "admin.ts", "stores.ts", "telemetry.ts"].map(text).join("\n");
+      const code = ["server.ts", "gateway.ts", "admin.ts", "env.ts", "stores.ts", "telemetry.ts"].map(text).join("\n");
       const taken = Array.from(code.matchAll(/const \{([^}]*)\} = process\.env;/g), ([, names = ""]) => names);
       expect(taken).toHaveLength(code.split("process.env").length - 1);
       const names = new Set(taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []));

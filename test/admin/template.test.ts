@@ -133,10 +133,39 @@ it("has no admin without a password", async () => {
   await closed.stop();
 });
 
-it("refuses to start with a short password", async () => {
-  const started = spawnPlayground({ ...own, ADMIN_PASSWORD: "short" }, [process.execPath, "server.ts"], folder);
+it.each<[variable: string, value: string, line: string]>([
+  [
+    "UPSTREAM_URL",
+    "",
+    "UPSTREAM_URL is missing: the upstream's address, such as https://api.openai.com/v1. Set it in .env",
+  ],
+  ["UPSTREAM_URL", "localhost/v1", "UPSTREAM_URL, UPSTREAM_FORMAT or UPSTREAM_KEY cannot be used. relay: baseUrl "],
+  [
+    "UPSTREAM_FORMAT",
+    "chat",
+    "UPSTREAM_URL, UPSTREAM_FORMAT or UPSTREAM_KEY cannot be used. relay: format must be one of ",
+  ],
+  [
+    "FALLBACK_URL",
+    "http://me:secret@host",
+    "FALLBACK_URL, FALLBACK_FORMAT or FALLBACK_KEY cannot be used. relay: baseUrl ",
+  ],
+  ["POLYGATE_STORE", "", "POLYGATE_STORE is missing: the database with the keys, such as sqlite:gateway.db. "],
+  ["POLYGATE_STORE", "sqlite:/nowhere/a.db", "POLYGATE_STORE cannot be used. openStores: There is no folder /nowhere "],
+  ["POLYGATE_STORE", "redis://me:secret@host", "POLYGATE_STORE must be SQLite, PostgreSQL or MySQL: "],
+  ["ADMIN_PASSWORD", "secret", "ADMIN_PASSWORD needs 16 characters or more."],
+  ["PORT", "http", 'PORT must be a port from 0 to 65535, such as 3000, not "http".'],
+  ["HOST", "192.0.2.1", "HOST and PORT cannot be used. listen EADDRNOTAVAIL"],
+  ["METRICS_PORT", "65536", 'METRICS_PORT must be a port from 0 to 65535, such as 3000, not "65536".'],
+  ["METRICS_PORT", "used", "HOST and METRICS_PORT cannot be used. listen EADDRINUSE"],
+  ["OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318", "OTEL_EXPORTER_OTLP_ENDPOINT must be an address such as "],
+])("does not start with %s=%s, and says so in one line", async (variable, value, line) => {
+  const env = { ...own, [variable]: value === "used" ? metrics : value };
+  const started = spawnPlayground(env, [process.execPath, "server.ts"], folder);
   expect(await started.ended).toEqual({ code: 1, signal: null });
-  expect(started.errors()).toContain("ADMIN_PASSWORD needs 16 characters or more.");
+  expect(started.errors()).toContain(line);
+  expect(started.errors()).toMatch(/^.+\n$/);
+  expect(started.errors()).not.toContain("secret");
 });
 
 /** The number of calls in flight, as the admin shows it. */

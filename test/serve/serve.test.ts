@@ -416,6 +416,7 @@ function casesAt(port: number): readonly Case[] {
       /^mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m,
     ],
     ["a file that is not there", ["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
+    ["a folder", ["."], /^There is no file \. to serve\.\n$/, 2],
     [
       "a mistake in JavaScript",
       ["spoilt.mjs", ...address],
