@@ -22,6 +22,9 @@ function ownPath(next: unknown): string {
 
 const admin = adminHandler(stores.ports.quotas, {
   authorize: (request) => sessions.get(sessionOf(request.headers.get("cookie"))),
+  // Add your `gateway` for its running calls and its health.
+  calls: stores.calls,
+  audit: stores.auditLog,
   // The page adds the path to lead back to: /login?next=...
   page: adminPage({ loginUrl: "/login", logoutUrl: "/logout" }),
 });

@@ -40,7 +40,8 @@ app.get("/readyz", async (_request, response) => {
   const { ready } = await gateway.health();
   response.status(ready ? 200 : 503).json({ ready });
 });
-const server = app.listen(Number(env["PORT"] ?? 3000));
+const port = Number(env["PORT"] ?? 3000);
+const server = app.listen(port).once("listening", () => console.log(`The gateway is at http://127.0.0.1:${port}/ai`));
 process.once("SIGTERM", async () => {
   await gateway.close({ deadlineMs: 10_000 });
   await new Promise((resolve) => server.close(resolve));
