@@ -25,6 +25,7 @@ const DEFAULTS: Readonly<Record<string, object>> = {
 const RECORDS: readonly string[] = [
   "ApiKey",
   "AwsCredentials",
+  "BudgetDirectory",
   "CallContext",
   "CallOutcome",
   "CallRecord",
@@ -40,12 +41,14 @@ const RECORDS: readonly string[] = [
   "HookCall",
   "HookStep",
   "ImageProfile",
+  "KeyAdmin",
   "KeyUsage",
   "LedgerDriver",
   "ModelInfo",
   "ModelPrice",
   "Mounted",
   "MovedOn",
+  "OpenedStores",
   "OperationProfile",
   "Outcome",
   "QuotaRecalls",
@@ -59,6 +62,8 @@ const RECORDS: readonly string[] = [
   "Route",
   "RouteUpstream",
   "ShadowAnswer",
+  "SignableRequest",
+  "TestGateway",
   "UpstreamAttempt",
   "UpstreamStatus",
 ];
@@ -108,7 +113,11 @@ function pageOf(entry: string, types: readonly DeclarationReflection[]): string 
   const sections = types.flatMap((type) => [
     `## ${type.name}`,
     blocksOf(type.comment),
-    (type.children ?? []).map((field) => fieldOf(type.name, field)).join("\n"),
+    // A method such as `[Symbol.asyncDispose]` is called by the language.
+    (type.children ?? [])
+      .filter(({ name }) => !name.startsWith("["))
+      .map((field) => fieldOf(type.name, field))
+      .join("\n"),
   ]);
   // A type of values has no fields.
   const texts = [`# Options of \`${entry}\``, wrapped(note), ...sections].filter((text) => text !== "");

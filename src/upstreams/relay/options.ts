@@ -101,9 +101,11 @@ export type SignRequest = (request: SignableRequest) => SignedRequest | undefine
 
 /** A request as it will be sent, apart from headers of the connection such as `host` and `content-length`. */
 export interface SignableRequest {
+  /** The method of HTTP. */
   readonly method: "GET" | "POST";
+  /** The whole address. */
   readonly url: string;
-  /** The headers, with names in lower case. */
+  /** The headers, with names in lower case and with the key, but without `host`. */
   readonly headers: Readonly<Record<string, string>>;
   /** The bytes of the body; empty for a request without one. */
   readonly body: Uint8Array;
