@@ -23,7 +23,7 @@ const TRACKED: readonly string[] = [
   "playground/**/*.{ts,py,html,css,svg}",
   "playground/node-version.mjs",
   "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
-  "playground/template/_{test.yml,test.bun.yml,tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
+  "playground/template/_{test.yml,test.bun.yml,tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore,npmrc}",
   "docs/{,reference/}*.md",
   "docs/*.png",
   "docs/examples/*.ts",
