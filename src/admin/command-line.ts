@@ -244,6 +244,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (values.json) print(jsonOf(shown));
     else if (!list || !Array.isArray(shown)) print(textOf(shown, currency));
     else if (csv) print(linesOfCsv(listCsv(list, shown, currency, spreadsheet)));
+    else if (shown.length === 0) print(`There are no ${list} to list.`);
     else printTable(listText(list, shown, currency, terminal.columns), print, terminal.warn ?? (() => {}));
     if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
       print(

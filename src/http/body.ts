@@ -288,8 +288,8 @@ function assertFits(text: string, maxBytes: number): void {
 const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 
-/** Returns the text of a body that middleware has read; undefined for an unread body. */
-function consumedText(request: Request): string | undefined {
+/** Returns the text of a body that middleware has read; undefined for an unread body. Throws `internal` when nothing usable is left. */
+export function consumedText(request: Request): string | undefined {
   const left = consumedBody(request);
   if (left === undefined || typeof left === "string") return left;
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);

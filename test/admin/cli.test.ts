@@ -342,7 +342,7 @@ describe("polygate keys", () => {
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
     await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more$/);
-    expect(await run("", "list")).toEqual([]);
+    expect(await run("", "list")).toEqual(["There are no keys to list."]);
   });
 
   it.each([

@@ -1143,6 +1143,11 @@ describe("every mount", () => {
   const mounts: readonly [name: string, listener: () => RequestListener | Promise<RequestListener>][] = [
     ["Node", () => toNodeHandler(admin(), { prefix: "/admin" })],
     ["Express", () => express().use("/admin", toExpressHandler(admin())) as RequestListener],
+    [
+      "Express behind body parsers",
+      () =>
+        express().use(express.json(), express.urlencoded()).use("/admin", toExpressHandler(admin())) as RequestListener,
+    ],
     ["Express 4", () => express4().use("/admin", toExpressHandler(admin())) as RequestListener],
     [
       "a router of Express",
@@ -1183,6 +1188,8 @@ describe("every mount", () => {
       const headers = { "x-user": "ann", "content-type": "application/json" };
       const made = await fetch(`${root}/keys`, { method: "POST", headers, body: '{"id":"a/b","granted":3}' });
       expect(made.status).toBe(201);
+      const large = JSON.stringify({ name: "x".repeat(70_000) });
+      expect((await fetch(`${root}/keys`, { method: "POST", headers, body: large })).status).toBe(413);
       const read = await fetch(`${root}/keys/a%2Fb`, { headers });
       expect([read.headers.get("etag") !== null, await read.json()]).toEqual([
         true,

@@ -6,6 +6,7 @@ import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answer.ts";
+import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
@@ -257,7 +258,7 @@ class Admin {
     // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
-    const text = operation.method === "GET" ? "" : await req.text();
+    const text = operation.method === "GET" ? "" : await textOf(req);
     const asked: Asked = {
       user,
       id: idOf(operation.path, req.url),
@@ -512,6 +513,13 @@ function parametersOf(url: string): Record<string, string | string[]> {
       return [name, values.length > 1 ? values : (values[0] ?? "")];
     }),
   );
+}
+
+/** Returns the text of a body, also of one that a body parser of the host has read before. */
+async function textOf(req: Request): Promise<string> {
+  const text = consumedText(req) ?? (await req.text());
+  if (text.length > MAX_BODY_BYTES) throw new HTTPError({ status: 413, message: "The body is too large." });
+  return text;
 }
 
 /** The body of a change that takes no fields. */
