@@ -34,9 +34,7 @@ const fallback = FALLBACK_URL && {
 };
 const upstreams = fallback ? [primary, fallback] : [primary];
 const backend = route({ routes: Object.fromEntries((models ?? ["*"]).map((model) => [model, { upstreams }])) });
-void primary
-  .check()
-  .then(({ problem }) => problem && console.warn(`The upstream of UPSTREAM_URL has a problem. ${problem}`));
+void primary.check().then(({ problem }) => problem && console.warn(`UPSTREAM_URL has a problem: ${problem}`));
 
 // US dollars for a million tokens, by the name of the model. These are examples: take yours from your provider.
 const prices = priceTable({

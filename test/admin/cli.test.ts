@@ -1513,7 +1513,7 @@ describe("polygate budgets", () => {
     expect(rowsOf(await keys("list"))).toContain("free\t-\t-\t0\t1000\tactive\tevery model\tnever\torg");
     expect(rowsOf(await keys("list", "--budget", "org"))).toBe("free\t0\t1000\tactive\torg");
     expect(rowsOf(await keys("list", "--budget", "team", "--state", "active"))).toMatch(/^member\t[^\n]*$/);
-    expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
+    expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("There are no keys to list.");
     await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
       name: "CommandError",
       message: 'There is no budget of the id temm. Did you mean "team"? "polygate budgets list" lists the budgets.',
@@ -1647,7 +1647,7 @@ describe("polygate budgets", () => {
     expect(JSON.parse((await shown("budgets", "periods", "--month", "2020-09", "--json")).join(""))).toEqual([
       expect.objectContaining({ id: "b-1", granted: 4_000_000, spent: 1_000_000, percentSpent: 25, ended: true }),
     ]);
-    expect(await shown("budgets", "periods", "--month", "2019-01")).toEqual([]);
+    expect(await shown("budgets", "periods", "--month", "2019-01")).toEqual(["There are no periods to list."]);
     expect(notes).toEqual(["No period that began in 2019-01 is kept: nothing was charged in it."]);
     await run("", "migrate");
     await expect(shown("budgets", "periods", "--month", "2020-13")).rejects.toThrow("--month must be a month");
