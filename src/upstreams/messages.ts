@@ -46,7 +46,7 @@ export function shownMessage(
 const MAX_REASON_CHARS = 4_096;
 
 /**
- * Returns a vendor's reason if callers may read all of its texts unchanged: a changed text could mean something else.
+ * Returns a vendor's reason if callers may read all of it unchanged: a changed text could mean something else.
  *
  * @param shown Returns a text as callers may read it.
  */
@@ -54,14 +54,10 @@ export function shownReason(
   reason: VendorReason | undefined,
   shown: (text: string) => string | undefined,
 ): VendorReason | undefined {
-  const texts = new Set<unknown>();
-  const json = JSON.stringify(reason ?? {}, (name, value: unknown) => {
-    texts.add(name).add(value);
-    return value;
-  });
-  if (json.length > MAX_REASON_CHARS) return undefined;
-  const isShown = (text: unknown): boolean => typeof text !== "string" || text === "" || shown(text) === text;
-  return [...texts].every(isShown) ? reason : undefined;
+  const json = JSON.stringify(reason ?? {});
+  // Read names such as `account_id` and `projectId` as the words of a sentence, each before its value.
+  const words = json.replaceAll(/\\.|_|":|(?<=[a-z])(?=[A-Z])/g, " ");
+  return json.length <= MAX_REASON_CHARS && shown(json) === json && shown(words) === words ? reason : undefined;
 }
 
 /** Replaces the upstream's name of a model, with or without its vendor, and with what follows it, such as a date. */

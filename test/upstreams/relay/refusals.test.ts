@@ -335,11 +335,25 @@ describe("the vendor's own reason of a refusal", () => {
   it.each([
     ["an address", { ...SIZE, paths: ["https://vllm.internal:8000/image"] }],
     ["very many texts", { ...SIZE, paths: Array.from({ length: 1_000 }, String) }],
+    ["an account in a field of its own", { ...SIZE, account_id: "Acme" }],
+    ["an account in a field in camel case", { ...SIZE, accountId: "Acme" }],
+    ["a project", { ...SIZE, gcp_project_id: "acme-prod" }],
+    ["the number of a project", { ...SIZE, project: 12345678 }],
+    ["an address in a second line", { ...SIZE, paths: ["see\n10.0.0.1"] }],
+    ["a code about the account", { error_code: "credit_balance_too_low" }],
     ["no code", { paths: SIZE.paths }],
   ])("stays hidden with %s", async (_, details) => {
     const hidden = { errorCode: null, details: null };
     expect(await reasonFrom("messages", backendOf("messages", { details }))).toEqual(hidden);
   });
+
+  it.each(["invalid_api_key", "billing_hard_limit_reached", "accountDeactivated"])(
+    "stays hidden if it is about the host's account: %s",
+    async (own) => {
+      const backend = backendOf("chat-completions", { param: null, code: own });
+      expect(await reasonFrom("chat-completions", backend)).toBe("invalid_value");
+    },
+  );
 
   it.each([{ key: "sk-upstream-0123456789" }, { "sk-upstream-0123456789": 1 }])(
     "never tells the host's key: %j",
