@@ -122,8 +122,9 @@ type Message = { readonly role: string; readonly content?: string | JsonObject[]
 const messagesIn = (body: JsonObject): Message[] => body["messages"] as unknown as Message[];
 
 /**
- * Returns the messages without seals of other makers; undefined if there are none, so that the body stays as it came. `hasForeign` is true if
- * another provider wrote a turn of the tool loop at the end. Earlier turns may lack thinking.
+ * Returns the messages without seals of other makers and without empty turns, which the official service refuses; undefined if there are none,
+ * so that the body stays as it came. `hasForeign` is true if another provider wrote a turn of the tool loop at the end. Earlier turns may lack
+ * thinking.
  */
 function withoutForeign(
   messages: readonly Message[],
@@ -131,19 +132,20 @@ function withoutForeign(
   fields: ConvertedFields,
 ): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
   const listed = listedIn(messages);
-  if (!messages.some((message, index) => hasThoughts(message, listed?.[index])))
+  if (!messages.some((message, index) => mayChange(message, listed?.[index])))
     return { messages: undefined, hasForeign: false };
   let [isChanged, hasForeign] = [false, false];
   const cleaned: Message[] = [];
   const start = toolLoopStart(messages);
   for (const [index, message] of messages.entries()) {
     const { content } = message;
-    if (!Array.isArray(content) || !hasThoughts(message, listed?.[index])) {
+    if (!Array.isArray(content) || !mayChange(message, listed?.[index])) {
       cleaned.push(message);
       continue;
     }
     const blocks = content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
-    const isSame = blocks.length === content.length && blocks.every((block, at) => block === content[at]);
+    const isSame =
+      blocks.length > 0 && blocks.length === content.length && blocks.every((block, at) => block === content[at]);
     isChanged ||= !isSame;
     hasForeign ||= index >= start && thoughtsIn(blocks) !== thoughtsIn(content);
     if (isSame) cleaned.push(message);
@@ -181,7 +183,9 @@ function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
   return signature ? [{ type: "thinking", thinking, signature }] : [];
 }
 
-const hasThoughts = derived(({ content }: Message): boolean => Array.isArray(content) && content.some(isThought));
+const mayChange = derived(
+  ({ content }: Message): boolean => Array.isArray(content) && (content.length === 0 || content.some(isThought)),
+);
 
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 

@@ -328,9 +328,11 @@ describe("a native request for a messages upstream", () => {
     expect(sent).toEqual(having([use], adaptive));
   });
 
-  it("leaves out a message of which nothing is left", () => {
-    const body = having([{ type: "redacted_thinking", data: wrapped("c2ln", GEMINI, "call", "b") }]);
-    expect(asked(body).sent["messages"]).toEqual([
+  it.each<[name: string, assistant: JsonObject[]]>([
+    ["of which nothing is left", [{ type: "redacted_thinking", data: wrapped("c2ln", GEMINI, "call", "b") }]],
+    ["that is empty, which the official service refuses", []],
+  ])("leaves out a message %s", (_, assistant) => {
+    expect(asked(having(assistant)).sent["messages"]).toEqual([
       { role: "user", content: "When?" },
       { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: " " }] },
     ]);
@@ -350,7 +352,7 @@ describe("a native request for a messages upstream", () => {
 });
 
 it("has a budget above the limit only where its upstream hears of interleaved thinking", () => {
-  const body = having([], { thinking: { type: "enabled", budget_tokens: 16_000 } });
+  const body = having([{ type: "text", text: "Noon." }], { thinking: { type: "enabled", budget_tokens: 16_000 } });
   const betas = ["interleaved-thinking-2025-05-14"];
   expect(asked(body, {}, 9_000, undefined, betas)).toEqual({ sent: body, told: {} });
   expect(asked(body, {}, 4_000, undefined, betas).sent).toEqual({ ...body, max_tokens: 4_000 });
