@@ -334,3 +334,7 @@ export function given<T extends object>(fields: T): Given<T> {
   }
   return kept;
 }
+
+/** Writes a line of JSON. Escapes U+0085, U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
+export const jsonLine = (value: object): string =>
+  JSON.stringify(value).replaceAll("\u0085", "\\u0085").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");

@@ -5,7 +5,7 @@
 
 import type { GatewayError, GatewayErrorCode } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
-import { type JsonObject, isJsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
+import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
 import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
@@ -129,7 +129,7 @@ function renamedJson(json: string, model: string): string {
     isJsonObject,
   );
   const changed = [value, ...inner].filter((object) => rename(object, model));
-  return changed.length > 0 ? JSON.stringify(value) : json;
+  return changed.length > 0 ? jsonLine(value) : json;
 }
 
 function rename(object: JsonObject, model: string): boolean {

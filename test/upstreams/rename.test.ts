@@ -21,6 +21,11 @@ it.each([
   ],
   ['{"candidates":[],"modelVersion":"upstream-9-001"}', '{"candidates":[],"modelVersion":"fast"}'],
   ['{"id":"c","model" : "upstream-9","choices":[]}', '{"id":"c","model":"fast","choices":[]}'],
+  // Some clients end a line at these characters, and so they stay escaped.
+  [
+    String.raw`{"model":"upstream-9","x":"a\u0085b\u2028c\u2029"}`,
+    String.raw`{"model":"fast","x":"a\u0085b\u2028c\u2029"}`,
+  ],
 ])("names the model as its caller does: %s", (data, expected) => {
   expect(renamed(frame(data), "fast")).toEqual({
     ...frame(expected),

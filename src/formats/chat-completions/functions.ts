@@ -1,7 +1,7 @@
 /** The deprecated form of tools: `functions` in requests, `function_call` in answers. Requests are decoded as if they had `tools`. */
 
 import type { ChatRequest } from "../../model/chat-request.ts";
-import { isJsonObject, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
+import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type {
   AssistantMessage,
   ChatCompletionsRequest,
@@ -112,7 +112,7 @@ function messageWithFunction({ tool_calls, ...message }: JsonObject): JsonObject
 export function passedToFunctions(data: string): string {
   if (!TOOL_CALLS.test(data)) return data;
   const answer = parseJson(data, PARSED_BEFORE);
-  return isJsonObject(answer) ? JSON.stringify(withFunctionCalls(answer)) : data;
+  return isJsonObject(answer) ? jsonLine(withFunctionCalls(answer)) : data;
 }
 
 /** Matches a list of calls, and the finish reason. Lists without a call stay as they are. */

@@ -2,9 +2,9 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
+import { isJsonObject, jsonLine, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
@@ -12,7 +12,7 @@ import { asksForFunctions, passedToFunctions } from "./functions.ts";
 import { FORMAT } from "./routes.ts";
 import { DONE } from "./schema.ts";
 
-const frameText = (value: object): string => `data: ${dataOf(value)}\n\n`;
+const frameText = (value: object): string => `data: ${jsonLine(value)}\n\n`;
 const DONE_FRAME = `data: ${DONE}\n\n`;
 
 export class CompletionStream extends StreamedAnswer {

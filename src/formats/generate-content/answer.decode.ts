@@ -2,7 +2,7 @@
 
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
-import { given, isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
+import { given, isJsonObject, jsonLine, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
@@ -84,7 +84,7 @@ export class GenerateContentDecoder extends NativeDecoder {
     return unsupportedInAnswer(wire, this.reported);
   }
 
-  #chunk(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {
+  #chunk(chunk: GenerateContentResponse, data: string = jsonLine(chunk)): NativeEvent {
     this.read(chunk as unknown as JsonObject);
     return this.framed({ data }, chunk as unknown as JsonObject, () => this.unsupportedIn(chunk));
   }

@@ -2,8 +2,9 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { NativeFrame } from "../../model/chat-event.ts";
+import { jsonLine } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
@@ -23,12 +24,12 @@ export class GenerateContentStream extends StreamedAnswer {
     this.contentType = framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json; charset=utf-8";
     this.keepAlive = framing === "sse" ? EMPTY_FRAME : "\n";
     this.builder = new GenerateContentBuilder(answer, (chunk) => {
-      this.text += this.#frame(dataOf(chunk));
+      this.text += this.#frame(jsonLine(chunk));
     });
   }
 
   error(error: GatewayError): string {
-    const json = dataOf(withEnding(encodeError(error)));
+    const json = jsonLine(withEnding(encodeError(error)));
     // Send the error twice, because some clients look for it inside a frame, and others outside. The second copy must not end in
     // a blank line: clients would take it for a frame without data, and skip it.
     return this.#frame(json) + (this.#framing === "sse" ? json : "]");

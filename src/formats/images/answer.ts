@@ -3,7 +3,7 @@
 import type * as v from "valibot";
 import { toBase64 } from "../../media/base64.ts";
 import type { ImageAnswerEvent, ImageOperation, ImageRequest } from "../../model/image.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, jsonLine } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerStream } from "../format.ts";
 import { encodeError } from "../shared/errors.ts";
@@ -95,7 +95,7 @@ export function answerStream(
   };
 }
 
-const frameText = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+const frameText = (event: string, data: object): string => `event: ${event}\ndata: ${jsonLine(data)}\n\n`;
 
 const encodeImage = (
   { bytes, url, revisedPrompt }: FinishedImage,

@@ -5,9 +5,9 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
+import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
@@ -15,7 +15,7 @@ import { encodeError } from "./errors.ts";
 import { FORMAT } from "./routes.ts";
 import type { MessagesStreamEvent, MessagesUsage } from "./schema.answer.ts";
 
-const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${dataOf(frame)}\n\n`;
+const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
 
 const PING = frameText({ type: "ping" });
 const MESSAGE_STOP = frameText({ type: "message_stop" });

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
-import { type JsonObject, parseJson } from "../../model/json.ts";
+import { jsonLine, type JsonObject, parseJson } from "../../model/json.ts";
 import { type Clock, nextIteration } from "../../ports/clock.ts";
 import type {
   AnswerContext,
@@ -13,7 +13,7 @@ import type {
   NewKept,
   StoredDocument,
 } from "../format.ts";
-import { dataOf, frameOf } from "../shared/answer.ts";
+import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
 import {
@@ -157,7 +157,7 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
 
   #emit(type: string, fields: Readonly<Record<string, unknown>>): void {
     const number = this.#savedEvents + this.#piece.length + this.#unsaved.length;
-    const data = dataOf({ type, sequence_number: number, ...fields });
+    const data = jsonLine({ type, sequence_number: number, ...fields });
     this.#unsaved.push(data);
     this.#frames += frameOf({ event: type, data });
   }
@@ -371,7 +371,7 @@ export class KeptStream implements FrameSource {
   /** Returns the frame of an event that is not stored. It is new to the client, also to one that has asked for later events. */
   #written(type: string, fields: Readonly<Record<string, unknown>>): string {
     const sequence_number = Math.max(this.#events, this.#after + 1);
-    return frameOf({ event: type, data: dataOf({ type, sequence_number, ...fields }) });
+    return frameOf({ event: type, data: jsonLine({ type, sequence_number, ...fields }) });
   }
 }
 

@@ -5,10 +5,10 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
+import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
-import { type AnswerFinish, CompleteAnswer, dataOf, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError, type OpenAIErrorBody } from "../shared/errors.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
@@ -73,7 +73,7 @@ export class ResponseStream extends StreamedAnswer {
     super(FORMAT);
     this.#context = context;
     this.builder = new ResponseBuilder(context, now, (type, fields) => {
-      this.text += frameOf({ event: type, data: dataOf({ type, sequence_number: this.#sequence++, ...fields }) });
+      this.text += frameOf({ event: type, data: jsonLine({ type, sequence_number: this.#sequence++, ...fields }) });
     });
   }
 
@@ -346,7 +346,7 @@ class PassedAnswer implements BegunResponse {
   }
 
   #frame(event: string, fields: object): NativeFrame {
-    return { event, data: dataOf({ type: event, sequence_number: this.sequence++, ...fields }) };
+    return { event, data: jsonLine({ type: event, sequence_number: this.sequence++, ...fields }) };
   }
 }
 

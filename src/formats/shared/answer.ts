@@ -164,10 +164,6 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   }
 }
 
-/** Writes a line of JSON. Escapes U+0085, U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
-export const dataOf = (value: object): string =>
-  JSON.stringify(value).replaceAll("\u0085", "\\u0085").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
-
 /** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
 export function frameOf({ event, data }: NativeFrame): string {
   // Search for line breaks first: most data has none, and a search is faster than a replacement.

@@ -109,6 +109,16 @@ describe("a JSON array where one answer was expected", () => {
     });
   });
 
+  it("has each chunk on one line, also for clients that end a line at further characters", () => {
+    const ends = "a\u0085b\u2028c\u2029d";
+    const chunk = {
+      candidates: [{ content: { role: "model", parts: [{ text: ends }] }, finishReason: "STOP", index: 0 }],
+    };
+    const events = CODECS["generate-content"].answerDecoder().answer(JSON.stringify([chunk]));
+    const written = streamedText("generate-content", metered(events, requestOf("generate-content")));
+    expect(written).toContain(String.raw`a\u0085b\u2028c\u2029d`);
+  });
+
   it("is the error in it", () => {
     const error = { code: "rate_limited", retryAfterMs: 34_000 };
     const decoder = CODECS["generate-content"].answerDecoder();

@@ -10,7 +10,7 @@ export interface Frame {
 /** What a keep-alive is read as. */
 export const COMMENT: Frame = { event: "", data: {} };
 
-const FRAME = /^event: ([a-z_.]+)\ndata: (\{[^\n\r]*\})$/;
+const FRAME = /^event: ([a-z_.]+)\ndata: (\{[^\n\r\u0085\u2028\u2029]*\})$/;
 
 function parseFrame(text: string): Frame {
   if (/^:[^\n\r]*$/.test(text)) return COMMENT;

@@ -60,7 +60,7 @@ export function streamsSuite(mount: Mount): void {
 
   it("has an event for each picture, each with usage, and all of that with the last", async () => {
     const clock = manualClock();
-    const imagePlay = plays(drawn(0, "A crimson hat"), drawn(1), USAGE);
+    const imagePlay = plays(drawn(0, "A crimson\u0085hat"), drawn(1), USAGE);
     await using stage = await openStage(mount, { clock, imagePlay });
     const response = await generate(stage, streaming({ model: MULTI, n: 2, quality: "low", background: "opaque" }));
     const traits = {
@@ -78,7 +78,7 @@ export function streamsSuite(mount: Mount): void {
           type: event,
           b64_json: base64Of(0),
           url: link,
-          revised_prompt: "A crimson hat",
+          revised_prompt: "A crimson\u0085hat",
           ...traits,
           usage: NO_WIRE_USAGE,
         },
