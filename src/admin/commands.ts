@@ -639,7 +639,7 @@ async function periodsOf(
 ): Promise<readonly BudgetPeriodReport[]> {
   const periods: BudgetPeriodReport[] = [];
   // No time zone is more than a day away from UTC.
-  let before = month === undefined ? undefined : Date.parse(`${month}-28`) + 5 * (UNITS_MS["d"] ?? 0);
+  let before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * (UNITS_MS["d"] ?? 0));
   for (;;) {
     const page = await store.budgetPeriods(id, given({ before, limit: MOST_LISTED }));
     periods.push(...page);
