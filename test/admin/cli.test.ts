@@ -1129,6 +1129,8 @@ describe("polygate usage and why", () => {
     expect((await run("budgets", "update", "lowered", "--amount", "100")).stderr).toContain(`${gap} 500.\n`);
     expect((await run("budgets", "top-up", "lowered", "400")).stderr).toContain(`${gap} 100.\n`);
     expect((await run("budgets", "usage", "lowered")).stdout).toMatch(/^granted: 600\n.*^gap: 100\n/ms);
+    // A change of the name adds no units.
+    expect((await run("budgets", "update", "lowered", "--name", "Low")).stderr).not.toContain("Nothing is available");
     const enough = await run("budgets", "top-up", "lowered", "107");
     expect(enough.stdout).toContain("available: 7\n");
     expect(enough.stderr).not.toContain("Nothing is available");
@@ -1655,6 +1657,14 @@ describe("polygate budgets", () => {
     await expect(shown("budgets", "periods", "--month", "2020-13")).rejects.toThrow("--month must be a month");
     await expect(shown("budgets", "periods", "nobody")).rejects.toThrow("There is no budget of the id nobody.");
 
+    // The periods of a budget may be more than a page of the store has.
+    const days = new DatabaseSync(join(folder, "periods.db"));
+    days.exec(`WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 1001)
+      INSERT INTO polygate_budget_periods (budget_id,starts_at,ends_at,pruned,granted,charged,held,overdraft,estimated)
+      SELECT 'b-1', n, n + 1, 0, 5, 5, 0, 0, 0 FROM counted`);
+    expect(await shown("budgets", "periods", "b-1", "--csv")).toHaveLength(1 + 1 + 2 + 1_001);
+    days.close();
+
     // Commands that read take a name, and those that change something an id.
     expect(await shown("budgets", "usage", "Team B")).toContain("id: b-2");
     expect(await shown("keys", "list", "--budget", "team a+", "--csv", ...usd)).toEqual([
@@ -1739,6 +1749,8 @@ describe("polygate budgets", () => {
     await keys("create", "--id", "only", "--budget", "below");
     await keys("create", "--id", "less", "--granted", "100", "--budget", "below");
     await keys("create", "--id", "neither");
+    await budgets("create", "wide", "--amount", "5000", "--parent", "top");
+    await keys("create", "--id", "high", "--budget", "wide");
     const books = { used: 0, held: 0 };
     const shown = [
       { id: "below", name: "below", granted: 300, available: 300, ...books },
@@ -1758,6 +1770,8 @@ describe("polygate budgets", () => {
       available: null,
       budgets: shown,
     });
+    expect(await json("usage", "less")).toMatchObject({ left: 100, limitedBy: null });
+    expect(await json("usage", "high")).toMatchObject({ left: 1000, limitedBy: "top" });
     expect(await json("usage", "neither")).toMatchObject({ unlimited: true });
     expect(await json("usage", "neither")).not.toHaveProperty("budgets");
     const ofBoth = await keys("usage", "both");

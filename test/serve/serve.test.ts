@@ -137,6 +137,8 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
     it("serves the admin to whom its login knows", async () => {
       expect((await admin("/keys", "")).status).toBe(401);
       expect(await (await admin("/keys")).json()).toMatchObject({ data: [{ id: "team-a" }] });
+      for (const path of ["/budgets", "/calls", "/usage", "/audit", "/live"])
+        expect((await admin(path)).status).toBe(200);
     });
 
     it("names the right base URLs to a client with a wrong one", async () => {
@@ -228,8 +230,8 @@ describe("polygate serve", () => {
     const file = await written(
       "measured.ts",
       `${DEFINE}({
-        gateway: () => ({ backend: demoModel() }),
-        record: { groupOf: ({ key }) => key?.metadata?.["team"] },
+        gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
+        record: { currency: "usd", groupOf: ({ key }) => key?.metadata?.["team"] },
         metrics: { port: 0, spendBy: ["group", "budget", "key"] },
         closeMs: 1_000,
       });`,
@@ -252,6 +254,7 @@ describe("polygate serve", () => {
     expect(text).toMatch(
       new RegExp(`^polygate_budget_available\\{.*polygate_budget="blue".*\\} ${1_000 - used}$`, "m"),
     );
+    expect(text).toMatch(/^polygate_budget_used\{.*polygate_currency="USD".*\}/m);
     expect(text).toMatch(/^gen_ai_server_request_duration_count\{.*gen_ai_request_model="demo-chat".*\} 1$/m);
     const spend = 'polygate_spend_total\\{.*polygate_group="sea",polygate_budget="blue",polygate_key="team-a".*\\}';
     expect(text).toMatch(new RegExp(`^${spend} 0$`, "m"));
@@ -417,6 +420,7 @@ function casesAt(port: number): readonly Case[] {
     ],
     ["a file that is not there", ["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
     ["a folder", ["."], /^There is no file \. to serve\.\n$/, 2],
+    ["a path through a file", ["gateway.ts/x"], /^There is no file gateway\.ts\/x to serve\.\n$/, 2],
     [
       "a mistake in JavaScript",
       ["spoilt.mjs", ...address],
