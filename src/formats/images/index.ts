@@ -1,6 +1,6 @@
 /** The images format: generations, edits and variations, and the URLs of finished pictures (spec 2.1 to 2.4, 7.4, 8). */
 
-import { parse as parseRange } from "range-parser";
+import parseRange from "range-parser";
 import { GatewayError } from "../../errors.ts";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import type { BodyIntake } from "../../http/body.ts";
@@ -132,13 +132,18 @@ function answerRange(
 ): Answer {
   const { length } = bytes;
   const ifRange = sent.get("if-range");
-  const wanted = method === "GET" && (ifRange === null || ifRange === headers["etag"]) ? sent.get("range") : null;
-  const { code, type, ranges } = parseRange(length, wanted ?? "");
-  if (type === "bytes" && code === 2 && ranges.length === 0)
+  // Shorten a suffix that is longer than the picture: the parser would treat it as no range.
+  const wanted = sent
+    .get("range")
+    ?.replace(/^bytes=-(\d+)$/, (_, suffix: string) => `bytes=-${Math.min(Number(suffix), length)}`);
+  const isOfBytes = wanted?.startsWith("bytes=") === true;
+  const applies = method === "GET" && isOfBytes && (ifRange === null || ifRange === headers["etag"]);
+  const ranges = applies ? parseRange(length, wanted) : -2;
+  if (ranges === -1)
     return refusal(416, "range_not_satisfiable", "The range lies outside of the image.", {
       "content-range": `bytes */${length}`,
     });
-  const [range, ...others] = type === "bytes" && (code & 1) === 0 ? ranges : [];
+  const [range, ...others] = ranges === -2 ? [] : ranges;
   if (!range || others.length > 0) return { status: 200, headers, body: method === "HEAD" ? null : bytes };
   const part = bytes.subarray(range.start, range.end + 1);
   const partHeaders = {
