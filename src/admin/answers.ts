@@ -172,7 +172,7 @@ const KEY_LIST: List<KeyShown> = {
       name: "limitedBy",
       word: "Limited by",
       cell: (key) => limitOf(key)?.id,
-      text: (key) => oneLine(limitOf(key)?.name ?? (ownOf(key) ? "own quota" : "-")),
+      text: (key) => oneLine(limitOf(key)?.name ?? (ownOf(key) ? OWN_QUOTA : "-")),
       // The own budget of a key is a column by itself.
       isNews: (key) =>
         (limitOf(key)?.id ?? key.budget) !== key.budget || (key.budget !== undefined && limitOf(key)?.id === undefined),
@@ -376,6 +376,9 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "gap",
 ] satisfies (keyof BudgetTold | "left")[]);
 
+/** The words for a key that its own quota limits, and no budget. */
+const OWN_QUOTA = "own quota";
+
 /** The words in place of the quota of a key that has none of its own, without a budget and with one. */
 const UNLIMITED = "unlimited";
 const OF_BUDGET = "none of its own";
@@ -467,6 +470,7 @@ class Text {
     }
     if (typeof value === "string") return value;
     if (Array.isArray(value)) return value.join(",");
+    if (name === "limitedBy" && value === null) return OWN_QUOTA;
     if (typeof value !== "object" || value === null) return JSON.stringify(value);
     return Object.entries(value)
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))

@@ -10,6 +10,7 @@ import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, Usag
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
 import { MOST_UNITS } from "../stores/ledger.ts";
 import { amountColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
+import { stateOf } from "./key-admin.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
@@ -331,12 +332,16 @@ export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {
 
 /**
  * Reads the limits that a refused call needs to pass: the quota of its key and its budgets. Undefined for a call that was refused by none of
- * them, and where the store knows none of them.
+ * them, and where the store knows none of them. Empty for a call of a key that was paused or expired, and works now.
  */
 export async function limitsNow(
-  { refusedBy: { kind, budget } = { kind: "calls" }, budgets, keyId }: RecordedCall,
+  { errorCode, refusedBy: { kind, budget } = { kind: "calls" }, budgets, keyId }: RecordedCall,
   store: LimitSource,
 ): Promise<readonly LimitNow[] | undefined> {
+  if (errorCode === "paused_api_key" || errorCode === "expired_api_key") {
+    const key = keyId === undefined ? undefined : await store.report(keyId);
+    return key && stateOf(key, Date.now()) === "active" ? [] : undefined;
+  }
   if (!OF_UNITS.has(kind)) return undefined;
   const limits: LimitNow[] = [];
   // The limit that has refused the call comes first.
@@ -374,9 +379,9 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
     case "model_not_allowed":
       return [ofKey("keys update", "--models MODELS replaces the models that the key may use.")];
     case "paused_api_key":
-      return [ofKey("keys resume", "lets the key work again.")];
+      return now ? inWords(WORKS_NOW) : [ofKey("keys resume", "lets the key work again.")];
     case "expired_api_key":
-      return [ofKey("keys update", "--expires DATE makes the key valid again.")];
+      return now ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE makes the key valid again.")];
     case "model_not_found":
       return inWords(
         `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
@@ -409,6 +414,8 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
         : [];
   }
 }
+
+const WORKS_NOW = "The key works now: the caller may try again.";
 
 /** Makes steps without a command. */
 const inWords = (...sentences: readonly string[]): readonly NextStep[] => sentences.map((sentence) => ({ sentence }));

@@ -260,6 +260,9 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
+    const [, tooFew, left] = /^(.* has too few available) units: (\d+)\.$/s.exec(describeProblem(error)) ?? [];
+    if (tooFew !== undefined && currency !== undefined)
+      throw new CommandError(`${tooFew}: ${moneyOf(Number(left), currency)}.`);
     throw named(error, address);
   } finally {
     await opened.close();

@@ -199,6 +199,9 @@ describe("polygate keys", () => {
     await run("", "update", "other", "--expires", "never");
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
     await expect(run("", "lower", "team", "6")).rejects.toThrow("The key team has too few available units: 5.");
+    await expect(run("", "lower", "team", "6", "--currency", "usd")).rejects.toThrow(
+      "The key team has too few available: 0.000005 USD.",
+    );
   });
 
   it("pauses a key and lets it work again, and exports and imports it as it is", async () => {
@@ -875,6 +878,8 @@ it("polygate why says which tier of a key the limiter does not have, and that a 
   expect(await why(still[2])).toMatch(
     /\nThe API key is paused\.\nThe caller was told: "The API key is paused\."\nNext: polygate keys resume still lets the key work again\.\n/,
   );
+  await runCommand(["keys", "resume", "still", "--store", where], { ...terminal, print: () => {} });
+  expect(await why(still[2])).toContain("\nNext: The key works now: the caller may try again.\n");
 });
 
 describe("polygate usage and why", () => {

@@ -1029,6 +1029,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Create" }).click();
     const secret = (await page.locator(".secret").textContent()) ?? "";
     expect((await stores.ports.quotas.find(secret.slice(3)))?.id).toBe("team-a");
+    // It is shown once, so that only its button closes it.
+    for (let press = 0; press < 3; press++) await page.keyboard.press("Escape");
+    expect(await page.locator(".secret").textContent()).toBe(secret);
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await page.content()).not.toContain(secret);
     expect(await rowOf(page, "team-a").textContent()).toMatch(
@@ -1293,6 +1296,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       period: "month",
       timeZone: "Europe/Berlin",
     });
+    for (const [id, parent, timeZone] of [
+      ["below", "team-a", "Europe/Berlin"],
+      ["alone", "", "Asia/Tokyo"],
+    ] as const) {
+      await page.getByRole("button", { name: "New budget" }).click();
+      await page.getByLabel("Id").fill(id);
+      await page.getByLabel("Amount in USD").fill("1");
+      await page.getByLabel("Parent").selectOption(parent);
+      await page.getByRole("button", { name: "Create" }).click();
+      await rowOf(page, id).waitFor();
+      expect(await stores.ports.quotas.budgetReport(id)).toMatchObject({ timeZone });
+      await stores.ports.quotas.removeBudget(id);
+    }
     // Midnight in Berlin, wherever the browser is.
     expect(await rowOf(page, "team-a").textContent()).toMatch(/ 1, 20\d\d, 12:00\sAMEurope\/Berlin/);
     await page.getByRole("button", { name: "Top up team-a" }).click();

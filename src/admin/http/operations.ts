@@ -662,8 +662,8 @@ export const OPERATIONS: readonly Operation[] = [
       const limits = new Map<string, readonly LimitNow[] | undefined>();
       const told: ExplainedCall[] = [];
       for (const call of listed) {
-        const { keyId, budgets, refusedBy } = call;
-        const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind]);
+        const { keyId, budgets, refusedBy, errorCode } = call;
+        const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind, errorCode]);
         if (!limits.has(by)) limits.set(by, await limitsNow(call, desk.store));
         told.push(callTold(call, limits.get(by)));
       }

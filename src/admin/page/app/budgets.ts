@@ -104,6 +104,9 @@ export async function loadBudgets(): Promise<void> {
 
 const at = (id: string): string => `budgets/${encodeURIComponent(id)}`;
 
+/** The time zone of the user's clock. */
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 const create = (): void =>
   askUser({
     title: "New budget",
@@ -126,8 +129,7 @@ const create = (): void =>
       {
         name: "timeZone",
         label: "Time zone",
-        value: Intl.DateTimeFormat().resolvedOptions().timeZone,
-        hint: "A period begins at midnight of this zone.",
+        hint: `A period begins at midnight of this zone. Empty: that of the parent, or else ${OWN_ZONE}.`,
       },
       {
         name: "rollover",
@@ -144,7 +146,11 @@ const create = (): void =>
         id,
         amount: readAmount("Amount", amount),
         ...(name && { name }),
-        ...(period && { period, ...(timeZone && { timeZone }), ...(rollover && { rollover: true }) }),
+        ...(period && {
+          period,
+          ...((timeZone || !parent) && { timeZone: timeZone || OWN_ZONE }),
+          ...(rollover && { rollover: true }),
+        }),
         ...(parent && { parent }),
       });
       await loadBudgets();

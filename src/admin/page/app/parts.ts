@@ -187,14 +187,27 @@ export function Dialogs(): View {
   return question.value ? html`<${QuestionDialog} key=${question.value.title} ...${question.value} />` : null;
 }
 
-function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children?: Children }): View {
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  /** True for a dialog that only its buttons close. Default: Escape closes it, too. */
+  readonly isKept?: boolean;
+  readonly children?: Children;
+}
+
+function Dialog({ title, onClose, isKept = false, children }: DialogProps): View {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     dialog.current?.showModal();
     // Wait until the dialog is gone: the page behind an open one takes no focus.
     return () => void setTimeout(focusBehindDialog);
   }, []);
-  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
+  return html`<dialog
+    ref=${dialog}
+    aria-labelledby="dialog-title"
+    closedby=${isKept ? "none" : "closerequest"}
+    onClose=${onClose}
+  >
     <h2 id="dialog-title">${title}</h2>
     ${children}
   </dialog>`;
@@ -260,7 +273,7 @@ function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
     await navigator.clipboard.writeText(apiKey);
     if (copied.current) copied.current.textContent = "Copied.";
   };
-  return html`<${Dialog} title=${`The secret of ${id}`} onClose=${closeSecret}>
+  return html`<${Dialog} title=${`The secret of ${id}`} isKept=${true} onClose=${closeSecret}>
     <p>Keep it now: it cannot be shown again.</p>
     <p><code class="secret">${apiKey}</code></p>
     <div class="buttons">
