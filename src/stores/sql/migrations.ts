@@ -125,16 +125,20 @@ const COLUMN_TYPES: Readonly<Record<SqlDialect, ColumnTypes>> = {
 };
 
 type Table = keyof SqlSchema;
-type Column = readonly [name: string, type: RawBuilder<unknown>, constraint?: "primary key" | "nullable"];
+type TableColumn = readonly [name: string, type: RawBuilder<unknown>, constraint?: "primary key" | "nullable"];
 
 const bigint = sql`bigint`;
 const hash = sql`char(64)`;
 const word = sql`varchar(10)`;
 
 /** Integer columns that must not be null. */
-const integers = (names: readonly string[]): Column[] => names.map((name) => [name, bigint]);
+const integers = (names: readonly string[]): TableColumn[] => names.map((name) => [name, bigint]);
 
-async function createTable({ schema }: Kysely<SqlSchema>, table: Table, columns: readonly Column[]): Promise<void> {
+async function createTable(
+  { schema }: Kysely<SqlSchema>,
+  table: Table,
+  columns: readonly TableColumn[],
+): Promise<void> {
   let builder = schema.createTable(table).ifNotExists();
   for (const [name, type, constraint] of columns)
     builder = builder.addColumn(name, type, (column) => {
@@ -326,7 +330,7 @@ async function createRecalls(db: Kysely<SqlSchema>, dialect: SqlDialect): Promis
 
 async function createCalls(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
   const { id, exact: text } = COLUMN_TYPES[dialect];
-  const texts = (names: readonly string[], constraint?: "nullable"): Column[] =>
+  const texts = (names: readonly string[], constraint?: "nullable"): TableColumn[] =>
     names.map((name) => (constraint ? [name, text, constraint] : [name, text]));
   await createTable(db, "calls", [
     ["id", id, "primary key"],
