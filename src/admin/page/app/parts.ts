@@ -176,7 +176,9 @@ const closeSecret = (): void => void (shownSecret.value = undefined);
 
 /** Leads the keyboard back to the button that has opened the dialogs, or to the heading of the part where the button is gone. */
 function focusBehindDialog(): void {
-  if (question.value || shownSecret.value) return;
+  // The user may have gone on meanwhile: a key would press the button in place of what the user has chosen.
+  const hasGoneOn = document.activeElement !== null && document.activeElement !== document.body;
+  if (question.value || shownSecret.value || hasGoneOn) return;
   const target = opener?.isConnected ? opener : document.querySelector("main h2");
   if (target instanceof HTMLElement) target.focus();
 }
