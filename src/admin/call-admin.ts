@@ -2,13 +2,12 @@
 
 import { WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, writtenMoney } from "../model/money.ts";
+import { amountOf, currencyCode, writtenMoney, MOST_UNITS } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
-import { MOST_UNITS } from "../stores/ledger.ts";
 import { amountColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
 import { stateOf } from "./key-admin.ts";
 
@@ -32,7 +31,7 @@ export interface NextStep {
 export interface CallReason {
   /** Sentences for people, the most important first. */
   readonly reasons: readonly string[];
-  /** What helps the caller. Empty for a call that needs no help, or none of an operator. */
+  /** The steps that help the caller. Empty when an operator cannot help. */
   readonly next: readonly NextStep[];
   readonly call: RecordedCall;
 }

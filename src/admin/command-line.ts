@@ -5,7 +5,7 @@ import { moneyOf } from "../model/money.ts";
 import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
-import { NO_SUCH_BUDGET, noSuchKey } from "../stores/ledger.ts";
+import { NO_SUCH_BUDGET, noSuchKey, TooFewUnits } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { currencyOf } from "./amounts.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
@@ -260,9 +260,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
-    const [, tooFew, left] = /^(.* has too few available) units: (\d+)\.$/s.exec(describeProblem(error)) ?? [];
-    if (tooFew !== undefined && currency !== undefined)
-      throw new CommandError(`${tooFew}: ${moneyOf(Number(left), currency)}.`);
+    if (error instanceof TooFewUnits && currency !== undefined)
+      throw new CommandError(`The ${error.owner} has too few available: ${moneyOf(error.available, currency)}.`);
     throw named(error, address);
   } finally {
     await opened.close();

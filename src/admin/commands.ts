@@ -212,7 +212,7 @@ export interface Syntax {
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
-  /** The list of which the command returns the rows, if it returns a list. */
+  /** The name of the list that the command returns. Default: the command returns no list. */
   readonly list?: ListName;
   /** For options that people expect here: what to do instead. */
   readonly elsewhere?: Readonly<Partial<Record<keyof Values, string>>>;

@@ -193,7 +193,7 @@ export function filled(schema: JsonValue): JsonValue {
   return { ...result, ...any, minItems: Math.max(1, Number(minItems ?? 0)) };
 }
 
-/** Returns the schema without its optional properties, some of which no value may satisfy. */
+/** Returns the schema without its optional properties: one of them may be impossible. */
 export function withoutOptionals(schema: JsonValue): JsonValue {
   if (Array.isArray(schema)) return schema.map(withoutOptionals);
   if (!isObject(schema)) return schema;

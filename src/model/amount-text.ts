@@ -1,10 +1,8 @@
 /** Parses the amounts that people write, on a command line and in a field of a page: units, or money in a currency. */
 
-import { DECIMALS, moneyOf, twoAmounts } from "./money.ts";
+import { DECIMALS, MOST_UNITS, moneyOf, twoAmounts } from "./money.ts";
 
 const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
-/** The most units of an amount: the largest number that a book can hold. */
-const MOST_UNITS = Number.MAX_SAFE_INTEGER;
 
 /**
  * Reads an amount of units, or of money if there is a currency. A unit is a millionth of the currency.

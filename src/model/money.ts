@@ -3,6 +3,9 @@
 /** The digits behind the point: a unit is a millionth of a currency. */
 export const DECIMALS = 6;
 
+/** The upper limit of an amount, of each book, and of charges and holds together, in units. A number beyond it is not exact. */
+export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
+
 /** Returns the code of a currency in capitals; undefined for any other text. */
 export const currencyCode = (text: string): string | undefined =>
   /^[a-z]{3}$/i.test(text) ? text.toUpperCase() : undefined;

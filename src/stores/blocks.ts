@@ -1,7 +1,8 @@
 /** The blocks of units that a process has borrowed, and the use of their keys. */
 
+import { MOST_UNITS } from "../model/money.ts";
 import type { HoldRequest, Reservation } from "../ports/quota-store.ts";
-import { Books, type Hold, MOST_UNITS } from "./ledger.ts";
+import { Books, type Hold } from "./ledger.ts";
 
 /** A call that a block serves. */
 export interface LocalCall extends Hold {

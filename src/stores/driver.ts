@@ -161,6 +161,13 @@ export interface Worked<Answer> {
 /** A page of rows in the order of their ids, or the rows of some ids. */
 export type RowPage = { readonly after: string; readonly limit: number } | { readonly ids: readonly string[] };
 
+/** A page of the closed periods of a budget: at most `limit`, which began before a time, the latest first. */
+export interface PeriodRowPage {
+  /** Unix time in milliseconds. */
+  readonly before: number;
+  readonly limit: number;
+}
+
 /** Chooses keys with holds to work on. */
 export type DueHolds =
   /** Live holds whose leases have ended; with `inBudgets`, only holds with shares in budgets are of interest. */
@@ -189,11 +196,8 @@ export interface LedgerDriver {
   listKeys(page: RowPage): Promise<readonly (KeyRow & { readonly secrets: number })[]>;
   /** Lists budgets. A page leaves removed budgets out. */
   listBudgets(page: RowPage): Promise<readonly BudgetRow[]>;
-  /** Lists up to `limit` closed periods of a budget that began before a time, the latest first. */
-  listPeriods(
-    budgetId: string,
-    page: { readonly before: number; readonly limit: number },
-  ): Promise<readonly PeriodRow[]>;
+  /** Lists closed periods of a budget. */
+  listPeriods(budgetId: string, page: PeriodRowPage): Promise<readonly PeriodRow[]>;
   /** Returns the ids of some keys after an id that may have such holds, in the order of their ids. */
   keysWith(due: DueHolds, after: string): Promise<readonly string[]>;
   /** Notes a recall of a key, and forgets recalls that are older than a minute. */

@@ -2,6 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { MOST_UNITS } from "../model/money.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
@@ -12,9 +13,6 @@ export type BudgetUser = { readonly kind: "key" | "budget"; readonly id: string 
 export const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
 
 export type Book = (typeof BOOKS)[number];
-
-/** The upper limit of each book, and of charges and holds together. A number beyond it is not exact. */
-export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
 
 /** The upper limit of one hold of an unlimited key, in units. It is small, so that the sum of very many such holds stays exact. */
 export const MOST_UNLIMITED: number = 2 ** 36;
@@ -132,7 +130,7 @@ export class Books implements Record<Book, number> {
    * when fewer units are available than it takes.
    */
   grant(units: number): void {
-    if (-units > this.available) throw tooFewUnits(this.owner, this.available);
+    if (-units > this.available) throw new TooFewUnits(this.owner, this.available);
     if (units > MOST_UNITS - this.granted) throw beyondMost(this.owner, "granted");
     this.granted += units;
   }
@@ -271,11 +269,22 @@ export function assertInteger(name: string, value: number, least: 0 | 1): void {
 const outOfRange = (name: string, least: number, value: number): RangeError =>
   new RangeError(`${name} must be an integer from ${least} up, not ${quoted(value)}`);
 
+/** The error for units to take back that are not available. */
+export class TooFewUnits extends RangeError {
+  /** The key or the budget, in words. */
+  readonly owner: string;
+  readonly available: number;
+
+  constructor(owner: string, available: number) {
+    super(`The ${owner} has too few available units: ${available}.`);
+    this.owner = owner;
+    this.available = available;
+  }
+}
+
 /** The error for a change after which a book would pass `MOST_UNITS`. */
 const beyondMost = (owner: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
-const tooFewUnits = (owner: string, available: number): RangeError =>
-  new RangeError(`The ${owner} has too few available units: ${available}.`);
 export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
 
 /** The beginning of the message of `noSuchBudget`. */

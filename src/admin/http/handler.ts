@@ -515,7 +515,7 @@ function parametersOf(url: string): Record<string, string | string[]> {
   );
 }
 
-/** Returns the text of a body, also of one that a body parser of the host has read before. */
+/** Returns the text of a body. A body parser of the host may have read the body before. */
 async function textOf(req: Request): Promise<string> {
   const text = consumedText(req) ?? (await req.text());
   if (text.length > MAX_BODY_BYTES) throw new HTTPError({ status: 413, message: "The body is too large." });

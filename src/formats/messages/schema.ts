@@ -30,7 +30,7 @@ const integer = (least: number) =>
   );
 const OUT_OF_RANGE = "must be between 0 and 1";
 const zeroToOne = v.pipe(v.number(), v.minValue(0, OUT_OF_RANGE), v.maxValue(1, OUT_OF_RANGE));
-/** LangChain sends -1 for a `top_p` or `top_k` that nobody has set, and the official service takes it so. */
+/** LangChain sends -1 for a `top_p` or `top_k` that is not set. The official service accepts it. */
 const UNSET = -1;
 const unset = v.literal(UNSET);
 const zeroToOneOrUnset = choice([zeroToOne, unset], (input) => (input === UNSET ? unset : zeroToOne));

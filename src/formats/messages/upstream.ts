@@ -61,7 +61,7 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
   };
 }
 
-/** The headers about a subscription by which clients wait. Others tell how far the host's account is used up. */
+/** The headers that tell the client of a subscription how long to wait. The others tell how much of the host's account is used. */
 const UNIFIED: readonly string[] = ["status", "reset", "representative-claim"].map(
   (name) => `anthropic-ratelimit-unified-${name}`,
 );

@@ -72,6 +72,7 @@ export {
   type LedgerScope,
   type PeriodRow,
   type RowChange,
+  type PeriodRowPage,
   type RowPage,
   type SecretRow,
   type StoredBooks,

@@ -17,6 +17,7 @@ import {
   type LedgerRows,
   type LedgerScope,
   type PeriodRow,
+  type PeriodRowPage,
   type RowPage,
   rowMetadataOf,
   type SecretRow,
@@ -180,10 +181,7 @@ export class RedisDriver implements LedgerDriver {
     return rows.flat();
   }
 
-  async listPeriods(
-    budgetId: string,
-    { before, limit }: { readonly before: number; readonly limit: number },
-  ): Promise<readonly PeriodRow[]> {
+  async listPeriods(budgetId: string, { before, limit }: PeriodRowPage): Promise<readonly PeriodRow[]> {
     const name = this.#budget(budgetId);
     const fields = listOf(await this.#redis.send(name, "HKEYS", [name]));
     const starts = fields

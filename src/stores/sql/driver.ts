@@ -16,6 +16,7 @@ import {
   type LedgerRows,
   type LedgerScope,
   type PeriodRow,
+  type PeriodRowPage,
   type RowChange,
   type RowPage,
   type SecretRow,
@@ -95,7 +96,7 @@ export class SqlDriver implements LedgerDriver {
         try {
           return { ...keyRowOf(row), secrets };
         } catch {
-          // The stored models, metadata or expiry cannot be parsed: report the key as one that may use no model.
+          // The stored models, metadata or expiry are corrupt: report a key that may use no model.
           const closed = keyRowOf({ ...row, models: "[]", expires_at: 0, metadata: null });
           return { ...closed, secrets, spoilt: ["models, metadata or expires_at"] };
         }
@@ -114,10 +115,7 @@ export class SqlDriver implements LedgerDriver {
     );
   }
 
-  async listPeriods(
-    budgetId: string,
-    { before, limit }: { readonly before: number; readonly limit: number },
-  ): Promise<readonly PeriodRow[]> {
+  async listPeriods(budgetId: string, { before, limit }: PeriodRowPage): Promise<readonly PeriodRow[]> {
     const query = this.#access.db
       .selectFrom("budget_periods")
       .selectAll()

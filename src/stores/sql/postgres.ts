@@ -1,9 +1,10 @@
 /** Reserves, renews and settles in one statement each, which PostgreSQL can do. This saves round trips and shortens the lock. */
 
 import { type RawBuilder, sql } from "kysely";
+import { MOST_UNITS } from "../../model/money.ts";
 import type { HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import type { FastVerbs } from "../driver.ts";
-import { estimatedOf, MOST_LEASE_MS, MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
+import { estimatedOf, MOST_LEASE_MS, MOST_UNLIMITED } from "../ledger.ts";
 import { slot, type SqlAccess, type Statement } from "./database.ts";
 import { numberOf, type StoredInteger } from "./tables.ts";
 

@@ -91,7 +91,7 @@ async function send(
   throw new Refusal(error?.message ?? `The server has answered with ${response.status}.`, response.status);
 }
 
-/** True when the last load of the shown part has failed. A list that was never loaded says so. */
+/** True when the last load of the shown part has failed. Lists that were never loaded then show the failure. */
 export const hasFailed: Signal<boolean> = signal(false);
 
 /** True when the last load was refused for what its user has chosen, so that another try cannot help. */

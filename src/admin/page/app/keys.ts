@@ -341,7 +341,7 @@ function State({ of: key }: { of: KeyReport }): View {
   }`;
 }
 
-/** Shows a budget of a key, with what it and the budgets above leave. */
+/** Shows the budget of a key, and how much the key can still use of it and of its parents. */
 function BudgetOfKey({ id }: { id: string }): View {
   const tightest = tightestOf(id);
   const where = tightest === undefined || tightest.id === id ? "" : ` in ${tightest.id}`;

@@ -332,7 +332,7 @@ function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
 
 const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
 
-/** A command at the beginning of a sentence, and what it does. */
+/** Divides the sentence of a step into its command and the effect of the command. */
 const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
 
 interface StepButton {
@@ -368,7 +368,7 @@ function buttonOf(
   };
 }
 
-/** What helps a caller whose key nobody has. Every user can look for a key, and the list of keys has the buttons. */
+/** Shows the steps for a call with an unknown secret. The list of keys has their buttons. */
 const WrongKey = ({ steps }: { steps: Call["next"] }): View =>
   html`<li>
       Ask for the name of the key, and <a href=${addressOf("keys")} onClick=${follow}>look for it among the keys</a>:
