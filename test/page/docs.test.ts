@@ -223,7 +223,7 @@ describe("the search", () => {
     ["invoice per customer", ["usage/reports-and-bills", "keys-and-limits/a-record-of-every-call", "usage/"]],
     ["log prompts and responses", ["hooks/after", "hooks/", "security/where-prompts-and-answers-are-kept"]],
     ["pii masking guardrails", ["hooks/the-redactor-mask-personal-data"]],
-    ["structured output json schema", ["conversions/", "chat-completions/what-is-understood", "conversions/the-table"]],
+    ["structured output json schema", ["conversions/", "chat-completions/what-is-understood"]],
     ["pass user id to backend", ["mounting/your-own-context-such-as-a-user"]],
     ["show remaining quota to user", ["token-usage/token-usage", "token-usage/"]],
     ["install", ["getting-started/"]],
