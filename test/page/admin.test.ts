@@ -316,15 +316,25 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
     await page.getByLabel("CSV for").selectOption("Excel (12,50)");
     expect(await csvOf(page)).toMatch(/^\uFEFFKey;Key name;Month;Spent;.*\r\npoor;poor;/s);
-    await page.getByLabel("Order").selectOption("by spend");
-    await page.waitForURL("**&order=spend");
-    await page.locator("tbody tr:first-child", { hasText: "Rich" }).waitFor();
-    const spent = (await sums()).map(([units = 0]) => units);
+    // The largest spend stands first, and rows of the same spend by their names.
+    const spent = (await page.locator("tbody tr .amount").allTextContents()).map((text) => Number(text.slice(1)));
+    expect(spent[0]).toBeGreaterThan(0);
     expect(spent).toEqual(spent.toSorted((a, b) => b - a));
+    const ids = async (): Promise<string[]> => page.locator("tbody .id a").allTextContents();
+    const first = await ids();
+    expect(first.slice(0, 1)).toEqual(["rich"]);
+    expect(first.slice(1)).toEqual(first.slice(1).toSorted());
     expect(await page.locator("tfoot").getByRole("link").getAttribute("href")).toBe(
       "/admin?part=refusals&since=2020-01-01",
     );
     await page.getByLabel("Order").selectOption("by name");
+    await page.waitForURL("**&order=name");
+    await expect.poll(ids).toEqual(first.toSorted());
+    const named = await open(new URL(page.url()).search);
+    await rowOf(named, "poor").waitFor();
+    expect(await named.locator("tbody .id a").allTextContents()).toEqual(first.toSorted());
+    await named.close();
+    await page.getByLabel("Order").selectOption("most spent first");
     // The refusals of each row are as many as its number says.
     for (const column of ["Key", "Budget", "Group", "Month", "Day"]) {
       await page.getByRole("combobox", { name: "By", exact: true }).selectOption(column);
@@ -340,6 +350,42 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       }
       expect([column, refused]).toEqual([column, 4]);
     }
+    await page.close();
+  });
+
+  it("orders days by time without a choice, and every other report by what was spent", async () => {
+    await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
+    for (const model of ["small", "a-larger", "a-larger"]) await call("rich", model);
+    const usage = await stores.calls?.usage({ by: ["model"] });
+    const [larger, small] = usage?.rows ?? [];
+    const page = await open("?part=spend&by=model");
+    await rowOf(page, "small").waitFor();
+    expect(await page.getByLabel("Order").inputValue()).toBe("spend");
+    expect(await page.locator("tbody .id").allTextContents()).toEqual(["a-larger", "small"]);
+    // The report of days has the same rows, the largest of which is not the first.
+    const days = [
+      { ...small, day: "2020-01-01" },
+      { ...larger, day: "2020-01-02" },
+    ];
+    await page.route(/\/usage\?by=day/, (route) =>
+      route.fulfill({ json: { by: ["day"], rows: days, total: usage?.total, currency: "USD", next: null } }),
+    );
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Day");
+    await rowOf(page, "2020-01-02").waitFor();
+    expect(await page.locator("tbody .id").allTextContents()).toEqual(["2020-01-01", "2020-01-02"]);
+    await page.getByLabel("Order").selectOption("most spent first");
+    await page.waitForURL("**&order=spend");
+    await page.locator("tbody tr:first-child", { hasText: "2020-01-02" }).waitFor();
+    // Also the last of more rows than the table has.
+    const names = Array.from({ length: 1_001 }, (_, at) => `m${String(at).padStart(4, "0")}`);
+    await page.route(/\/usage\?by=model/, (route) => {
+      const limit = Number(new URL(route.request().url()).searchParams.get("limit") ?? 1_000);
+      const rows = names.map((model) => ({ ...(model === "m1000" ? larger : small), model })).slice(0, limit);
+      return route.fulfill({ json: { by: ["model"], rows, total: usage?.total, currency: "USD", next: null } });
+    });
+    await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
+    await page.locator("tbody tr:first-child", { hasText: "m1000" }).waitFor();
+    await page.getByText("These are the largest 1,000 rows. The CSV has all of them.").waitFor();
     await page.close();
   });
 

@@ -325,7 +325,7 @@ export const Select = ({
   onChange,
 }: {
   label: string;
-  of: Signal<string>;
+  of: Pick<Signal<string>, "value">;
   choices: readonly (readonly [value: string, label: string])[];
   onChange: () => unknown;
 }): View =>

@@ -34,6 +34,8 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
 
 /** The most rows in the table. */
 const MOST_ROWS = 1_000;
+/** The most rows of a report, of which the table shows those of the largest spend. */
+const MOST_LOADED = "100000";
 /** The days that the chart has room for at least: fewer days are no wider. */
 const FEWEST_DAYS = 28;
 /** The most days in the chart. Earlier days are in the table. */
@@ -64,8 +66,19 @@ const since = signal(thisMonth);
 const until = signal(untilThisMonth);
 /** True to leave out the rows without a charge. */
 const isCharged = signal(false);
-/** The order of the rows: by their names, or the largest spend first. */
-const order: Signal<"" | "spend"> = signal("");
+/** The order of the rows, as its user has chosen it: the largest spend first, or by their names. */
+const order: Signal<"" | "spend" | "name"> = signal("");
+/** True for rows whose names are times. */
+const isByTime = (): boolean => by.value === "day" || by.value === "month";
+/** The order of the rows for a field. Without a choice, rows of days or months stand by their times, and all others by their spend. */
+const shownOrder = {
+  get value() {
+    return order.value || (isByTime() ? "name" : "spend");
+  },
+  set value(chosen: string) {
+    order.value = chosen === "name" ? "name" : "spend";
+  },
+};
 /** The filters of the counted calls. */
 const scope: Signal<Scope> = signal({});
 const budget = budgetOf(scope);
@@ -95,7 +108,8 @@ const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
 /** Takes the choice from the address, if it has one. */
 function readAddress(asked: URLSearchParams): void {
   scope.value = scopeIn(asked);
-  order.value = asked.get("order") === "spend" ? "spend" : "";
+  const wanted = asked.get("order");
+  order.value = wanted === "spend" || wanted === "name" ? wanted : "";
   if (!["by", "month", "since", "until", "charged"].some((name) => asked.has(name))) return;
   isCharged.value = asked.get("charged") === "true";
   const [first = "", second = ""] = (asked.get("by") ?? "").split(",").filter((column) => column !== "");
@@ -127,9 +141,9 @@ export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Pr
   await loadSpend();
 }
 
-/** Returns the rows that are shown, in the chosen order. */
+/** Returns the rows that are shown, in the chosen order. Rows of the same spend stay in the order of their names. */
 function firstRowsOf({ rows, next, ...report }: Report): Report {
-  if (order.value === "") return { rows, next, ...report };
+  if (shownOrder.value === "name") return { rows, next, ...report };
   const sorted = rows.toSorted((a, b) => b.units - a.units);
   return { rows: sorted.slice(0, MOST_ROWS), next: sorted.length > MOST_ROWS ? MOST_ROWS : next, ...report };
 }
@@ -138,7 +152,7 @@ const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
-  const [query, wanted] = [queryOf(), order.value];
+  const [query, wanted] = [queryOf(), shownOrder.value];
   const charged = isCharged.value ? "true" : undefined;
   noteChoices("spend", {
     by: chosen().join(","),
@@ -149,10 +163,11 @@ async function loadSpend(): Promise<void> {
   });
   await load(async () => {
     assertDays(since.value, until.value);
-    const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: "100000" });
-    const [rows, perDay] = await Promise.all([read<Report>(`usage?${query}`), read<UsageReport>(`usage?${ofDays}`)]);
+    const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: MOST_LOADED });
+    const ofRows = queryOf(wanted === "spend" ? { limit: MOST_LOADED } : {});
+    const [rows, perDay] = await Promise.all([read<Report>(`usage?${ofRows}`), read<UsageReport>(`usage?${ofDays}`)]);
     // The answers to an earlier choice may come last.
-    if (query !== queryOf() || wanted !== order.value) return;
+    if (query !== queryOf() || wanted !== shownOrder.value) return;
     report.value = { ...firstRowsOf(rows.body), days: everyDay(perDay.body.rows) };
   }, clear);
 }
@@ -325,10 +340,11 @@ const SPREADSHEETS = [
   ["excel-europe", "Excel (12,50)"],
 ] as const;
 
-const ORDERS = [
-  ["", "by name"],
-  ["spend", "by spend"],
-] as const;
+const ordersOf = (isTime: boolean) =>
+  [
+    ["spend", "most spent first"],
+    ["name", isTime ? "by time" : "by name"],
+  ] as const;
 
 const PRESETS = [
   ["This month", 0],
@@ -370,7 +386,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       <${DayField} label="To" of=${until} onChange=${loadSpend} />
       <span class="presets">${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span>
       ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
-      <${Select} label="Order" of=${order} choices=${ORDERS} onChange=${loadSpend} />
+      <${Select} label="Order" of=${shownOrder} choices=${ordersOf(isByTime())} onChange=${loadSpend} />
       <label class="line">
         <input
           type="checkbox"
@@ -410,6 +426,6 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
       empty=${total?.calls ? `No call of these days was charged: ${sentenceOf(total, currency)}.` : "No call is recorded in these days."}
     />
-    ${next !== null && html`<p class="quiet">These are the first ${plain.format(next)} rows. The CSV has all of them.</p>`}
+    ${next !== null && html`<p class="quiet">These are the ${shownOrder.value === "spend" ? "largest" : "first"} ${plain.format(next)} rows. The CSV has all of them.</p>`}
   </section>`;
 }
