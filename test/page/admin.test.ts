@@ -895,12 +895,21 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "Sum").locator(".amount").textContent()).toBe(used);
     await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "rich").waitFor();
-    expect(await rowOf(page, "rich").locator(".amount").textContent()).toBe(used);
-    // A key without a quota of its own says that its budget, or a budget above, has nothing left.
-    const budgetOf = async (id: string) => rowOf(page, id).locator('[data-column="Budget"]').textContent();
-    await expect.poll(() => budgetOf("wild")).toMatch(/^beyond\s*nothing left$/);
-    expect(await budgetOf("below")).toMatch(/^part\s*nothing left in beyond$/);
-    expect(await budgetOf("rich")).toMatch(/^team\s*\$4\.99\d* left$/);
+    expect(await rowOf(page, "rich").locator(".amount").first().textContent()).toBe(used);
+    // What is left of a key is the least of its own quota and of its budgets, with the name of that one.
+    await quotas.add({ id: "both", granted: 2, budget: "other" });
+    await quotas.add({ id: "free" });
+    await quotas.add({ id: "gone", granted: 5, budget: "team" });
+    await quotas.revoke("gone");
+    await page.reload();
+    await rowOf(page, "both").waitFor();
+    const leftOf = async (id: string) => rowOf(page, id).first().locator('[data-column^="Left"]').innerText();
+    await expect.poll(() => leftOf("wild")).toMatch(/^\$0\.00\s*nothing left in beyond$/);
+    expect(await leftOf("below")).toMatch(/^\$0\.00\s*nothing left in beyond$/);
+    expect(await leftOf("rich")).toMatch(/^\$4\.99\d*\s*in team$/);
+    expect(await leftOf("both")).toMatch(/^\$0\.000002\s*in its own quota$/);
+    expect(await leftOf("free")).toBe("unlimited");
+    expect(await leftOf("gone")).toBe("–");
     // A key with a quota of its own, which a call has overdrawn, and a budget: each fact has its own column.
     const factOf = (id: string, fact: string) =>
       rowOf(page, id).first().locator(`[data-column^="${fact}"]`).innerText();
@@ -910,7 +919,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "nothing left",
       expect.stringMatching(/^\$0\.000007\s*175% of \$0\.000004$/),
       "$0.000004",
-      "$0.00",
+      expect.stringMatching(/^\$0\.00\s*nothing left in its own quota$/),
       "$0.000003",
     ]);
     expect(await Promise.all(["wild", "below", "rich", "low"].map((id) => factOf(id, "State")))).toEqual([
@@ -929,7 +938,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.close();
     await page.getByLabel("State").selectOption("active");
     await rowOf(page, "rich").waitFor();
-    expect(await shown()).toEqual(["rich"]);
+    expect(await shown()).toEqual(["both", "free", "rich"]);
     await page.close();
   });
 
@@ -951,7 +960,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
         expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001/);
-        // A key says it as its state, and of its budget.
+        // A key says it as its state, and of what is left.
         await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(part === "keys" ? 2 : 1);
         expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
         const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);

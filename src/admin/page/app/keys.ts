@@ -322,9 +322,17 @@ const revoke = (id: string): void =>
 /** The state of a key that would be active, but whose quota, or one of its budgets, has nothing left. */
 const EMPTY = "empty";
 
+/**
+ * Returns what limits a key the most: its own quota, or the one of its budgets that has the least left, with its id. Undefined for an unlimited
+ * key, and for a key whose budget is not among the known ones.
+ */
+function limitOf({ unlimited, available, budget }: KeyReport): { available: number; id?: string } | undefined {
+  const tightest = tightestOf(budget);
+  return unlimited || (tightest !== undefined && tightest.available < available) ? tightest : { available };
+}
+
 /** True for a key whose own quota, or one of its budgets, has nothing left. */
-const isEmpty = ({ unlimited, available, budget }: KeyReport): boolean =>
-  (!unlimited && available <= 0) || (tightestOf(budget)?.available ?? 1) <= 0;
+const isEmpty = (key: KeyReport): boolean => (limitOf(key)?.available ?? 1) <= 0;
 
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
 function State({ of: key }: { of: KeyReport }): View {
@@ -341,16 +349,17 @@ function State({ of: key }: { of: KeyReport }): View {
   }`;
 }
 
-/** Shows the budget of a key, and how much the key can still use of it and of its parents. */
-function BudgetOfKey({ id }: { id: string }): View {
-  const tightest = tightestOf(id);
-  const where = tightest === undefined || tightest.id === id ? "" : ` in ${tightest.id}`;
-  return html`<span class="long">${id}</span> ${
-      tightest &&
-      (tightest.available > 0
-        ? html`<span class="quiet">${amountOf(tightest.available)} left${where}</span>`
-        : html`<${Nothing} more=${where} />`)
-    }`;
+/** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. Nothing is left of a revoked key. */
+function Left({ of: key, amount }: { of: KeyReport; amount: ReturnType<typeof amountsIn> }): View {
+  const { revoked, budget } = key;
+  const limit = revoked ? undefined : limitOf(key);
+  if (!limit) return revoked || budget !== undefined ? html`–` : html`<span class="quiet">unlimited</span>`;
+  const { id, available } = limit;
+  const where = id === undefined ? (budget === undefined ? "" : "in its own quota") : `in ${id}`;
+  return html`${amount(available)}${
+    where !== "" &&
+    (available > 0 ? html`<span class="quiet long">${where}</span>` : html`<${Nothing} more=${` ${where}`} />`)
+  }`;
 }
 
 /** The charges of a key, as Spend sums them up: also beyond its quota, without the holds of running calls. */
@@ -359,7 +368,7 @@ const spentOf = ({ used, held, overdraft }: KeyReport): number => used - held + 
 const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
   const ofSpent = amountsIn(rows.map(spentOf));
   const ofGranted = amountsIn(rows.flatMap(({ unlimited, granted }) => (unlimited ? [] : granted)));
-  const ofLeft = amountsIn(rows.flatMap(({ unlimited, available }) => (unlimited ? [] : available)));
+  const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   return [
     {
@@ -388,7 +397,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: amountsNamed("Left"),
       isNumber: true,
-      cell: ({ unlimited, available }) => (unlimited ? "–" : ofLeft(available)),
+      cell: (key) => html`<${Left} of=${key} amount=${ofLeft} />`,
     },
     ...(rows.some(({ overdraft }) => overdraft > 0)
       ? [
@@ -399,7 +408,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
           },
         ]
       : []),
-    { name: "Budget", cell: ({ budget }) => (budget === undefined ? "–" : html`<${BudgetOfKey} id=${budget} />`) },
+    { name: "Budget", cell: ({ budget }) => (budget === undefined ? "–" : html`<span class="long">${budget}</span>`) },
     {
       name: "Models",
       cell: ({ modelLimits, modelLimitsEnabled }) =>
