@@ -1203,9 +1203,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("a/b is revoked.").waitFor();
     expect(await page.getByRole("button", { name: /a\/b/ }).count()).toBe(0);
     await page.getByRole("link", { name: "Changes" }).click();
-    await rowOf(page, "keys.revoke").waitFor();
-    expect(await rowOf(page, "keys.grant").locator(".note").allTextContents()).toEqual(["units: $0.50"]);
-    expect(await rowOf(page, "name: ").textContent()).toContain("<img src=x");
+    await rowOf(page, "Revoke key").waitFor();
+    expect(await rowOf(page, "Add quota").locator(".note").allTextContents()).toEqual(["Amount: $0.50"]);
+    expect(await rowOf(page, "New secret").locator(".note").allTextContents()).toEqual(["Older secrets end: at once"]);
+    expect(await rowOf(page, "Name: ").textContent()).toContain("<img src=x");
     expect(await page.title()).not.toBe("taken");
     await page.close();
   });
@@ -1384,9 +1385,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("There is no budget yet.").waitFor();
     await page.getByRole("link", { name: "Changes" }).click();
-    await rowOf(page, "budgets.remove").waitFor();
-    expect(await rowOf(page, "budgets.create").locator(".note").allTextContents()).toContain("amount: $100.00");
-    expect(await rowOf(page, "budgets.top-up").locator(".note").allTextContents()).toEqual(["units: $20.00"]);
+    await rowOf(page, "Remove budget").waitFor();
+    const ofTeam = page.getByRole("row").filter({ has: page.getByText("team-a", { exact: true }) });
+    expect(await ofTeam.filter({ hasText: "New budget" }).locator(".note").allTextContents()).toEqual([
+      "Amount: $100.00",
+      "Begins anew: each month",
+      "Time zone: Europe/Berlin",
+    ]);
+    expect(await rowOf(page, "Top up budget").locator(".note").allTextContents()).toEqual(["Amount: $20.00"]);
     await page.close();
   });
 

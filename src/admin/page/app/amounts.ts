@@ -68,8 +68,9 @@ export const writtenAmount = (units: number): string => (CURRENCY ? writtenMoney
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);
 
-/** @param ms Milliseconds since the Unix epoch. */
-export const shownTime = (ms: number): string => moment.format(ms);
+/** @param ms Milliseconds since the Unix epoch. A key may end later than any calendar. */
+export const shownTime = (ms: number): string =>
+  Number.isNaN(new Date(ms).getTime()) ? String(ms) : moment.format(ms);
 
 /** Shows a time as the clocks of a zone do. A browser may not know a zone that the server knows. */
 export function shownTimeIn(timeZone: string, ms: number): string {
@@ -78,4 +79,21 @@ export function shownTimeIn(timeZone: string, ms: number): string {
   } catch {
     return new Date(ms).toISOString();
   }
+}
+
+/** The units of spans of time, in milliseconds, the longest first. */
+const SPANS = [
+  ["week", 604_800_000],
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1_000],
+  ["millisecond", 1],
+] as const;
+
+/** Writes a span of time in the longest unit of which it is a whole number, such as `1 day`. */
+export function spanInWords(ms: number): string {
+  const [unit, length] = SPANS.find(([, of]) => ms >= of && ms % of === 0) ?? (["millisecond", 1] as const);
+  const count = ms / length;
+  return `${plain.format(count)} ${unit}${count === 1 ? "" : "s"}`;
 }

@@ -6,6 +6,7 @@ import type { BudgetTold } from "../../http/operations.ts";
 import { ALL_DAYS, type Choices } from "./address.ts";
 import { AMOUNT, AMOUNT_HINT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
+import { PERIODS } from "./change-words.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -214,8 +215,6 @@ const remove = (id: string): void =>
       return `${id} is removed.`;
     },
   });
-
-const PERIODS = { day: "each day", week: "each week", month: "each month" } as const;
 
 /** Returns the days of the current period of a budget, by the clocks of its time zone. */
 function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetReport): Choices {

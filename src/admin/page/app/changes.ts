@@ -4,8 +4,8 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
-import { amountInWords } from "./amounts.ts";
 import { type Listed, load, read } from "./api.ts";
+import { actionInWords, fieldsInWords } from "./change-words.ts";
 import { type Column, html, Table, Time, type View, Waiting } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
@@ -20,30 +20,18 @@ export async function loadChanges(before?: string): Promise<void> {
   });
 }
 
-/** The fields of changes that are units. */
-const AMOUNTS: ReadonlySet<string> = new Set(["units", "amount", "granted"]);
-
-/** Writes a field of a change: units as on the rest of the page, texts as they are, and all else as JSON. */
-const fieldOf = (name: string, value: unknown): string =>
-  typeof value === "number" && AMOUNTS.has(name)
-    ? amountInWords(value)
-    : typeof value === "string"
-      ? value
-      : JSON.stringify(value);
-
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
   { name: "User", cell: ({ user }) => user },
-  { name: "Change", cell: ({ action }) => html`<span class="action">${action}</span>` },
-  { name: "Of", cell: ({ target }) => target ?? "–" },
+  { name: "Change", cell: ({ action }) => html`<span class="action">${actionInWords(action)}</span>` },
+  { name: "Of", cell: ({ target }) => html`<span class="long">${target ?? "–"}</span>` },
   {
     name: "Fields",
     isWide: true,
-    cell: ({ changes: fields = {} }) =>
-      Object.entries(fields).map(([name, value]) => html`<span class="note">${name}: ${fieldOf(name, value)}</span>`),
+    cell: ({ changes: fields = {} }) => fieldsInWords(fields).map((words) => html`<span class="note">${words}</span>`),
   },
   {
-    name: "End",
+    name: "Outcome",
     cell: ({ state, reason }) =>
       html`<span class=${`state ${state ?? "unknown"}`}>${state ?? "unknown"}</span
         >${reason && html`<span class="quiet">${reason}</span>`}`,

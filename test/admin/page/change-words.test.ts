@@ -1,0 +1,71 @@
+/** The words for the log of changes: each operation and each field that the admin notes has some. */
+
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { OPERATIONS } from "../../../src/admin/http/operations.ts";
+import type * as words from "../../../src/admin/page/app/change-words.ts";
+
+let actionInWords: typeof words.actionInWords;
+let fieldsInWords: typeof words.fieldsInWords;
+
+beforeAll(async () => {
+  vi.stubGlobal("document", { documentElement: { dataset: { currency: "USD" } } });
+  ({ actionInWords, fieldsInWords } = await import("../../../src/admin/page/app/change-words.ts"));
+});
+afterAll(() => void vi.unstubAllGlobals());
+
+/** The fields of a body, without the secret, which is not noted. */
+const fieldsOf = ({ body }: (typeof OPERATIONS)[number]): readonly string[] =>
+  Object.keys((body as { entries?: object } | undefined)?.entries ?? {}).filter((name) => name !== "apiKey");
+
+describe.each(OPERATIONS.filter(({ action }) => action !== undefined))("$action", (operation) => {
+  const { action = "" } = operation;
+
+  it("has words", () => {
+    expect(actionInWords(action)).toMatch(/^[A-Z][a-z ]+$/);
+  });
+
+  it.each(fieldsOf(operation).filter((name) => name !== "id"))("has a word for its field %s", (name) => {
+    const [written = ""] = fieldsInWords({ [name]: "x" });
+    expect(written).toMatch(/^[A-Z][a-z ]+: /);
+  });
+});
+
+it.each<[string, unknown, string]>([
+  ["name", "The team", "Name: The team"],
+  ["granted", 2_500_000, "Quota: $2.50"],
+  ["units", 1_665, "Amount: $0.001665"],
+  ["amount", 5_000_000, "Amount: $5.00"],
+  ["models", ["small", "large"], "Models: small, large"],
+  ["models", [], "Models: none"],
+  ["models", null, "Models: every model"],
+  ["expiresAt", 0, "Expires: never"],
+  ["expiresAt", 9e12, "Expires: 9000000000000000"],
+  ["paused", true, "Paused: yes"],
+  ["paused", false, "Paused: no"],
+  ["overlapMs", 0, "Older secrets end: at once"],
+  ["overlapMs", 86_400_000, "Older secrets end: after 1 day"],
+  ["overlapMs", 604_800_000, "Older secrets end: after 1 week"],
+  ["overlapMs", 5_400_000, "Older secrets end: after 90 minutes"],
+  ["overlapMs", 1_500, "Older secrets end: after 1,500 milliseconds"],
+  ["metadata", { group: "team-a", plan: null }, "Metadata: group=team-a, plan removed"],
+  ["metadata", {}, "Metadata: none"],
+  ["budget", "team-a", "Budget: team-a"],
+  ["budget", null, "Budget: none"],
+  ["period", "week", "Begins anew: each week"],
+  ["rollover", true, "Unused rest: goes into the next period"],
+  ["rollover", false, "Unused rest: ends with the period"],
+  ["constructor", { a: 1 }, 'constructor: {"a":1}'],
+  ["paused", "yes", 'Paused: "yes"'],
+])("writes %s of %j as people do", (name, value, written) => {
+  expect(fieldsInWords({ [name]: value })).toEqual([written]);
+});
+
+it("writes a time as everywhere on the page, and leaves out the id", () => {
+  const [written, ...others] = fieldsInWords({ id: "team-a", expiresAt: 1_799_999_999 });
+  expect(others).toEqual([]);
+  expect(written).toMatch(/^Expires: Jan 1\d, 2027, /);
+});
+
+it("has the names of unknown operations", () => {
+  expect(actionInWords("toString")).toBe("toString");
+});
