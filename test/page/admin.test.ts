@@ -797,6 +797,44 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("offers what helps in the list of refusals, too, and loads the list again", async () => {
+    const { quotas } = stores.ports;
+    const id = "team-" + "a".repeat(95);
+    await quotas.addBudget({ id, amount: 1 });
+    await quotas.add({ id: "ann", apiKey: "sk-ann", budget: id });
+    await quotas.add({ id: "sleeper", apiKey: "sk-sleeper" });
+    await quotas.update("sleeper", { paused: true });
+    await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
+    await call("ann", "small");
+    await call("sleeper", "small");
+    await call("bound", "large");
+    const unknown = await call("nobody", "small");
+    const page = await open("?part=refusals", { viewport: { width: 1280, height: 900 } });
+    await page.getByText("4 refused calls.").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    expect(await rowOf(page, "bound").getByRole("button").allTextContents()).toEqual(["Edit bound"]);
+    const topUp = rowOf(page, "ann").getByRole("button");
+    const [, lacking = ""] = /^Top up team-a+ by \$([\d.]+)$/.exec((await topUp.textContent()) ?? "") ?? [];
+    await topUp.click();
+    expect(await page.getByLabel("Amount in USD").inputValue()).toBe(lacking);
+    await page.getByRole("dialog").getByRole("button", { name: "Top up", exact: true }).click();
+    await rowOf(page, "ann").getByText("There is enough for the call now: the caller may try again.").waitFor();
+    expect(await topUp.count()).toBe(0);
+    await page.getByRole("button", { name: "Resume sleeper" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await rowOf(page, "sleeper").getByText("The key works now: the caller may try again.").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(4);
+    await page.getByRole("link", { name: `What helps after ${unknown}` }).click();
+    await page.getByText("Ask for the name of the key, and").waitFor();
+    // A user who may only look gets no button, and no command in the list.
+    user = { name: "reader", readOnly: true };
+    await page.goto(`${url}?part=refusals`);
+    await page.getByText("4 refused calls.").waitFor();
+    expect(await nextOf(page).getByRole("button").count()).toBe(0);
+    expect((await nextOf(page).allTextContents()).join(" ")).not.toContain("polygate");
+    await page.close();
+  });
+
   it("has a button for each step that it can do, and the command only behind it", async () => {
     const { quotas } = stores.ports;
     await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
@@ -1685,12 +1723,20 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it.each([390, 768])("shows every row as a whole on a screen of %i pixels", async (width) => {
+  it.each([390, 768, 1280])("shows every row as a whole on a screen of %i pixels", async (width) => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, models: ["m".repeat(60)], metadata: { group: "a" } });
     await quotas.add({ id: "rich", apiKey: "sk-rich", budget: "company" });
-    for (const keyId of ["poor", "rich"]) await call(keyId, "claude-sonnet-4-5-20250929");
+    const group = "g".repeat(90);
+    const name = "The department of long words and of sentences without an end";
+    await quotas.addBudget({ id: "b".repeat(100), name, amount: 1, period: "month", parent: "company" });
+    const [id, budget] = ["k".repeat(100), "b".repeat(100)];
+    await quotas.add({ id, name, apiKey: "sk-long", granted: 1_000_000, budget, metadata: { group } });
+    await quotas.add({ id: "over", apiKey: "sk-over", granted: 4 });
+    await quotas.reserve({ id: "hold", keyId: "over", atLeast: 1, atMost: 4, leaseMs: 60_000 });
+    await quotas.settle("hold", { used: 7, certainty: "exact" });
+    for (const keyId of ["poor", "rich", "long"]) await call(keyId, "claude-sonnet-4-5-20250929");
     const backend = {
       async *chat() {
         yield "Rain.";
@@ -1708,9 +1754,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       const cut = await page.evaluate(() =>
         [...document.querySelectorAll("tbody tr, tbody tr *")]
           .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth)
-          .map((one) => one.outerHTML),
+          .map((one) => one.outerHTML.slice(0, 100)),
       );
       expect([part, cut, await isWiderThanScreen(page)]).toEqual([part, [], false]);
+      // No column is out of sight at the side.
+      const hidden = await page
+        .locator(".scroll")
+        .evaluateAll((all) =>
+          all.filter((one) => getComputedStyle(one).overflowX === "auto" && one.scrollWidth > one.clientWidth),
+        );
+      expect([part, hidden.length]).toEqual([part, 0]);
       // Buttons wrap, and none is hidden below another.
       const buttons = page.locator("tbody button");
       await Promise.all((await buttons.all()).map((button) => button.click({ trial: true })));

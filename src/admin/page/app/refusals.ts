@@ -344,6 +344,9 @@ interface StepButton {
   readonly effect: string;
 }
 
+/** Loads what is shown again, after a step that helps. */
+const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCall());
+
 /** Returns a step that this page can do itself for its user: opens a dialog, with the amount filled in. */
 function buttonOf(
   { sentence, verb, budget, key, units }: Call["next"][number],
@@ -355,10 +358,10 @@ function buttonOf(
   const written = units !== undefined && currency === CURRENCY ? writtenAmount(units) : "";
   const some = units === undefined ? "" : ` ${amountInWords(units, currency)}`;
   const [name, run] = {
-    "budgets top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, loadCall)],
-    "keys grant": [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, loadCall)],
-    "keys resume": [`Resume ${target}`, () => resume(target, loadCall)],
-    "keys update": [`Edit ${target}`, () => editKey(target, loadCall)],
+    "budgets top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, renew)],
+    "keys grant": [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, renew)],
+    "keys resume": [`Resume ${target}`, () => resume(target, renew)],
+    "keys update": [`Edit ${target}`, () => editKey(target, renew)],
   }[verb] as [string, () => unknown];
   return {
     name,
@@ -386,7 +389,7 @@ const WrongKey = ({ steps }: { steps: Call["next"] }): View =>
 function NextStep({ step, currency }: { step: Call["next"][number]; currency?: string | undefined }): View {
   const button = buttonOf(step, currency);
   return button
-    ? html`<button type="button" class="small" onClick=${button.run}>${button.name}</button>
+    ? html`<button type="button" class="small step" onClick=${button.run}>${button.name}</button>
         <p><${Reason} text=${button.effect} /></p>
         <details>
           <summary>Show the command</summary>
@@ -395,17 +398,35 @@ function NextStep({ step, currency }: { step: Call["next"][number]; currency?: s
     : html`<${Reason} text=${step.sentence} />`;
 }
 
+/** Shows the buttons of what helps after a call of a list, or else the first sentence about it. The call itself has all of them. */
+function ShortNext({ call: { requestId, next: steps, currency, errorCode } }: { call: Call }): View {
+  const buttons = steps.flatMap((step) => buttonOf(step, currency) ?? []);
+  if (buttons.length > 0)
+    return html`<div class="row-buttons">
+      ${buttons.map(({ name, run }) => html`<button type="button" class="small step" onClick=${run}>${name}</button>`)}
+    </div>`;
+  const [first] = steps;
+  // A command is of no use to a user who may only look.
+  if (first?.verb === undefined && errorCode !== "invalid_api_key")
+    return html`<${Reason} text=${first?.sentence ?? "–"} />`;
+  return html`<a href=${addressOf("refusals", { call: requestId })} onClick=${follow}
+    >What helps<span class="unseen"> after ${requestId}</span></a
+  >`;
+}
+
 const NEXT: Column<Calls> = {
   name: "Next",
   isWide: true,
   cell: ([call]) =>
-    html`<ul class="reasons">
-      ${
-        call.errorCode === "invalid_api_key"
-          ? html`<${WrongKey} steps=${call.next} />`
-          : call.next.map((step) => html`<li><${NextStep} step=${step} currency=${call.currency} /></li>`)
-      }
-    </ul>`,
+    found.value === ""
+      ? html`<${ShortNext} call=${call} />`
+      : html`<ul class="reasons">
+          ${
+            call.errorCode === "invalid_api_key"
+              ? html`<${WrongKey} steps=${call.next} />`
+              : call.next.map((step) => html`<li><${NextStep} step=${step} currency=${call.currency} /></li>`)
+          }
+        </ul>`,
 };
 
 const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
@@ -456,7 +477,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
           ${reasons.filter(isNews).map((text) => html`<li><${Reason} text=${text} refusedBy=${refusedBy} /></li>`)}
         </ul>`,
     },
-    ...(found.value !== "" && rows.some(([{ next: steps }]) => steps.length > 0) ? [NEXT] : []),
+    ...(rows.some(([{ next: steps }]) => steps.length > 0) ? [NEXT] : []),
     // Refused calls are free.
     ...(rows.some((row) => unitsOf(row) > 0) ? [spent] : []),
   ];
