@@ -189,6 +189,22 @@ describe("adminHandler", () => {
     };
     expect([data.length, data[0]?.startsAt]).toEqual([1, next]);
     expect((await ask("GET", `/budgets/monthly/periods?before=${next}`)).body).toEqual({ data: [], next: null });
+    // The same as a file, which all clients name in the same way.
+    const admin = adminHandler(stores.ports.quotas, { authorize: () => ({ name: "ann" }) });
+    const csvOf = (query: string, accept = "*/*"): Promise<Response> =>
+      admin.fetch(new Request(`http://host/budgets/monthly/periods${query}`, { headers: { accept } }));
+    const csv = await csvOf("?currency=usd", "text/csv");
+    expect(csv.headers.get("content-disposition")).toBe('attachment; filename="periods-monthly.csv"');
+    const [headings = "", current = "", ...rest] = (await csv.text()).split("\r\n");
+    expect(headings).toMatch(/^id,name,granted,spent,.*,currency,period,startsAt,endsAt,ended$/);
+    expect(current).toMatch(
+      /^monthly,monthly,0\.000010,0\.000000,.*,USD,month,20\d\d-\d\d-01T00:00:00\.000Z,.*,false$/,
+    );
+    expect(rest).toEqual([""]);
+    expect((await (await csvOf(`?format=csv&before=${next}`)).text()).split("\r\n")).toHaveLength(2);
+    expect(await (await csvOf("?spreadsheet=excel-europe")).text()).toMatch(/^Budget;Budget name;Granted;Spent;/);
+    for (const wrong of ["?format=csv&currency=dollars", "?format=json&spreadsheet=excel"])
+      expect([wrong, (await csvOf(wrong)).status]).toEqual([wrong, 400]);
     expect((await ask("DELETE", "/budgets/monthly")).status).toBe(200);
     expect((await ask("PATCH", "/budgets/none", { amount: 1 })).status).toBe(404);
     await ask("POST", "/keys", { id: "user", budget: "team" });
@@ -472,6 +488,9 @@ describe("adminHandler", () => {
     expect(body).toMatchObject({
       paths: {
         "/usage": { get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } } },
+        "/budgets/{id}/periods": {
+          get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } },
+        },
         "/calls/{id}": { get: { parameters: [{ name: "id", in: "path" }] } },
       },
     });
@@ -1085,24 +1104,28 @@ describe("a browser without a session", () => {
   };
   const refusal = [401, "application/json", "no-store"];
 
-  it.each(["", "/", "?part=spend", "/?part=spend&by=group", "/usage?by=key&format=csv"])(
-    "is sent to the login when it opens %j",
-    async (path) => {
-      const next = `next=${encodeURIComponent(`/admin${path}`)}`;
-      for (const [loginUrl, location] of [
-        ["/login", `/login?${next}`],
-        ["/login?from=admin", `/login?from=admin&${next}`],
-        ["https://sso.example/", `https://sso.example/?${next}`],
-        ["/login?next=/home", "/login?next=/home"],
-      ])
-        for (const method of ["GET", "HEAD"])
-          expect(await answerTo(path, { method, headers: { accept: html } }, loginUrl)).toEqual([
-            303,
-            location,
-            "no-store",
-          ]);
-    },
-  );
+  it.each([
+    "",
+    "/",
+    "?part=spend",
+    "/?part=spend&by=group",
+    "/usage?by=key&format=csv",
+    "/budgets/a%2Fb/periods?format=csv",
+  ])("is sent to the login when it opens %j", async (path) => {
+    const next = `next=${encodeURIComponent(`/admin${path}`)}`;
+    for (const [loginUrl, location] of [
+      ["/login", `/login?${next}`],
+      ["/login?from=admin", `/login?from=admin&${next}`],
+      ["https://sso.example/", `https://sso.example/?${next}`],
+      ["/login?next=/home", "/login?next=/home"],
+    ])
+      for (const method of ["GET", "HEAD"])
+        expect(await answerTo(path, { method, headers: { accept: html } }, loginUrl)).toEqual([
+          303,
+          location,
+          "no-store",
+        ]);
+  });
 
   it("gets a 401 from every other route, for other types, and without a login to go to", async () => {
     for (const path of ["/keys", "/me", "/app.js", "/nothing", "/usage/x", "/usages"])

@@ -6,6 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { build } from "tsdown";
@@ -95,6 +96,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   let folder: string;
   let browser: Browser;
   let stores: OpenedStores;
+  /** The file of the stores. */
+  let database: string;
   let server: Server;
   let url: string;
   let user: AdminUser | undefined;
@@ -118,7 +121,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     login = undefined;
     problems = [];
     live = undefined;
-    stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+    database = join(folder, `${crypto.randomUUID()}.db`);
+    stores = await openStores(`sqlite:${database}`, { sweepMs: 0 });
     const health = {
       ready: true,
       closing: false,
@@ -1431,6 +1435,126 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "Time zone: Europe/Berlin",
     ]);
     expect(await rowOf(page, "Top up budget").locator(".note").allTextContents()).toEqual(["Amount: $20.00"]);
+    await page.close();
+  });
+
+  it("shows the periods of a budget that have ended, the latest first, and gives them as CSV", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team/a", name: EVIL, amount: 5_000_000, period: "month", timeZone: "Europe/Berlin" });
+    await quotas.addBudget({ id: "new", amount: 5_000_000, period: "day" });
+    await quotas.addBudget({ id: "once", amount: 5_000_000 });
+    await quotas.add({ id: "ann", apiKey: "sk-ann", budget: "team/a" });
+    await call("ann", "small");
+    const rows = new DatabaseSync(database);
+    const put = rows.prepare(
+      "INSERT INTO polygate_budget_periods (budget_id,starts_at,ends_at,pruned,granted,charged,held,overdraft,estimated) VALUES (?,?,?,0,?,?,0,?,0)",
+    );
+    const berlin = (month: string, offset: number): number => Date.parse(`${month}-01T00:00+0${offset}:00`);
+    put.run("team/a", berlin("2020-09", 2), berlin("2020-10", 2), 5_000_000, 1_250_000, 0);
+    put.run("team/a", berlin("2020-10", 2), berlin("2020-11", 1), 6_000_000, 6_000_000, 1_500_000);
+    rows.close();
+    const page = await open("?part=budgets", { locale: "en-US", timezoneId: "Asia/Tokyo" });
+    await rowOf(page, "once").waitFor();
+    expect(await page.getByRole("link", { name: /^Earlier periods/ }).allTextContents()).toEqual([
+      "Earlier periods of new",
+      "Earlier periods of team/a",
+    ]);
+    // By the keyboard, which goes on at the heading.
+    await page.getByRole("link", { name: "Earlier periods of team/a" }).focus();
+    await page.keyboard.press("Enter");
+    await rowOf(page, "October 2020").waitFor();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(`Periods of ${EVIL}`);
+    expect(await barriers(page)).toEqual([]);
+    expect(await page.locator("thead th").allTextContents()).toEqual([
+      "Period",
+      "Granted (USD)",
+      "Spent (USD)",
+      "Left (USD)",
+      "Overdrawn (USD)",
+    ]);
+    const texts = (await page.locator("tbody tr").allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
+    expect(texts.at(-3)).toMatch(/ 20\d\d current Spend .*\$5\.00 \$0\.0000/);
+    expect(texts.slice(-2)).toEqual([
+      expect.stringMatching(/^October 2020 Spend .*\$6\.00 \$7\.50 125% of \$6\.00 \$0\.00 nothing left \$1\.50$/),
+      expect.stringMatching(/^September 2020 Spend .*\$5\.00 \$1\.25 25% of \$5\.00 \$3\.75 –$/),
+    ]);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "CSV" }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe("periods-team_a.csv");
+    expect(await readFile(await download.path(), "utf8")).toMatch(
+      /^id,name,granted,spent,.*\r\nteam\/a,[^\r]*,6\.000000,7\.500000,[^\r]*\r\nteam\/a,[^\r]*,5\.000000,1\.250000,/s,
+    );
+    // The calls behind a period.
+    await page.getByRole("link", { name: "Spend of team/a, October 2020" }).click();
+    await page.getByText("No call is recorded in these days.").waitFor();
+    expect(await daysOf(page)).toEqual(["2020-10-01", "2020-10-31"]);
+    await page.goBack();
+    await rowOf(page, "September 2020").waitFor();
+    await page.getByRole("link", { name: "All budgets" }).click();
+    await rowOf(page, "once").waitFor();
+    await page.getByRole("link", { name: "Earlier periods of new" }).click();
+    await page.getByText("No period has ended with a charge yet.").waitFor();
+    // An address may name no budget, and the store may be away.
+    await page.goto(`${url}?part=budgets&periods=none`);
+    await page.getByText("There is no budget of the id none.").waitFor();
+    expect(await page.getByRole("row").count()).toBe(0);
+    await page.route(/\/periods/, (route) => route.fulfill({ status: 503, body: "" }));
+    await page.goto(`${url}?part=budgets&periods=new`);
+    await page.getByText("This could not be loaded.").waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("No period has ended with a charge yet.").waitFor();
+    expect(await page.title()).not.toBe("taken");
+    await page.close();
+  });
+
+  it("goes on with earlier periods, and shows weeks and days by their dates", async () => {
+    await stores.ports.quotas.addBudget({ id: "daily", amount: 5, period: "day" });
+    await stores.ports.quotas.addBudget({ id: "weekly", amount: 5, period: "week" });
+    const rows = new DatabaseSync(database);
+    const put = rows.prepare(
+      "INSERT INTO polygate_budget_periods (budget_id,starts_at,ends_at,pruned,granted,charged,held,overdraft,estimated) VALUES (?,?,?,0,5,1,0,0,0)",
+    );
+    const day = 86_400_000;
+    for (let at = 0; at < 120; at++) put.run("daily", (18_000 + at) * day, (18_001 + at) * day);
+    put.run("weekly", Date.parse("2020-10-05"), Date.parse("2020-10-12"));
+    rows.close();
+    const page = await open("?part=budgets&periods=daily", { locale: "en-US" });
+    await rowOf(page, "Aug 11, 2019").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(100);
+    await page.getByRole("button", { name: "Earlier periods" }).click();
+    await rowOf(page, "Apr 14, 2019").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(121);
+    expect(await page.getByRole("button", { name: "Earlier periods" }).count()).toBe(0);
+    await page.goto(`${url}?part=budgets&periods=weekly`);
+    await rowOf(page, "Oct 5 – 11, 2020").waitFor();
+    await page.close();
+  });
+
+  it("finds a budget among many by a part of its id or name", async () => {
+    for (const [id, name] of [
+      ["team-a", "Alpha"],
+      ["team-b", "Beta"],
+      ["other", "Gamma of Team A"],
+    ] as const)
+      await stores.ports.quotas.addBudget({ id, name, amount: 5 });
+    const page = await open("?part=budgets");
+    await rowOf(page, "other").waitFor();
+    await page.getByLabel("Find").fill("team");
+    await page.keyboard.press("Enter");
+    await page.getByText("3 of 3 budgets are shown.").waitFor();
+    await page.getByLabel("Find").fill("ALPHA");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 of 3 budgets are shown.").waitFor();
+    expect(await page.locator("tbody .id").allTextContents()).toEqual(["team-a"]);
+    const linked = await open(new URL(page.url()).search);
+    await linked.getByText("1 of 3 budgets are shown.").waitFor();
+    await linked.close();
+    await page.getByLabel("Find").fill("none");
+    await page.keyboard.press("Enter");
+    await page.getByText("There is no such budget.").waitFor();
     await page.close();
   });
 

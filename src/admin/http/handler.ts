@@ -432,12 +432,14 @@ function asSent(request: Request, removed: string): Request {
 }
 
 /** The paths that a browser opens, below the mount: the page, and reports that it saves as a file. */
-const OPENED: ReadonlySet<string> = new Set(["", ...OPERATIONS.flatMap(({ asCsv, path }) => (asCsv ? path : []))]);
+const OPENED = new RegExp(
+  `^(?:${OPERATIONS.flatMap(({ asCsv, path }) => (asCsv ? path.replace(":id", "[^/]+") : [])).join("|")})?/?$`,
+);
 
 /** True for a browser that opens the page, or the link of a report. Scripts and the page's own requests ask for no HTML. */
 const isNavigation = ({ method, url, headers }: Request, root: string): boolean =>
   (method === "GET" || method === "HEAD") &&
-  OPENED.has(pathOf(url).slice(root.length).replace(/\/$/, "")) &&
+  OPENED.test(pathOf(url).slice(root.length)) &&
   /\btext\/html\b/i.test(headers.get("accept") ?? "");
 
 /** Returns the address of the login, which leads back to the path of an address. A host may name its own way back. */

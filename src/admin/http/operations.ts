@@ -5,6 +5,7 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { HTTPError } from "h3";
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
+import { currencyCode } from "../../model/money.ts";
 import { quoted } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -22,7 +23,7 @@ import {
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type BudgetTold, budgetTold } from "../answers.ts";
+import { type BudgetTold, budgetTold, listCsv, type PeriodTold } from "../answers.ts";
 import {
   type LimitNow,
   limitsNow,
@@ -33,7 +34,7 @@ import {
   reasonsOf,
   usageCsv,
 } from "../call-admin.ts";
-import { SPREADSHEETS } from "../columns.ts";
+import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import { KEY_STATES, type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import { idsInWords, idsLike, type ListNamed } from "../names.ts";
@@ -228,8 +229,25 @@ const { amount: _amount, ...PERIOD_BOOKS } = BUDGET.entries;
 const BUDGET_PERIOD = v.object({ ...PERIOD_BOOKS, ended: v.exactOptional(v.boolean()) });
 
 const OF_QUERY = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
-const LIMIT = v.optional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED)), "100");
+const SIZE = v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED));
+const LIMIT = v.optional(SIZE, "100");
 const PAGE = { after: v.exactOptional(TEXT), limit: LIMIT };
+
+/** The choices of an answer that may be CSV. */
+const FILE = {
+  format: v.exactOptional(v.picklist(["json", "csv"])),
+  spreadsheet: v.exactOptional(v.picklist(SPREADSHEETS)),
+  currency: v.exactOptional(TEXT),
+};
+
+/** True for a client that wants CSV: it says so, names a spreadsheet, or accepts CSV. */
+function wantsCsv(
+  { format, spreadsheet }: { readonly format?: "json" | "csv"; readonly spreadsheet?: Spreadsheet },
+  accept = "",
+): boolean {
+  if (format === "json" && spreadsheet) throw refused(400, "Choose format=json, or a spreadsheet.");
+  return format === undefined ? spreadsheet !== undefined || /\btext\/csv\b/i.test(accept) : format === "csv";
+}
 
 /** A page, and the value of `after` for the next one: null on the last page. */
 const pageOf = <Item extends v.GenericSchema>(item: Item) => v.object({ data: v.array(item), next: v.nullable(TEXT) });
@@ -289,9 +307,7 @@ const USAGE_QUERY = v.strictObject({
   ),
   limit: v.exactOptional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_ROWS))),
   offset: v.exactOptional(OF_QUERY),
-  format: v.exactOptional(v.picklist(["json", "csv"])),
-  spreadsheet: v.exactOptional(v.picklist(SPREADSHEETS)),
-  currency: v.exactOptional(TEXT),
+  ...FILE,
 });
 
 /** Returns the days that a query asks for. */
@@ -544,13 +560,32 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/budgets/:id/periods",
-    about: "Lists the current period of a budget and those that have ended, the latest first.",
+    about:
+      "Lists the current period of a budget and those that have ended, the latest first: a page as JSON, or all as CSV.",
     needs: "budgets",
-    query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: LIMIT }),
+    asCsv: true,
+    query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
     answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
-    async run({ store }, { id, query }) {
-      const data = ((await store.budgetPeriods?.(id, query)) ?? []).map(budgetTold);
-      return { body: { data, next: data.length < query.limit ? null : (data.at(-1)?.startsAt ?? null) } };
+    async run({ store }, { id, query, accept }) {
+      const { before, currency, spreadsheet } = query;
+      const isCsv = wantsCsv(query, accept);
+      const { limit = isCsv ? MOST_LISTED : 100 } = query;
+      const periods: PeriodTold[] = [];
+      let next: number | null = null;
+      do {
+        const page: readonly PeriodTold[] = (
+          (await store.budgetPeriods?.(id, given({ before: next ?? before, limit }))) ?? []
+        ).map(budgetTold);
+        periods.push(...page);
+        next = page.length === limit ? (page.at(-1)?.startsAt ?? null) : null;
+        // A file has every period, unless its client has named a limit.
+      } while (isCsv && query.limit === undefined && next !== null);
+      if (!isCsv) return { body: { data: periods, next } };
+      const code = currency === undefined ? undefined : currencyCode(currency);
+      if (currency !== undefined && code === undefined)
+        throw refused(400, `currency must be a code of three letters, such as usd, not ${quoted(currency)}.`);
+      const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
+      return { csv: { text: listCsv("periods", periods, code, spreadsheet), fileName } };
     },
   }),
   operation({
@@ -612,16 +647,15 @@ export const OPERATIONS: readonly Operation[] = [
       currency: v.exactOptional(TEXT),
       next: v.nullable(UNITS),
     }),
-    async run(desk, { query, accept = "" }) {
-      const { format: named, currency, spreadsheet, month: _, ...rest } = query;
-      const format = named ?? (spreadsheet || /\btext\/csv\b/i.test(accept) ? "csv" : "json");
+    async run(desk, { query, accept }) {
+      const { format: _format, currency, spreadsheet, month: _, ...rest } = query;
+      const isCsv = wantsCsv(query, accept);
       const asked = { ...rest, ...daysIn(query) };
-      const { limit = format === "csv" ? MOST_ROWS : 1_000, offset = 0 } = asked;
-      if (format === "json" && spreadsheet) throw refused(400, "Choose format=json, or a spreadsheet.");
+      const { limit = isCsv ? MOST_ROWS : 1_000, offset = 0 } = asked;
       const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
       if (report.total.calls === 0) await assertKnown(desk, query);
       const isLast = report.rows.length < limit || asked.by === undefined;
-      if (format === "json") return { body: { ...report, next: isLast ? null : offset + limit } };
+      if (!isCsv) return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = asked;
@@ -725,6 +759,9 @@ export const OPERATIONS: readonly Operation[] = [
   }),
 ];
 
+/** The most characters of an id in the name of a file. Some file systems take no name of more than 143 characters. */
+const LONGEST_FILE_NAME = 120;
+
 /** Makes the parts that the operations work on. */
 export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk => ({
   ...parts,
@@ -788,8 +825,8 @@ async function assertKnown(
   }
 }
 
-/** A budget as the API answers it, for the page. */
-export type { BudgetTold };
+/** A budget and a period as the API answers them, for the page. */
+export type { BudgetTold, PeriodTold };
 
 /** A call with sentences that say why it has ended so, and with what helps its caller. */
 export interface ExplainedCall extends RecordedCall, Pick<CallReason, "reasons" | "next"> {}

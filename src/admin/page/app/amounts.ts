@@ -81,6 +81,16 @@ export function shownTimeIn(timeZone: string, ms: number): string {
   }
 }
 
+/** Names a period by its month, or by its first and last day, as the calendars of a zone do. A browser may not know a zone. */
+export function shownPeriod(timeZone: string, startsAt: number, endsAt: number, isMonth: boolean): string {
+  const form: Intl.DateTimeFormatOptions = isMonth ? { month: "long", year: "numeric" } : { dateStyle: "medium" };
+  try {
+    return new Intl.DateTimeFormat(undefined, { ...form, timeZone }).formatRange(startsAt, endsAt - 1);
+  } catch {
+    return `${new Date(startsAt).toISOString()} – ${new Date(endsAt).toISOString()}`;
+  }
+}
+
 /** The units of spans of time, in milliseconds, the longest first. */
 const SPANS = [
   ["week", 604_800_000],

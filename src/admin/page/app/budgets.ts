@@ -2,9 +2,9 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { BudgetTold } from "../../http/operations.ts";
-import { ALL_DAYS, type Choices } from "./address.ts";
-import { AMOUNT, AMOUNT_HINT, amountOf, readAmount, writtenAmount } from "./amounts.ts";
+import type { BudgetTold, PeriodTold } from "../../http/operations.ts";
+import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
+import { AMOUNT, AMOUNT_HINT, amountOf, CURRENCY, plain, readAmount, shownPeriod, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
@@ -15,6 +15,7 @@ import {
   BudgetList,
   CallLinks,
   type Column,
+  Csv,
   type Field,
   Filter,
   html,
@@ -27,6 +28,13 @@ import {
 } from "./parts.ts";
 
 const budgets = signal<readonly BudgetTold[] | undefined>(undefined);
+/** A text that the id or the name of each shown budget has. Empty for all budgets. */
+const find = signal("");
+/** The id of the budget whose periods are shown; empty for the list of budgets. */
+const ofPeriods = signal("");
+const periods = signal<readonly PeriodTold[] | undefined>(undefined);
+/** The beginning of the last period that is shown. Null when no earlier one is kept. */
+const earlier = signal<number | null>(null);
 /** Budgets to choose from, and for the time zones of refusals. */
 export const knownBudgets: Signal<readonly BudgetReport[]> = signal([]);
 
@@ -100,6 +108,29 @@ export async function loadBudgets(): Promise<void> {
       after = body.next;
     }
     budgets.value = all;
+  });
+}
+
+/** Shows what the address asks for: the periods of a budget, or all budgets. */
+export async function openBudgets(asked: URLSearchParams): Promise<void> {
+  ofPeriods.value = asked.get("periods") ?? "";
+  find.value = asked.get("find") ?? "";
+  await (ofPeriods.value === "" ? loadBudgets() : loadPeriods());
+}
+
+/** Loads the latest periods of the budget, or goes on behind the last one. */
+async function loadPeriods(before?: number): Promise<void> {
+  const id = ofPeriods.value;
+  if (before === undefined) periods.value = undefined;
+  await load(async () => {
+    const query = new URLSearchParams({ limit: "100", ...(before !== undefined && { before: String(before) }) });
+    const { body } = await read<{ readonly data: readonly PeriodTold[]; readonly next: number | null }>(
+      `${at(id)}/periods?${query}`,
+    );
+    // The user may have gone to another budget meanwhile.
+    if (id !== ofPeriods.value) return;
+    periods.value = before === undefined ? body.data : [...(periods.value ?? []), ...body.data];
+    earlier.value = body.next;
   });
 }
 
@@ -216,33 +247,27 @@ const remove = (id: string): void =>
     },
   });
 
-/** Returns the days of the current period of a budget, by the clocks of its time zone. */
-function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetReport): Choices {
+/** Returns the days of a period, by the clocks of its time zone. */
+function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetTold | PeriodTold): Choices {
   if (startsAt === undefined || endsAt === undefined) return {};
   const day = new Intl.DateTimeFormat("sv", { timeZone });
   return { since: day.format(startsAt), until: day.format(endsAt - 1) };
 }
 
-const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Column<BudgetTold>[] => {
+/** Links to the calls of a period of a budget. */
+const linksOf = (name: string, period: BudgetTold | PeriodTold): View =>
+  html`<${CallLinks}
+    name=${name}
+    spend=${{ by: "key,model", ...ALL_DAYS, ...daysOf(period), budget: period.id }}
+    refusals=${{ ...daysOf(period), budget: period.id }}
+  />`;
+
+/** Returns the columns of the books of budgets, or of periods. */
+function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<BudgetTold | PeriodTold>[] {
   const ofSpent = amountsIn(rows.map(({ spent }) => spent));
   const ofLeft = amountsIn(rows.map(({ available }) => available));
-  const ofAmount = amountsIn(rows.map(({ amount }) => amount));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   return [
-    {
-      name: "Budget",
-      cell: (budget) =>
-        html`<span class="id">${budget.id}</span
-          >${budget.name !== budget.id && html`<span class="quiet">${budget.name}</span>`}
-          ${
-            hasCalls &&
-            html`<${CallLinks}
-              name=${budget.id}
-              spend=${{ by: "key,model", ...ALL_DAYS, ...daysOf(budget), budget: budget.id }}
-              refusals=${{ ...daysOf(budget), budget: budget.id }}
-            />`
-          }`,
-    },
     {
       name: amountsNamed("Spent"),
       isNumber: true,
@@ -261,10 +286,32 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
           {
             name: amountsNamed("Overdrawn"),
             isNumber: true,
-            cell: ({ overdraft }: BudgetTold) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
+            cell: ({ overdraft }: BudgetTold | PeriodTold) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
           },
         ]
       : []),
+  ];
+}
+
+const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Column<BudgetTold>[] => {
+  const ofAmount = amountsIn(rows.map(({ amount }) => amount));
+  return [
+    {
+      name: "Budget",
+      cell: (budget) =>
+        html`<span class="id">${budget.id}</span
+          >${budget.name !== budget.id && html`<span class="quiet">${budget.name}</span>`}
+          ${hasCalls && linksOf(budget.id, budget)}
+          ${
+            budget.period &&
+            html`<span class="quiet links"
+              ><a href=${addressOf("budgets", { periods: budget.id })} onClick=${follow}
+                >Earlier periods<span class="unseen"> of ${budget.id}</span></a
+              ></span
+            >`
+          }`,
+    },
+    ...booksOf(rows),
     {
       name: amountsNamed("Amount"),
       isNumber: true,
@@ -292,19 +339,78 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
   ];
 };
 
+const periodColumnsOf = (rows: readonly PeriodTold[], hasCalls: boolean): readonly Column<PeriodTold>[] => {
+  const ofGranted = amountsIn(rows.map(({ granted }) => granted));
+  return [
+    {
+      name: "Period",
+      cell: (row) => {
+        const { startsAt, endsAt, period, timeZone = "UTC", ended, id } = row;
+        const name =
+          startsAt === undefined || endsAt === undefined
+            ? "without an end"
+            : shownPeriod(timeZone, startsAt, endsAt, period === "month");
+        return html`<span class="id">${name}</span>${!ended && html`<span class="quiet">current</span>`}
+          ${hasCalls && linksOf(`${id}, ${name}`, row)}`;
+      },
+    },
+    { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
+    ...booksOf(rows),
+  ];
+};
+
+/** Shows this period of a budget, and those that have ended, the latest first. */
+function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
+  const rows = periods.value;
+  const [{ name = id, timeZone = "UTC" } = {}] = rows ?? [];
+  return html`<header class="tools">
+      <h2 id="budgets-title" tabindex="-1">Periods of ${name}</h2>
+      ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${CURRENCY} />`}
+    </header>
+    <p class="more"><a href=${addressOf("budgets")} onClick=${follow}>All budgets</a></p>
+    ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${timeZone}. A period without a charge is not kept.</p>`}
+    <${Table}
+      caption=${`Periods of ${name}`}
+      columns=${periodColumnsOf(rows ?? [], hasCalls)}
+      rows=${rows}
+      keyOf=${({ startsAt = 0 }: PeriodTold) => String(startsAt)}
+      empty="There is no period yet."
+    />
+    ${rows && rows.every(({ ended }) => !ended) && html`<p class="quiet">No period has ended with a charge yet.</p>`}
+    ${earlier.value !== null && html`<button type="button" onClick=${() => loadPeriods(earlier.value ?? 0)}>Earlier periods</button>`}`;
+}
+
+/** Returns the budgets whose id or name has the text of the filter. */
+function found(): readonly BudgetTold[] | undefined {
+  const text = find.value.toLowerCase();
+  return budgets.value?.filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(text));
+}
+
 export function Budgets({ calls }: { calls: boolean }): View {
+  if (ofPeriods.value !== "")
+    return html`<section aria-labelledby="budgets-title">
+      <${Periods} id=${ofPeriods.value} hasCalls=${calls} />
+    </section>`;
+  const rows = found();
   return html`<section aria-labelledby="budgets-title">
     <header class="tools">
       <h2 id="budgets-title" tabindex="-1">Budgets</h2>
+      <${Filter}
+        label="Find"
+        of=${find}
+        example="id or name"
+        onChange=${() => noteChoices("budgets", { find: find.value || undefined })}
+      />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
     </header>
     <${Table}
       caption="Budgets"
-      columns=${columnsOf(budgets.value ?? [], calls)}
-      rows=${budgets.value}
+      columns=${columnsOf(rows ?? [], calls)}
+      rows=${rows}
       keyOf=${({ id }: BudgetTold) => id}
-      empty="There is no budget yet."
+      empty=${find.value === "" ? "There is no budget yet." : "There is no such budget."}
     />
+    ${find.value !== "" && rows && html`<p class="quiet">${plain.format(rows.length)} of ${plain.format(budgets.value?.length ?? 0)} budgets are shown.</p>`}
     <${BudgetList} of=${budgets.value ?? []} />
   </section>`;
 }

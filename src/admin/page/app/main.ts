@@ -5,7 +5,7 @@ import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
-import { Budgets, loadBudgets } from "./budgets.ts";
+import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, openKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
@@ -27,7 +27,7 @@ interface Tab {
 
 const TABS: Readonly<Record<string, Tab>> = {
   keys: { name: "Keys", view: Keys, load: (asked) => openKeys(asked, me.value?.budgets ?? false) },
-  budgets: { name: "Budgets", view: Budgets, load: () => loadBudgets(), needs: "budgets" },
+  budgets: { name: "Budgets", view: Budgets, load: openBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
   refusals: {
@@ -47,7 +47,7 @@ const shown = signal("keys");
 
 const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
-function showTab(): void {
+async function showTab(): Promise<void> {
   renewAddress(isTab);
   const asked = new URLSearchParams(location.search);
   const wanted = asked.get("part") ?? "";
@@ -58,7 +58,14 @@ function showTab(): void {
   hasFailed.value = me.value === undefined;
   if (me.value === undefined) return;
   notice.value = undefined;
-  void TABS[shown.value]?.load(asked);
+  await TABS[shown.value]?.load(asked);
+}
+
+/** Shows what a link of this page leads to. The keyboard goes on at the heading where the link is gone. */
+async function followLink(): Promise<void> {
+  await showTab();
+  if (document.activeElement === null || document.activeElement === document.body)
+    document.querySelector<HTMLElement>("main h2")?.focus();
 }
 
 const root = document.getElementById("app");
@@ -107,10 +114,10 @@ function App(): View {
 // The sentence in the place of the page goes: it is for a page whose files do not come.
 root?.replaceChildren();
 if (root) render(html`<${App} />`, root);
-// Also a change of the fragment.
-addEventListener("popstate", showTab);
+// Also a change of the fragment. The browser's own events, such as for its button back, bring their place on the page with them.
+addEventListener("popstate", ({ isTrusted }) => void (isTrusted ? showTab() : followLink()));
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
   mayChange.value = !me.value.readOnly;
 });
-showTab();
+await showTab();

@@ -6,7 +6,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange } from "./api.ts";
+import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -342,6 +342,38 @@ export const Select = ({
       ${choices.every(([value]) => value !== of.value) && html`<option value=${of.value}>${of.value}</option>`}
     </select>
   </label>`;
+
+/** The readers of CSV. */
+const READERS = [
+  ["", "programs"],
+  ["excel", "Excel (12.50)"],
+  ["excel-europe", "Excel (12,50)"],
+] as const;
+
+/** The spreadsheet of CSV; empty for programs. */
+const spreadsheet = signal("");
+
+const save = (event: MouseEvent): void => {
+  event.preventDefault();
+  void attempt(() => saveCsv((event.currentTarget as HTMLAnchorElement).href));
+};
+
+/**
+ * Links to a report as CSV, beside a choice of its reader.
+ *
+ * @param addressOf Adds the choices of the file to the address of the report.
+ */
+export function Csv({
+  addressOf,
+  currency,
+}: {
+  addressOf: (file: Readonly<Record<string, string>>) => string;
+  currency: string;
+}): View {
+  const reader = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
+  return html`<${Select} label="CSV for" of=${spreadsheet} choices=${READERS} onChange=${() => {}} />
+    <a class="button" href=${addressOf({ ...reader, ...(currency && { currency }) })} onClick=${save}>CSV</a>`;
+}
 
 /** A labelled field that filters a list, and sets a signal. */
 export const Filter = ({

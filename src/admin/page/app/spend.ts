@@ -16,9 +16,21 @@ import {
   scopeIn,
 } from "./address.ts";
 import { amountInWords, CURRENCY, plain } from "./amounts.ts";
-import { attempt, type Listed, load, read, saveCsv } from "./api.ts";
+import { attempt, type Listed, load, read } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
-import { amountsIn, amountsNamed, Bar, Chips, type Column, DayField, html, Select, Table, type View } from "./parts.ts";
+import {
+  amountsIn,
+  amountsNamed,
+  Bar,
+  Chips,
+  type Column,
+  Csv,
+  DayField,
+  html,
+  Select,
+  Table,
+  type View,
+} from "./parts.ts";
 import { FAILED_ENDS } from "./refusals.ts";
 
 /** The headings of the columns, by their names in the API. */
@@ -82,8 +94,6 @@ const shownOrder = {
 /** The filters of the counted calls. */
 const scope: Signal<Scope> = signal({});
 const budget = budgetOf(scope);
-/** The spreadsheet of the CSV; empty for programs. */
-const spreadsheet = signal("");
 type Report = UsageReport & { readonly next: number | null };
 /** The loaded report, and the days of its chart. */
 const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
@@ -333,13 +343,6 @@ function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: nu
   </figure>`;
 }
 
-/** The readers of the CSV. */
-const SPREADSHEETS = [
-  ["", "programs"],
-  ["excel", "Excel (12.50)"],
-  ["excel-europe", "Excel (12,50)"],
-] as const;
-
 const ordersOf = (isTime: boolean) =>
   [
     ["spend", "most spent first"],
@@ -361,16 +364,9 @@ function Preset({ name, months }: { name: string; months: number }): View {
   return html`<button type="button" aria-pressed=${isChosen} onClick=${choose}>${name}</button>`;
 }
 
-const save = (event: MouseEvent): void => {
-  event.preventDefault();
-  void attempt(() => saveCsv((event.currentTarget as HTMLAnchorElement).href));
-};
-
 export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const columns = chosen();
   const { rows, total, next = null, days = [], by: shown = [], currency = CURRENCY } = report.value ?? {};
-  const file = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
-  const csv = `usage?${queryOf({ ...file, ...(currency && { currency }) })}`;
   const names = Object.entries(COLUMNS);
   const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
   const hidden = rows && total && hiddenIn(total, rows);
@@ -398,8 +394,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
         />
         Only rows with a charge
       </label>
-      <${Select} label="CSV for" of=${spreadsheet} choices=${SPREADSHEETS} onChange=${() => {}} />
-      <a class="button" href=${csv} onClick=${save}>CSV</a>
+      <${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `usage?${queryOf(file)}`} currency=${currency} />
     </header>
     <${Chips}
       of=${scope.value}
