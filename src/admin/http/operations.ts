@@ -579,7 +579,8 @@ export const OPERATIONS: readonly Operation[] = [
         periods.push(...page);
         next = page.length === limit ? (page.at(-1)?.startsAt ?? null) : null;
         // A file has every period, unless its client has named a limit.
-      } while (isCsv && query.limit === undefined && next !== null);
+        if (!isCsv || query.limit !== undefined) break;
+      } while (next !== null);
       if (!isCsv) return { body: { data: periods, next } };
       const code = currency === undefined ? undefined : currencyCode(currency);
       if (currency !== undefined && code === undefined)

@@ -272,14 +272,14 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
       name: amountsNamed("Spent"),
       isNumber: true,
       cell: ({ spent, held, granted, gap = 0, available }) =>
-        html`${ofSpent(spent)} ${held > 0 && html`<span class="quiet">running calls hold ${amountOf(held)}</span>`}
+        html`${ofSpent(spent)} ${held > 0 && html`<span class="quiet long">running calls hold ${amountOf(held)}</span>`}
           <${Share} used=${spent} of=${granted - gap} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: ({ available, gap }) =>
-        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet">top-ups first fill ${amountOf(gap)}</span>`}`,
+        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountOf(gap)}</span>`}`,
     },
     ...(rows.some(({ overdraft }) => overdraft > 0)
       ? [
@@ -362,13 +362,14 @@ const periodColumnsOf = (rows: readonly PeriodTold[], hasCalls: boolean): readon
 /** Shows this period of a budget, and those that have ended, the latest first. */
 function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
   const rows = periods.value;
-  const [{ name = id, timeZone = "UTC" } = {}] = rows ?? [];
+  const [first] = rows ?? [];
+  const name = first?.name ?? id;
   return html`<header class="tools">
       <h2 id="budgets-title" tabindex="-1">Periods of ${name}</h2>
       ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${CURRENCY} />`}
     </header>
     <p class="more"><a href=${addressOf("budgets")} onClick=${follow}>All budgets</a></p>
-    ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${timeZone}. A period without a charge is not kept.</p>`}
+    ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${first?.timeZone ?? "UTC"}. A period without a charge is not kept.</p>`}
     <${Table}
       caption=${`Periods of ${name}`}
       columns=${periodColumnsOf(rows ?? [], hasCalls)}

@@ -74,6 +74,7 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
 
 export function Health(): View {
   const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health.value ?? {};
+  const [words, look] = closing ? ["closing", "closing"] : ready ? ["ready", "ready"] : ["not ready", "failed"];
   return html`<section aria-labelledby="health-title">
     <header class="tools">
       <h2 id="health-title" tabindex="-1">Health</h2>
@@ -84,16 +85,17 @@ export function Health(): View {
         ? html`<${Waiting} />`
         : html`<dl class="facts">
               <dt>Gateway</dt>
-              <dd>${closing ? "closing" : ready ? "ready" : "not ready"}</dd>
-              <dt>Calls in flight</dt>
+              <dd><span class=${`state ${look}`}>${words}</span></dd>
+              <dt>Running calls</dt>
               <dd>${calls}</dd>
-              <dt>Settlements that wait</dt>
+              <dt>Ended calls, not charged yet</dt>
               <dd>${waitingSettlements}</dd>
               ${Object.entries(stores).map(
                 ([store, state]) =>
-                  html`<dt>${store}</dt>
+                  html`<dt>${store.slice(0, 1).toUpperCase()}${store.slice(1).replaceAll("-", " ")}</dt>
                     <dd>
-                      ${state}${reasons[store as keyof typeof reasons] && html` <span class="quiet">${reasons[store as keyof typeof reasons]}</span>`}
+                      <span class=${`state ${state}`}>${state}</span
+                      >${reasons[store as keyof typeof reasons] && html` <span class="quiet">${reasons[store as keyof typeof reasons]}</span>`}
                     </dd>`,
               )}
             </dl>

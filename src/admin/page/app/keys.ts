@@ -383,7 +383,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
       isNumber: true,
       cell: (key) =>
         html`${ofSpent(spentOf(key))}
-        ${key.held > 0 && html`<span class="quiet">running calls hold ${amountOf(key.held)}</span>`}
+        ${key.held > 0 && html`<span class="quiet long">running calls hold ${amountOf(key.held)}</span>`}
         ${!key.unlimited && html`<${Share} used=${spentOf(key)} of=${key.granted} left=${key.available} />`}`,
     },
     {
