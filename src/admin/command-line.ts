@@ -7,31 +7,28 @@ import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import { NO_SUCH_BUDGET, noSuchKey, TooFewUnits } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
-import { currencyOf } from "./amounts.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
+import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument } from "./call-admin.ts";
+import { CALL_COMMANDS } from "./call-commands.ts";
 import {
-  BUDGET_COMMANDS,
-  CALL_COMMANDS,
   type Command,
   CommandError,
-  csvOf,
   INSTEAD_OF_EMPTY,
-  KEY_COMMANDS,
-  linesOfCsv,
   OPTION_HELP,
   OPTIONS,
-  printTable,
   type ServerFlags,
   type Syntax,
   type Terminal,
   type Values,
-  wordOf,
 } from "./commands.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
 import { keyAdmin } from "./key-admin.ts";
+import { KEY_COMMANDS } from "./key-commands.ts";
+import { csvOf, linesOfCsv, printTable } from "./lists.ts";
 import { idNear, idsLike, type ListNamed } from "./names.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
+import { currencyOf, wordOf } from "./values.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   keys: KEY_COMMANDS,

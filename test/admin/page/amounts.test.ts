@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { afterAll, expect, it, vi } from "vitest";
-import { unitsOf } from "../../../src/admin/amounts.ts";
 import type * as amounts from "../../../src/admin/page/app/amounts.ts";
+import { unitsOf } from "../../../src/admin/values.ts";
 
 const MODULE = new URL("../../../src/admin/page/app/amounts.ts", import.meta.url).pathname;
 

@@ -1,0 +1,204 @@
+/** The commands of `polygate budgets`. */
+
+import { given } from "../model/json.ts";
+import { amountOf } from "../model/money.ts";
+import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport } from "../stores/budgets.ts";
+import { MOST_LISTED } from "../stores/durable.ts";
+import { noSuchBudget } from "../stores/ledger.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { timeIn } from "./columns.ts";
+import type { Command, Terminal, Values } from "./commands.ts";
+import { csvOf, everyPage, listed, pageOf } from "./lists.ts";
+import { idOfBudget } from "./meant.ts";
+import type { OpenedStore } from "./open-store.ts";
+import { assertTimeZone, daysOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
+
+/** What to do where a budget cannot change. */
+const OTHER_BUDGET =
+  'cannot be changed. Make another budget with "budgets create", move each key of "keys list --budget ID" with "budgets assign", and remove the old one.';
+
+/** Returns a budget after a change of its units, and notes when nothing is available. */
+async function changedBudget(
+  { store }: Pick<OpenedStore, "store">,
+  { id, units, currency }: { readonly id: string; readonly units: number; readonly currency: string | undefined },
+  { warn }: Pick<Terminal, "warn">,
+): Promise<object> {
+  const report = await store.budgetReport(id);
+  if (!report) throw noSuchBudget(id);
+  if (units > 0 && report.available === 0) {
+    const { gap = 0 } = report;
+    const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
+    warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
+  }
+  return report;
+}
+
+export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
+  create: {
+    about: "makes a budget, which several keys share",
+    examples: [
+      "create company --amount 5000000 --period month --time-zone Europe/Berlin",
+      "create team-a --amount 300000 --period week --rollover --parent company",
+    ],
+    operands: ["ID"],
+    options: ["name", "amount", "period", "time-zone", "rollover", "parent"],
+    read([id = ""], values) {
+      const budget = newBudgetOf(id, values);
+      return async (_keys, { store }) => {
+        await store.addBudget(budget);
+        return store.budgetReport(id);
+      };
+    },
+  },
+  update: {
+    about: "changes the name, or the amount, also below what is used",
+    examples: ['update team-a --name "Team A"', "update team-a --amount 250000"],
+    operands: ["ID"],
+    options: ["name", "amount"],
+    elsewhere: {
+      period: `The period of a budget ${OTHER_BUDGET}`,
+      "time-zone": `The time zone of a budget ${OTHER_BUDGET}`,
+      rollover: `The rollover of a budget ${OTHER_BUDGET}`,
+      parent: `The parent of a budget ${OTHER_BUDGET}`,
+    },
+    read([id = ""], { name, amount, currency }, terminal) {
+      const units = amount === undefined ? undefined : unitsOf("--amount", amount, currency);
+      if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
+      return async (_keys, { store }) => {
+        await store.updateBudget(id, given({ name, amount: units }));
+        return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
+      };
+    },
+  },
+  "top-up": {
+    about: "adds units to the current period",
+    examples: ["top-up team-a 50000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""], { currency }, terminal) {
+      const units = unitsOf("UNITS", text, currency);
+      return async (_keys, { store }) => {
+        await store.topUpBudget(id, units);
+        return changedBudget({ store }, { id, units, currency }, terminal);
+      };
+    },
+  },
+  assign: {
+    about: "lets a key draw on a budget",
+    examples: ["assign bob team-a"],
+    operands: ["KEY", "ID"],
+    read([keyId = "", id = ""]) {
+      return async (keys, { store }) => {
+        await store.assignBudget(keyId, id);
+        return keys.usage(keyId);
+      };
+    },
+  },
+  unassign: {
+    about: "lets a key draw on no budget",
+    examples: ["unassign bob"],
+    operands: ["KEY"],
+    read([keyId = ""]) {
+      return async (keys, { store }) => {
+        await store.assignBudget(keyId, undefined);
+        return keys.usage(keyId);
+      };
+    },
+  },
+  remove: {
+    about: "removes a budget that no key and no other budget draws on",
+    examples: ["remove team-a"],
+    operands: ["ID"],
+    read([id = ""]) {
+      return async (_keys, { store }) => {
+        await store.removeBudget(id);
+        return { id, removed: true };
+      };
+    },
+  },
+  usage: {
+    about: "shows what a budget has used and has left",
+    examples: ["usage team-a", 'usage "Team A"'],
+    operands: ["ID"],
+    read([text = ""], _values, { warn }) {
+      return async (keys, { store }) => {
+        const id = await idOfBudget({ keys, store }, text, warn);
+        return (await store.budgetReport(id)) ?? {};
+      };
+    },
+  },
+  periods: {
+    about: "lists this period of a budget, or of all, and those that have ended",
+    examples: [
+      'periods "Team A" --limit 12',
+      "periods --month 2026-10 --currency usd --spreadsheet excel > october.csv",
+    ],
+    operands: ["[ID]"],
+    list: "periods",
+    options: ["month", "limit", "csv", "spreadsheet"],
+    read([text], values, { warn }) {
+      csvOf(values);
+      const { month } = values;
+      const { limit } = pageOf(values);
+      if (month !== undefined) daysOf({ month }, undefined);
+      return async (keys, { store }) => {
+        const ids =
+          text === undefined
+            ? (await everyPage((page) => store.listBudgets(page))).map(({ id }) => id)
+            : [await idOfBudget({ keys, store }, text, warn)];
+        const periods: BudgetPeriodReport[] = [];
+        for (const id of ids) periods.push(...(await periodsOf(store, id, month)).slice(0, limit));
+        if (periods.length === 0 && month !== undefined)
+          warn?.(`No period that began in ${month} is kept: nothing was charged in it.`);
+        return periods;
+      };
+    },
+  },
+  list: {
+    about: "lists budgets in the order of their ids",
+    examples: ["list --limit 1000", "list --currency usd --spreadsheet excel > budgets.csv"],
+    list: "budgets",
+    options: ["after", "limit", "csv", "spreadsheet"],
+    read(_operands, values, terminal) {
+      const page = pageOf(values);
+      return async (_keys, { store }) => listed((one) => store.listBudgets(one), page, values, terminal);
+    },
+  },
+};
+
+const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
+
+function newBudgetOf(id: string, values: Values): BudgetOptions {
+  const { name, amount, rollover, parent, currency, "time-zone": timeZone } = values;
+  if (amount === undefined) throw new UsageError("budgets create needs --amount.");
+  const period = wordOf("--period", values.period, PERIODS);
+  if (!period && (timeZone !== undefined || rollover !== undefined))
+    throw new UsageError(`${rollover === undefined ? "--time-zone" : "--rollover"} needs --period.`);
+  if (timeZone !== undefined) assertTimeZone(timeZone);
+  return {
+    id,
+    amount: unitsOf("--amount", amount, currency),
+    ...given({ name, period, timeZone, rollover, parent }),
+  };
+}
+
+/** Lists all periods of a budget, the latest first, or those that began in a month in the time zone of the budget. */
+async function periodsOf(
+  store: OpenedStore["store"],
+  id: string,
+  month: string | undefined,
+): Promise<readonly BudgetPeriodReport[]> {
+  const periods: BudgetPeriodReport[] = [];
+  // No time zone is more than a day away from UTC.
+  let before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * (UNITS_MS["d"] ?? 0));
+  for (;;) {
+    const page = await store.budgetPeriods(id, given({ before, limit: MOST_LISTED }));
+    periods.push(...page);
+    before = page.at(-1)?.startsAt;
+    // The periods of a month stand on the first page.
+    if (month !== undefined || before === undefined || page.length < MOST_LISTED) break;
+  }
+  return periods.filter(
+    ({ startsAt, timeZone = "UTC" }) =>
+      month === undefined || (startsAt !== undefined && timeIn(timeZone, startsAt).startsWith(month)),
+  );
+}

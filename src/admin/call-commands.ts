@@ -1,0 +1,237 @@
+/** The commands of `polygate` about recorded calls, which have no group. */
+
+import { given } from "../model/json.ts";
+import { oneLine } from "../options.ts";
+import {
+  CALL_OUTCOMES,
+  type CallFilter,
+  type CallReader,
+  MOST_ROWS,
+  type RecordedDays,
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageQuery,
+} from "../stores/calls.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { argument, limitsNow, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
+import { callsCsv, callsText } from "./call-list.ts";
+import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
+import { type Command, CommandError, type Terminal, type Values } from "./commands.ts";
+import { codesMeant } from "./error-codes.ts";
+import type { KeyAdmin } from "./key-admin.ts";
+import { csvOf, linesOfCsv, noted, pageOf, printTable } from "./lists.ts";
+import { meant } from "./meant.ts";
+import { idNear, idsLike } from "./names.ts";
+import type { OpenedStore } from "./open-store.ts";
+import { usageText } from "./usage-table.ts";
+import { assertTimeZone, daysOf, nearestHint, oneOf, wordOf } from "./values.ts";
+
+/** The commands without a group. */
+export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
+  usage: {
+    about: "sums of recorded calls (SQL)",
+    examples: [
+      "usage --by key,model --since 2026-11-01",
+      "usage --by budget,model --month 2026-10 --csv > 2026-10.csv",
+      "usage --by budget --month 2026-10 --charged --spreadsheet excel-europe > 2026-10.csv",
+      "usage --by day --budget team-a --since 90d",
+    ],
+    options: [
+      ...(["by", "month", "since", "until", "key", "budget", "group", "model", "upstream"] as const),
+      ...(["charged", "csv", "spreadsheet"] as const),
+    ],
+    read(_operands, values, { print, warn = () => {}, columns }) {
+      const { json = false, currency, key, budget, group, model, upstream, charged } = values;
+      const { csv, spreadsheet } = csvOf(values);
+      const chosen = {
+        by: columnsOf(values.by ?? "key"),
+        ...daysOf(values, "30d"),
+        ...given({ budget, group, model, upstream, charged }),
+        limit: MOST_ROWS,
+      };
+      return async (keys, { store, calls }) => {
+        const reader = readerIn(calls);
+        const query = await meant({ ...chosen, ...given({ key }) }, { keys, store }, warn);
+        const report = await reader.usage(query);
+        if (report.rows.length === MOST_ROWS)
+          throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
+        if (json) return report;
+        const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
+        if (csv) {
+          print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));
+          if (note !== undefined) warn(note);
+        } else if (note !== undefined) print(note);
+        else printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
+        return undefined;
+      };
+    },
+  },
+  calls: {
+    about: "lists recorded calls, the latest first (SQL)",
+    examples: [
+      "calls --key team-a --outcome refused",
+      "calls --code quota_exhausted --since 7d --limit 1000 --csv > calls.csv",
+    ],
+    options: [
+      ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
+      ...(["since", "until", "after", "limit", "csv", "spreadsheet", "time-zone"] as const),
+    ],
+    async read(_operands, values, { env, print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+      const zone = zoneOf(values, env);
+      const { json = false, currency, key, budget, group, model, upstream, code } = values;
+      const { csv, spreadsheet } = csvOf(values);
+      const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
+      const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
+      const { limit = 100, after } = pageOf(values);
+      const errorCode = code === undefined ? undefined : await codesOf(code, warn);
+      const filter = { budget, group, model, upstream, outcome, errorCode, sinceDay, untilDay, after, limit };
+      return async (keys, { store, calls }) => {
+        const reader = readerIn(calls);
+        const chosen: CallFilter = given(await meant({ ...filter, key }, { keys, store }, warn));
+        const { key: id } = chosen;
+        const listed = await reader.list(chosen);
+        if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
+        if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
+        else if (listed.length === 0) {
+          const isUnknown = id !== undefined && !(await store.report(id));
+          if (isUnknown) {
+            const near = await idNear(id, (page) => keys.list(page));
+            const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
+            print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.${hint}`);
+          } else print(await noteOfNoCalls(reader, chosen));
+        } else printTable(callsText(listed, currency, columns, zone), print, warn);
+        noted(
+          listed.map(({ requestId }) => ({ id: requestId })),
+          { limit },
+          values,
+          { warn },
+        );
+        return undefined;
+      };
+    },
+  },
+  why: {
+    about: "says why a call ended, by its request id or at least 8 digits of it (SQL)",
+    examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c", "why req_3e2ac2d5"],
+    operands: ["REQUEST_ID"],
+    options: ["time-zone"],
+    read([text = ""], values, { env, print }) {
+      const { json = false, currency } = values;
+      const zone = zoneOf(values, env);
+      // People paste the whole message of a client, which has the id in it.
+      const [id = text] = /\breq_[\w-]+/.exec(text) ?? [];
+      return async (keys, { store, calls }) => {
+        const reader = readerIn(calls);
+        const call = (await reader.find(text)) ?? (await reader.find(id));
+        if (!call && /^req_[\da-f]{0,7}$/.test(id))
+          throw new CommandError(`${id} is too short. Give at least 8 digits of the id.`);
+        if (!call)
+          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
+        const next = nextSteps(call, currency, await limitsNow(call, store));
+        const reason = { reasons: reasonsOf(call, currency), next, call };
+        if (json) return reason;
+        for (const line of linesOf(reason, currency)) print(zone === undefined ? line : timesIn(zone, line));
+        return undefined;
+      };
+    },
+  },
+};
+
+function readerIn(calls: OpenedStore["calls"]): CallReader {
+  if (!calls) throw new UsageError("Only the stores over SQL keep a record of calls.");
+  return calls;
+}
+
+/** The options of a report that choose calls by a name in their columns. */
+const NAMED = ["key", "group", "model", "upstream"] as const;
+
+/** Says why a report counts no calls. */
+async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
+  if (!recorded) return "No calls are recorded yet.";
+  const { since, until } = query;
+  const kept = `Calls are recorded from ${recorded.since} to ${recorded.until}.`;
+  const days = daysInWords(since, until);
+  if ((since ?? "") > recorded.until || (until !== undefined && until < recorded.since))
+    return `No calls are recorded${days}. ${kept}`;
+  for (const column of NAMED) {
+    const name = query[column];
+    if (name === undefined) continue;
+    const { rows } = await calls.usage({ by: [column], ...given({ since, until }) });
+    const names = rows.flatMap((row) => row[column] || []);
+    if (names.includes(name)) continue;
+    return `No call of the ${column} ${oneLine(name)} is recorded${days}.${nearestHint(name, names)}`;
+  }
+  return `No such call is recorded${days}. ${kept}`;
+}
+
+function daysInWords(since: string | undefined, until: string | undefined): string {
+  if (since === undefined) return until === undefined ? "" : ` until ${until}`;
+  if (until === undefined) return ` since ${since}`;
+  return since === until ? ` on ${since}` : ` from ${since} to ${until}`;
+}
+
+/** Says why a list of calls is empty: no call was counted, or none ended so, or the calls are deleted already. */
+async function noteOfNoCalls(
+  reader: CallReader,
+  { sinceDay, untilDay, outcome: _outcome, errorCode: _code, after: _after, limit: _limit, ...chosen }: CallFilter,
+): Promise<string> {
+  const query: UsageQuery = given({ ...chosen, since: sinceDay, until: untilDay });
+  const { total, recorded } = await reader.usage(query);
+  if (total.calls === 0) return noteOfNone(reader, query, recorded);
+  const count = total.calls === 1 ? "a call" : `${total.calls} calls`;
+  return `No such call is recorded. Calls are deleted after some days (keepDays); without --outcome and --code, polygate usage counts ${count}.`;
+}
+
+/** The hint for what users call their columns, such as a team, a customer, or another entry of the metadata. */
+const FOR_OTHERS =
+  " For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what groupOf of the recorder returns.";
+
+/** An empty text names no column, for a single row with the sum of all calls. */
+function columnsOf(text: string): readonly UsageColumn[] {
+  const names = text === "" ? [] : text.split(",").map((name) => name.trim());
+  return names.map((name) => {
+    const column = USAGE_COLUMNS.find((known) => known === name);
+    if (column) return column;
+    throw new UsageError(
+      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${nearestHint(name, USAGE_COLUMNS) || FOR_OTHERS}`,
+    );
+  });
+}
+
+/** Reads the time zone of the times that a command shows. Undefined for UTC. */
+function zoneOf({ "time-zone": given }: Values, env: Terminal["env"]): string | undefined {
+  const zone = given ?? env["POLYGATE_TIME_ZONE"];
+  if (zone === undefined || zone === "") return undefined;
+  assertTimeZone(zone, given === undefined ? "POLYGATE_TIME_ZONE" : undefined);
+  return zone;
+}
+
+/** Writes the times of a sentence as the clocks of a time zone show them. What the caller was told stays word for word. */
+const timesIn = (zone: string, line: string): string =>
+  line.startsWith("The caller was told: ")
+    ? line
+    : line.replaceAll(
+        /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g,
+        (time) => `${timeIn(zone, Date.parse(time))} ${zone}`,
+      );
+
+/** Reads the code of an error, and notes the codes that stand for it in the record. */
+async function codesOf(text: string, warn: (line: string) => void): Promise<readonly string[]> {
+  try {
+    const codes = await codesMeant("--code", text);
+    if (!codes.some((code) => code === text)) warn(`${text} is recorded as ${oneOf(codes)}.`);
+    return codes;
+  } catch (error) {
+    throw error instanceof RangeError ? new UsageError(error.message) : error;
+  }
+}
+
+/** Says what to ask for when no call has a request id. People often have only the name of a key. */
+async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
+  const [key, ...others] = await idsLike(text, (page) => keys.list(page));
+  if (key !== undefined && others.length === 0)
+    return `"polygate calls --key ${argument(key)}" lists the calls of the key ${oneLine(key)}.`;
+  if (!text.startsWith("req_"))
+    return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
+  return "Calls are written a second after their end, and deleted after some days (keepDays).";
+}

@@ -1,0 +1,333 @@
+/** The commands of `polygate keys`. */
+
+import { given } from "../model/json.ts";
+import { oneLine } from "../options.ts";
+import { isDay } from "../stores/calls.ts";
+import { MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
+import type { KeyChanges } from "../stores/ledger.ts";
+import { hasFurtherEntries } from "../stores/metadata.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import type { KeyMade } from "./answers.ts";
+import { argument } from "./call-admin.ts";
+import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values } from "./commands.ts";
+import { KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
+import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { listed, pageOf } from "./lists.ts";
+import { idMeant, meant } from "./meant.ts";
+import type { OpenedStore } from "./open-store.ts";
+import { spanOf, unitsOf, wordOf } from "./values.ts";
+
+/** Returns a command that pauses a key, or lets it work again, and shows it. */
+const pausing = (paused: boolean, about: string, example: string): Command => ({
+  about,
+  examples: [example],
+  operands: ["ID"],
+  read([id = ""]) {
+    return (keys) => keys.update(id, { paused });
+  },
+});
+
+/** Says which command changes the budget on which a key without a quota of its own draws. */
+async function budgetInstead(
+  error: unknown,
+  id: string,
+  store: OpenedStore["store"],
+  nextStep: (budget: string) => string,
+): Promise<never> {
+  const { budget } = (error instanceof RangeError && (await store.report(id))) || {};
+  if (budget === undefined || (error as Error).message !== unlimitedKey(id).message) throw error;
+  throw new CommandError(
+    `The API key ${oneLine(id)} has no quota of its own: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))}`,
+  );
+}
+
+export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
+  create: {
+    about: "makes a key, and shows its secret once",
+    examples: [
+      'create --id team-a --name "Team A" --granted 1000000',
+      "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
+    ],
+    options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
+    read(_operands, { id, granted, budget, currency, ...values }) {
+      const { models, metadata, ...rights } = changesOf(values);
+      assertAhead(rights.expiresAt, values.expires);
+      const key: NewKeyOptions = {
+        ...rights,
+        ...(models && { models }),
+        ...(metadata && { metadata: textsOf(metadata) }),
+        ...given({ id, budget }),
+        ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
+      };
+      // Ask the store for nothing more: if that failed, the secret would be lost.
+      return async (keys): Promise<KeyMade> => ({
+        ...(await keys.create(key)),
+        unlimited: granted === undefined && budget === undefined,
+        granted: key.granted ?? null,
+        ...given({ budget, expiresAt: key.expiresAt || undefined }),
+        models: key.models ?? "*",
+      });
+    },
+  },
+  update: {
+    about: "changes a key; what is not named stays",
+    examples: [
+      'update team-a --name "Team A" --models small-1,large-1',
+      "update team-a --models '*' --expires never --metadata plan=gold --metadata old-note=",
+    ],
+    operands: ["ID"],
+    options: ["name", "models", "expires", "metadata"],
+    elsewhere: {
+      budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
+      granted: '"keys grant ID UNITS" adds to a quota, and "keys lower ID UNITS" takes from it.',
+    },
+    read([id = ""], values) {
+      const changes = changesOf(values);
+      if (Object.keys(changes).length === 0)
+        throw new UsageError("update needs --name, --models, --expires or --metadata.");
+      return (keys) => keys.update(id, changes);
+    },
+  },
+  rotate: {
+    about: "makes a new secret; the older ones end after the overlap",
+    examples: ["rotate team-a --overlap 2h", "rotate team-a --overlap 0s"],
+    operands: ["ID"],
+    options: ["overlap"],
+    read([id = ""], { overlap }) {
+      const rotation = overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) };
+      return (keys) => keys.rotate(id, rotation);
+    },
+  },
+  "add-secret": {
+    about: "makes one more secret; the others stay",
+    examples: ["add-secret team-a", "add-secret team-a --expires 2030-01-31"],
+    operands: ["ID"],
+    options: ["expires"],
+    read([id = ""], { expires }) {
+      const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
+      assertAhead(secret.expiresAt, expires);
+      return (keys) => keys.addSecret(id, secret);
+    },
+  },
+  "remove-secret": {
+    about: "removes the secret that it reads from its input",
+    examples: ["remove-secret < leaked-secret.txt"],
+    async read(_operands, _values, { read }) {
+      const secret = (await read()).trim();
+      if (/^(sk-)?$/.test(secret)) throw new UsageError("remove-secret needs a secret on its standard input.");
+      return async (keys, { store }) => {
+        const key = await store.find(secret.replace(/^sk-/, ""));
+        if (!key) throw new Error("No key has this secret.");
+        await keys.removeSecret(secret);
+        return { id: key.id, removed: true };
+      };
+    },
+  },
+  pause: pausing(true, "stops a key for a while; its secrets, quota and expiry stay", "pause team-a"),
+  resume: pausing(false, "lets a paused key work again", "resume team-a"),
+  revoke: {
+    about: "removes all secrets of a key for good",
+    examples: ["revoke team-a"],
+    operands: ["ID"],
+    read([id = ""]) {
+      return async (keys) => {
+        await keys.revoke(id);
+        return { id, revoked: true };
+      };
+    },
+  },
+  grant: {
+    about: "adds units to its quota",
+    examples: ["grant team-a 500000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
+      return (keys, { store }) =>
+        keys
+          .grant(id, units)
+          .catch((error: unknown) =>
+            budgetInstead(error, id, store, (budget) => `top-up ${budget} UNITS adds to that.`),
+          );
+    },
+  },
+  lower: {
+    about: "takes available units back from its quota",
+    examples: ["lower team-a 200000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
+      return (keys, { store }) =>
+        keys
+          .lower(id, units)
+          .catch((error: unknown) =>
+            budgetInstead(error, id, store, (budget) => `update ${budget} --amount UNITS changes that.`),
+          );
+    },
+  },
+  usage: {
+    about: "what a key has used and has left",
+    examples: ["usage team-a", "usage team-a --json"],
+    operands: ["ID"],
+    read([text = ""], _values, { warn }) {
+      return async (keys, { store }) => keys.usage(await idMeant("key", { keys, store }, text, warn));
+    },
+  },
+  list: {
+    about: "lists keys in the order of their ids",
+    examples: [
+      "list --limit 1000",
+      "list --budget team-a --state active",
+      "list --state expired --metadata team=a --csv > keys.csv",
+    ],
+    list: "keys",
+    options: ["state", "budget", "metadata", "after", "limit", "csv", "spreadsheet"],
+    read(_operands, values, terminal) {
+      const [filter, page] = [filterOf(values), pageOf(values)];
+      return async (keys, { store }) => {
+        const chosen = await meant(filter, { keys, store }, terminal.warn);
+        return listed((one) => keys.list({ ...chosen, ...one }), page, values, terminal);
+      };
+    },
+  },
+  export: {
+    about: "prints keys without their secrets as JSON lines, for import",
+    examples: ["export > keys.jsonl", "export --state active --metadata team=a"],
+    options: ["state", "budget", "metadata"],
+    read(_operands, values, { print, warn }) {
+      const given = filterOf(values);
+      return async (keys, { store }) => {
+        const filter = await meant(given, { keys, store }, warn);
+        const spoilt: string[] = [];
+        for (let page = await keys.list({ ...filter, limit: MOST_LISTED }); page.length > 0;) {
+          for (const key of page) {
+            if (key.spoilt) spoilt.push(key.id);
+            // An import would make a revoked key usable again.
+            else if (!key.revoked || filter.state === "revoked") print(exportedLine(key));
+          }
+          page = await keys.list({ ...filter, limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+        }
+        if (spoilt.length > 0)
+          throw new CommandError(`These keys are spoilt, and not exported: ${spoilt.map(oneLine).join(", ")}`, {
+            spoilt,
+          });
+      };
+    },
+  },
+  import: {
+    about: "makes a key of each JSON line of a file or of its input",
+    examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
+    operands: ["[FILE]"],
+    options: ["update"],
+    async read([file], { update = false }, { read, print }) {
+      const lines = readLines(await read(file));
+      return async (keys, { store }) => {
+        const failed = await importLines(lines, { keys, store, update, print });
+        if (failed > 0) throw new CommandError(`${failed} of ${lines.length} keys were not imported.`, { failed });
+      };
+    },
+  },
+  sweep: {
+    about: "charges holds whose leases have run out",
+    examples: ["sweep"],
+    read() {
+      return async (_keys, { store }) => ({ swept: await store.sweep() });
+    },
+  },
+  prune: {
+    about: "forgets holds that were resolved long ago",
+    examples: ["prune --older-than 30d"],
+    options: ["older-than"],
+    read(_operands, { "older-than": span }) {
+      if (span === undefined) throw new UsageError("prune needs --older-than, such as 30d.");
+      const olderThanMs = spanOf("--older-than", span);
+      return async (_keys, { store }) => ({ pruned: await store.prune({ olderThanMs }) });
+    },
+  },
+  verify: {
+    about: "compares balances with the journal (SQL)",
+    examples: ["verify"],
+    read() {
+      return async (_keys, { verify }) => {
+        if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
+        const differences = await verify();
+        if (differences.length > 0) throw new CommandError(differences.map(sentenceOf).join("\n"), { differences });
+        return { differences: 0 };
+      };
+    },
+  },
+  migrate: {
+    about: "makes or updates the tables (SQL)",
+    examples: ["migrate --store sqlite:quota.db"],
+    read() {
+      return async (_keys, { migrate }) => {
+        if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
+        await migrate();
+        return { migrated: true };
+      };
+    },
+  },
+};
+
+function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
+  return {
+    ...(name !== undefined && { name }),
+    ...(models !== undefined && { models: models === "*" ? null : modelsIn(models) }),
+    ...(expires !== undefined && { expiresAt: secondsOf(expires) }),
+    ...(metadata && { metadata: Object.fromEntries(metadata.map(entryOf)) }),
+  };
+}
+
+/** Reads a list of models. */
+function modelsIn(text: string): readonly string[] {
+  const models = text.split(",").map((model) => model.trim());
+  // No model has a space in its name, and a star stands for all models only when it is alone.
+  if (models.some((model) => /\s/.test(model) || (model === "*" && models.length > 1)))
+    throw new UsageError(
+      `--models must be names with commas between them, such as small-1,large-1, or * alone, not ${text}.`,
+    );
+  const names = models.filter((model) => model !== "");
+  if (names.length === 0)
+    throw new UsageError(`--models must name a model, not ${text}.${INSTEAD_OF_EMPTY.models ?? ""}`);
+  return names;
+}
+
+/** Parses `NAME=TEXT`. An empty text deletes the entry. Throws for several entries in one: they would be stored as a single text. */
+function entryOf(text: string): [name: string, value: string | null] {
+  const [, name, value = ""] = /^([a-z\d][\w.:-]{0,63})=(.*)$/is.exec(text) ?? [];
+  if (name === undefined) throw new UsageError(`--metadata must be a name and a text, such as team=a, not ${text}.`);
+  if (hasFurtherEntries(value)) {
+    const entries = text.split(/,\s*/).map((entry) => `--metadata ${entry.split("=").map(argument).join("=")}`);
+    throw new UsageError(`--metadata takes one entry at a time: write ${entries.join(" ")}.`);
+  }
+  return [name, value || null];
+}
+
+const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(metadata).flatMap(([name, value]) => (value === null ? [] : [[name, value]])));
+
+function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
+  const state = wordOf("--state", text, KEY_STATES);
+  return given({ state, budget, metadata: metadata && textsOf(Object.fromEntries(metadata.map(entryOf))) });
+}
+
+/** A day, also with a time. Other texts are not parsed: JavaScript takes 01.02.2030 for the 2nd of January, and 1 for a year. */
+const DATE = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/i;
+
+function secondsOf(text: string): number {
+  if (text === "never") return 0;
+  const [, day = ""] = DATE.exec(text) ?? [];
+  const time = isDay(day) ? Date.parse(text) : NaN;
+  if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, or never, not ${text}.`);
+  return Math.floor(time / 1_000);
+}
+
+/** Throws a UsageError for a new key or secret that would be expired from the beginning. */
+function assertAhead(expiresAt = 0, text = ""): void {
+  if (expiresAt !== 0 && expiresAt * 1_000 <= Date.now())
+    throw new UsageError(`--expires must be in the future, and ${text} is over.`);
+}
+
+const sentenceOf = (difference: object): string =>
+  Object.entries(difference)
+    .map(([name, value]) => `${name} ${oneLine(String(value))}`)
+    .join(", ");

@@ -1,0 +1,87 @@
+/** The lists that commands print: their pages, and their form as CSV or as a table. */
+
+import { given } from "../model/json.ts";
+import { oneLine } from "../options.ts";
+import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { type FittedTable, type Spreadsheet, SPREADSHEETS } from "./columns.ts";
+import type { Terminal, Values } from "./commands.ts";
+import { wordOf } from "./values.ts";
+
+export const pageOf = ({ after, limit }: Values): BudgetPage =>
+  given({ after, limit: limit === undefined ? undefined : countOf(limit) });
+
+function countOf(text: string): number {
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (count < 1 || count > MOST_LISTED)
+    throw new UsageError(`--limit must be an integer from 1 to ${MOST_LISTED}, not ${text}.`);
+  return count;
+}
+
+/** Reads all pages of a list. */
+export async function everyPage<Row extends { readonly id: string }>(
+  list: (page: BudgetPage) => Promise<readonly Row[]>,
+  first: BudgetPage = {},
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let page = await list({ ...first, limit: MOST_LISTED }); page.length > 0;) {
+    rows.push(...page);
+    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  return rows;
+}
+
+/** Returns a page of a list for people, and all rows for CSV: a report for others is whole. */
+export async function listed<Row extends { readonly id: string }>(
+  list: (page: BudgetPage) => Promise<readonly Row[]>,
+  page: BudgetPage,
+  values: Values,
+  terminal: Pick<Terminal, "warn">,
+): Promise<readonly Row[]> {
+  if (csvOf(values).csv && page.limit === undefined) return everyPage(list, page);
+  return noted(await list(page), page, values, terminal);
+}
+
+/** Returns a page. Notes that more may follow, because a list that is cut looks like a whole one. */
+export function noted<Row extends { readonly id: string }>(
+  rows: readonly Row[],
+  { limit = 100 }: BudgetPage,
+  { json = false }: Values,
+  { warn }: Pick<Terminal, "warn">,
+): readonly Row[] {
+  const last = rows.at(-1);
+  if (last && rows.length === limit && !json)
+    warn?.(
+      `The first ${limit} are shown. More may follow: add --after ${oneLine(last.id)}, or --limit ${MOST_LISTED}.`,
+    );
+  return rows;
+}
+
+/** Reads in which form the rows are printed. A spreadsheet reads CSV. */
+export function csvOf({ csv: isCsv = false, json = false, spreadsheet: text }: Values): {
+  readonly csv: boolean;
+  readonly spreadsheet: Spreadsheet | undefined;
+} {
+  const spreadsheet = wordOf("--spreadsheet", text, SPREADSHEETS);
+  const csv = isCsv || spreadsheet !== undefined;
+  if (csv && json) throw new UsageError("Choose --csv or --json.");
+  return { csv, spreadsheet };
+}
+
+/** Returns CSV without its last line break, which `print` adds, and with the line breaks of a terminal. */
+export const linesOfCsv = (csv: string): string => csv.trimEnd().replaceAll("\r\n", "\n");
+
+/**
+ * Prints a table, and notes the columns that it leaves out.
+ *
+ * @param whole The options with which the command prints all columns.
+ */
+export function printTable(
+  { text, leftOut }: FittedTable,
+  print: (line: string) => void,
+  warn: (line: string) => void,
+  whole: string = "--csv and --json have",
+): void {
+  if (text !== "") print(text);
+  if (leftOut.length > 0) warn(`Left out for the width: ${leftOut.join(", ")}. ${whole} them.`);
+}

@@ -1,0 +1,101 @@
+/** Reads the values of a command line: amounts, currencies, words, days, spans and time zones. */
+
+import { readUnits } from "../model/amount-text.ts";
+import { given } from "../model/json.ts";
+import { currencyCode } from "../model/money.ts";
+import { nearest, oneLine } from "../options.ts";
+import { calendarOf } from "../stores/budgets.ts";
+import { daysOfMonth, isDay, type UsageQuery } from "../stores/calls.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import type { Values } from "./commands.ts";
+
+/** Returns the code of a currency in capitals; undefined without one. */
+export function currencyOf(code: string | undefined): string | undefined {
+  if (code === undefined || code === "") return undefined;
+  const capitals = currencyCode(code);
+  if (capitals !== undefined) return capitals;
+  throw new UsageError(`--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not ${code}.`);
+}
+
+/** Reads an amount of units, or of money if there is a currency. */
+export function unitsOf(name: string, text: string, currency: string | undefined): number {
+  try {
+    return readUnits(name, text, currency, " and add --currency usd");
+  } catch (error) {
+    throw error instanceof RangeError ? new UsageError(error.message) : error;
+  }
+}
+
+/** Returns the text of an option if it is one of some words, and undefined without a text. Throws a UsageError for any other text. */
+export function wordOf<Word extends string>(
+  name: string,
+  text: string | undefined,
+  words: readonly Word[],
+): Word | undefined {
+  const word = words.find((known) => known === text);
+  if (text === undefined || word !== undefined) return word;
+  throw new UsageError(`${name} must be ${oneOf(words)}, not ${text}.${nearestHint(text, words)}`);
+}
+
+/** Joins alternatives: `a, b or c`. */
+export const oneOf = (words: readonly string[]): string =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+
+/** Asks for the word that was probably meant. */
+export function nearestHint(text: string, words: readonly string[]): string {
+  const meant = nearest(text, words);
+  return meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
+}
+
+/**
+ * Reads the first and the last day of a report.
+ *
+ * @param usual The first day by default. Undefined for all days that are kept.
+ */
+export function daysOf(
+  { month, since, until }: Values,
+  usual: string | undefined,
+): Pick<UsageQuery, "since" | "until"> {
+  if (month !== undefined) {
+    if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
+    const days = daysOfMonth(month);
+    if (!days) throw new UsageError(`--month must be a month, such as 2026-11, not ${month}.`);
+    return days;
+  }
+  const start = since ?? usual;
+  const first = start === undefined ? undefined : dayOf("--since", start);
+  if (until === undefined) return given({ since: first });
+  const last = dayOf("--until", until);
+  if (first !== undefined && first > last)
+    throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
+  return given({ since: first, until: last });
+}
+
+/** Reads a day, or a span of time before today. */
+function dayOf(name: string, text: string): string {
+  if (isDay(text)) return text;
+  const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
+  if (days === undefined) {
+    const hint = isDay(`${text}-01`) ? ` For a whole month, write --month ${text}.` : "";
+    throw new UsageError(`${name} must be a day, such as 2026-11-01, or a span, such as 30d, not ${text}.${hint}`);
+  }
+  return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
+}
+
+export const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+export function spanOf(name: string, text: string): number {
+  const [, count, unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  if (count === undefined) throw new UsageError(`${name} must be a span of time, such as 30m, 24h or 7d, not ${text}.`);
+  return Number(count) * (UNITS_MS[unit] ?? 0);
+}
+
+/** Throws a UsageError for an unknown time zone. */
+export function assertTimeZone(zone: string, name = "--time-zone"): void {
+  try {
+    calendarOf(zone);
+  } catch {
+    const hint = nearestHint(zone, Intl.supportedValuesOf("timeZone")) || " Write a name such as Europe/Berlin.";
+    throw new UsageError(`${name}: ${zone} is no time zone.${hint}`);
+  }
+}
