@@ -1,10 +1,11 @@
 /** The command line of `polygate`: parses it, finds its command, runs the command, and writes help or the error for a mistake. */
 
 import { parseArgs } from "node:util";
-import { moneyOf } from "../model/money.ts";
+import { moneyOf, writtenMoney } from "../model/money.ts";
 import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
+import type { RecordedCall } from "../stores/calls.ts";
 import { NO_SUCH_BUDGET, noSuchKey, TooFewUnits } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
@@ -229,9 +230,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     },
   );
   try {
-    const amount = amountIn(found, values);
-    const recorded = (amount ?? currency) === undefined ? undefined : await recordedCurrency(opened);
-    if (recorded !== undefined && currency !== undefined && recorded !== currency)
+    const recorded = currency === undefined ? undefined : (await latestCall(opened))?.currency;
+    if (recorded !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
@@ -243,15 +243,10 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     else if (csv) print(linesOfCsv(listCsv(list, shown, currency, spreadsheet)));
     else if (shown.length === 0) print(`There are no ${list} to list.`);
     else printTable(listText(list, shown, currency, terminal.columns), print, terminal.warn ?? (() => {}));
-    if (amount !== undefined && recorded !== undefined && currency === undefined && !values.json)
-      print(
-        `${amount} units = ${moneyOf(Number(amount), recorded)}; for ${amount} ${recorded}, add --currency ${recorded.toLowerCase()}.`,
-      );
-    if (amount === undefined && currency === undefined && !values.json && hasAmounts(shown)) {
-      const code = await recordedCurrency(opened);
-      if (code !== undefined)
-        terminal.warn?.(`Amounts are units, millionths of ${code}. For money, add --currency ${code.toLowerCase()}.`);
-    }
+    if (currency !== undefined || values.json) return;
+    const amount = amountIn(found, values);
+    if (amount !== undefined || hasAmounts(shown))
+      noteUnits(amount, await latestCall(opened), code === "", { ...terminal, print });
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
@@ -297,10 +292,34 @@ const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): str
 /** True for keys and budgets. */
 const hasAmounts = (shown: object): boolean => (Array.isArray(shown) ? shown.length > 0 : "available" in shown);
 
-/** Returns the currency of the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
-async function recordedCurrency({ calls }: OpenedStore): Promise<string | undefined> {
+/**
+ * Says that amounts without a currency are units, unless the latest call tells that units are no money, or `isMeant` is set.
+ *
+ * @param amount The amount that the command was given. Undefined for a command that shows amounts.
+ */
+function noteUnits(
+  amount: string | undefined,
+  latest: RecordedCall | undefined,
+  isMeant: boolean,
+  { print, warn }: Pick<Terminal, "print" | "warn">,
+): void {
+  const units = Number(amount);
+  const code = latest?.currency;
+  if (amount === undefined) {
+    if (code !== undefined)
+      warn?.(`Amounts are units, millionths of ${code}. For money, add --currency ${code.toLowerCase()}.`);
+  } else if (code !== undefined)
+    print(`${units} units = ${moneyOf(units, code)}; for ${units} ${code}, add --currency ${code.toLowerCase()}.`);
+  else if (!latest && !isMeant && units > 0)
+    warn?.(
+      `${units} units. If your gateway has prices in a currency, that is ${writtenMoney(units)} of it: add --currency usd, or set POLYGATE_CURRENCY (empty, if you count in units).`,
+    );
+}
+
+/** Returns the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
+async function latestCall({ calls }: OpenedStore): Promise<RecordedCall | undefined> {
   try {
-    return (await calls?.list({ limit: 1 }))?.[0]?.currency;
+    return (await calls?.list({ limit: 1 }))?.[0];
   } catch {
     return undefined;
   }

@@ -1825,6 +1825,49 @@ describe("polygate budgets", () => {
     );
   });
 
+  it("notes what an amount without a currency is, until a recorded call or an empty currency tells it", async () => {
+    const where = `sqlite:${join(folder, "uncounted.db")}`;
+    const run = (args: readonly string[], env: Terminal["env"] = {}) =>
+      polygate(args, { POLYGATE_STORE: where, ...env });
+    await run(["keys", "migrate"]);
+    const note =
+      "300 units. If your gateway has prices in a currency, that is 0.0003 of it: add --currency usd, or set POLYGATE_CURRENCY (empty, if you count in units).\n";
+    const create = ["budgets", "create", "first", "--amount", "300"];
+    expect(await run(create)).toMatchObject({ code: 0, stderr: note });
+    const commands = [
+      ["budgets", "update", "first", "--amount", "300"],
+      ["budgets", "top-up", "first", "300"],
+      ["keys", "create", "--id", "first", "--granted", "300"],
+      ["keys", "grant", "first", "300"],
+      ["keys", "lower", "first", "300"],
+    ];
+    for (const args of commands) expect(await run(args)).toMatchObject({ code: 0, stderr: note });
+    const silent = async (args: readonly string[], env?: Terminal["env"]) =>
+      expect(await run(args, env)).toMatchObject({ code: 0, stderr: "" });
+    for (const env of [{ POLYGATE_CURRENCY: "usd" }, { POLYGATE_CURRENCY: "" }])
+      await silent(["budgets", "top-up", "first", "300"], env);
+    await silent(["budgets", "top-up", "first", "300", "--json"]);
+    await silent(["budgets", "top-up", "first", "0"]);
+    await silent(["budgets", "update", "first", "--name", "First"]);
+    await silent(["budgets", "list"]);
+    // A command that fails says nothing about its amount.
+    expect((await run(create)).stderr).not.toContain("300 units");
+
+    const stores = await openStores(where);
+    const recorder = stores.recorder();
+    const backend = {
+      async *chat() {
+        yield "Hello.";
+      },
+    };
+    const gateway = createGateway({ backend, onCall: recorder, ...stores.ports });
+    await stores.ports.quotas.add({ id: "counts", apiKey: "sk-counts", granted: 5 });
+    await askOf(gateway, "counts", {});
+    await gateway.close();
+    await stores.close();
+    for (const args of commands.filter(([, verb]) => verb !== "create")) await silent(args);
+  });
+
   it("takes its currency from the environment", async () => {
     const lines: string[] = [];
     const print = (line: string): void => void lines.push(line);
