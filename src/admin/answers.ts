@@ -119,7 +119,13 @@ interface List<Row> {
   readonly spare: readonly string[];
   /** The columns of texts that are never cut. */
   readonly whole: readonly string[];
+  /** True for rows whose amounts mean something as a sum. Default: never, as what keys have left is often of the same budget. */
+  readonly addsUp?: (rows: readonly Row[]) => boolean;
 }
+
+/** The units of a child budget are units of its parent, too: a sum would count them twice. */
+const areApart = (rows: readonly { readonly parent?: string }[]): boolean =>
+  rows.every(({ parent }) => parent === undefined);
 
 const idColumn = (word: string): Column<{ readonly id: string }> => ({ name: "id", word, cell: ({ id }) => id });
 
@@ -279,6 +285,8 @@ const BUDGET_LIST: List<BudgetTold> = {
   ],
   spare: ["gap", "granted", "parent", "period"],
   whole: ["id", "period", "endsAt"],
+  // An amount for each day and one for each month have no sum.
+  addsUp: (rows) => areApart(rows) && new Set(rows.map(({ period }) => period)).size === 1,
 };
 
 const PERIOD_LIST: List<PeriodTold> = {
@@ -290,7 +298,7 @@ const PERIOD_LIST: List<PeriodTold> = {
     {
       name: "ended",
       word: "Ended",
-      cell: ({ ended = false }) => String(ended),
+      cell: ({ ended = false }) => ended,
       text: ({ ended }) => (ended ? "ended" : "current"),
       heading: "State",
     },
@@ -311,6 +319,7 @@ const PERIOD_LIST: List<PeriodTold> = {
   ],
   spare: ["gap", "held", "ended", "endsAt", "name", "percentSpent", "available"],
   whole: ["id", "startsAt", "endsAt", "ended"],
+  addsUp: (rows) => areApart(rows) || new Set(rows.map(({ id }) => id)).size === 1,
 };
 
 // The cast is safe: the rows of a list are those of its name.
@@ -325,7 +334,8 @@ export function listCsv(
   currency: string | undefined,
   spreadsheet: Spreadsheet | undefined,
 ): string {
-  return csvOf(LISTS[name].columns(currency), rows, spreadsheet);
+  const { columns, addsUp } = LISTS[name];
+  return csvOf(columns(currency), rows, spreadsheet, addsUp?.(rows));
 }
 
 /** Formats a list as a table for people. Leaves out the columns in which no row has anything. */

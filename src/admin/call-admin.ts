@@ -187,16 +187,39 @@ const HEADINGS = {
 } satisfies Record<UsageColumn | "keyName" | "budgetName" | "spent" | "currency" | keyof UsageSums, string>;
 
 /**
+ * Returns the rows below those of a report: the calls that no row counts because they cost nothing, and the sum of all calls, to which the
+ * rows then add up. None for a report of a single row, for one without calls, and for a page of a longer report, which does not add up.
+ *
+ * @param sumName The name of the sum.
+ */
+export function endRows(report: UsageReport, sumName: string): readonly UsageRow[] {
+  const { rows, total, by } = report;
+  const [first] = by;
+  if (first === undefined || total.calls === 0) return [];
+  const uncounted = SUM_NAMES.map((name) => {
+    const counted = rows.reduce((sum, row) => sum + row[name], 0);
+    return [name, total[name] - counted] as const;
+  });
+  // The cast is safe: the names are those of all sums.
+  const rest = Object.fromEntries(uncounted) as Record<keyof UsageSums, number>;
+  if (rest.units !== 0) return [];
+  return [...(rest.calls === 0 ? [] : [{ ...rest, [first]: "(no charge)" }]), { ...total, [first]: sumName }];
+}
+
+/**
  * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then what was spent and
- * the currency, then the sums. Headings are the names of the fields, and words in a spreadsheet. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control
- * characters are escaped as in JSON.
+ * the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, and the last row is the `Total` of all
+ * rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
+ * JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
 export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): string {
   assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
   const { spreadsheet } = options;
-  return csvOf(usageColumns(report, codeOf(options.currency)), report.rows, spreadsheet);
+  // The readers of plain CSV are programs, which would count a row of sums twice.
+  const rows = spreadsheet ? [...report.rows, ...endRows(report, "Total")] : report.rows;
+  return csvOf(usageColumns(report, codeOf(options.currency)), rows, spreadsheet);
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

@@ -20,7 +20,7 @@ import { type Command, CommandError, type Terminal, type Values } from "./comman
 import { codesMeant } from "./error-codes.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 import { csvOf, linesOfCsv, noted, pageOf, printTable } from "./lists.ts";
-import { meant } from "./meant.ts";
+import { meant, type Places } from "./meant.ts";
 import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { usageText } from "./usage-table.ts";
@@ -53,6 +53,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const reader = readerIn(calls);
         const query = await meant({ ...chosen, ...given({ key }) }, { keys, store }, warn);
         const report = await reader.usage(query);
+        if (report.total.calls === 0) await assertKnownKey(query.key, reader, { keys, store });
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
         if (json) return report;
@@ -61,7 +62,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
           print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));
           if (note !== undefined) warn(note);
         } else if (note !== undefined) print(note);
-        else printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
+        else {
+          printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
+          print(`Calls${daysSummed(query, report.recorded)}, in the time zone of their budget or recorder.`);
+        }
         return undefined;
       };
     },
@@ -88,18 +92,12 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const chosen: CallFilter = given(await meant({ ...filter, key }, { keys, store }, warn));
-        const { key: id } = chosen;
         const listed = await reader.list(chosen);
+        if (listed.length === 0) await assertKnownKey(chosen.key, reader, { keys, store });
         if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
         if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
-        else if (listed.length === 0) {
-          const isUnknown = id !== undefined && !(await store.report(id));
-          if (isUnknown) {
-            const near = await idNear(id, (page) => keys.list(page));
-            const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
-            print(`No key has the id or the name ${oneLine(id)}, and no such call is recorded.${hint}`);
-          } else print(await noteOfNoCalls(reader, chosen));
-        } else printTable(callsText(listed, currency, columns, zone), print, warn);
+        else if (listed.length === 0) print(await noteOfNoCalls(reader, chosen));
+        else printTable(callsText(listed, currency, columns, zone), print, warn);
         noted(
           listed.map(({ requestId }) => ({ id: requestId })),
           { limit },
@@ -145,6 +143,14 @@ function readerIn(calls: OpenedStore["calls"]): CallReader {
 /** The options of a report that choose calls by a name in their columns. */
 const NAMED = ["key", "group", "model", "upstream"] as const;
 
+/** Throws for a key that nobody has, and of which no call is recorded: no calls would look like a key that was not used. */
+async function assertKnownKey(id: string | undefined, reader: CallReader, { keys, store }: Places): Promise<void> {
+  if (id === undefined || (await store.report(id)) || (await reader.usage({ key: id })).total.calls > 0) return;
+  const near = await idNear(id, (page) => keys.list(page));
+  const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
+  throw new CommandError(`No key has the id or the name ${oneLine(id)}, and no call of it is recorded.${hint}`);
+}
+
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
   if (!recorded) return "No calls are recorded yet.";
@@ -162,6 +168,12 @@ async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: Record
     return `No call of the ${column} ${oneLine(name)} is recorded${days}.${nearestHint(name, names)}`;
   }
   return `No such call is recorded${days}. ${kept}`;
+}
+
+/** Names the days of a report that counts calls. Without a last day, this is today, which begins earlier in some time zones than in UTC. */
+function daysSummed({ since, until }: UsageQuery, recorded: RecordedDays | undefined): string {
+  const today = new Date().toISOString().slice(0, 10);
+  return daysInWords(since, until ?? [today, recorded?.until ?? ""].toSorted().at(-1));
 }
 
 function daysInWords(since: string | undefined, until: string | undefined): string {

@@ -18,7 +18,7 @@ interface Time {
   readonly isDay?: boolean;
 }
 
-type Cell = string | number | Amount | Time | undefined;
+type Cell = string | number | boolean | Amount | Time | undefined;
 
 /** A column of rows. */
 export interface Column<Row> {
@@ -60,6 +60,7 @@ const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
 /** Writes a cell for people. Amounts of money have six decimals, so that the points of a column stand below each other. */
 function textOf(cell: Cell, none = "-"): string {
   if (cell === undefined || cell === "") return none;
+  if (typeof cell === "boolean") return cell ? "yes" : "no";
   if (typeof cell !== "object") return oneLine(String(cell));
   if ("units" in cell) return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units);
   return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
@@ -91,22 +92,37 @@ export type Spreadsheet = (typeof SPREADSHEETS)[number];
 /**
  * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula begins
  * with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone.
+ *
+ * @param addsUp True for amounts that mean something as a sum, for a last row `Total` in a spreadsheet. Programs get no such row. Default: false.
  */
 export function csvOf<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   spreadsheet: Spreadsheet | undefined,
+  addsUp = false,
 ): string {
   const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
   const written = (cell: Cell): string => {
-    if (typeof cell !== "object") return cellOf(String(cell ?? ""));
+    if (typeof cell !== "object") return cellOf(spreadsheet ? textOf(cell, "") : String(cell ?? ""));
     if ("units" in cell)
       return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units).replace(".", point);
     return spreadsheet ? textOf(cell) : timeOf(cell.at);
   };
-  const lines = rows.map((row) => columns.map(({ cell }) => written(cell(row))).join(separator));
+  const table = rows.map((row) => columns.map(({ cell }) => cell(row)));
+  if (spreadsheet && addsUp && rows.length > 0) table.push(columns.map((column, at) => totalOf(column, table, at)));
+  const lines = table.map((cells) => cells.map(written).join(separator));
   const headings = columns.map(({ name, word }) => (spreadsheet ? word : name)).join(separator);
   return (spreadsheet ? "\uFEFF" : "") + [headings, ...lines, ""].join("\r\n");
+}
+
+/** Returns the cell of a column in a row of sums. A sum that is not exact has none. */
+function totalOf({ name }: Pick<Column<never>, "name">, table: readonly (readonly Cell[])[], at: number): Cell {
+  if (at === 0) return "Total";
+  const [first] = table.map((cells) => cells[at]);
+  if (name === "currency") return first;
+  if (typeof first !== "object" || !("units" in first)) return undefined;
+  const units = table.reduce((sum, cells) => sum + (cells[at] as Amount).units, 0);
+  return Number.isSafeInteger(units) ? { ...first, units } : undefined;
 }
 
 /**

@@ -9,7 +9,7 @@ import { idsInWords, idsLike, type ListNamed } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** Where a command looks for keys and budgets. */
-interface Places {
+export interface Places {
   readonly keys: KeyAdmin;
   readonly store: OpenedStore["store"];
 }

@@ -1,8 +1,8 @@
 /** Formats a report of usage as a table for people. */
 
 import { given } from "../model/json.ts";
-import type { UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
-import { usageColumns } from "./call-admin.ts";
+import type { UsageReport, UsageRow } from "../stores/calls.ts";
+import { endRows, usageColumns } from "./call-admin.ts";
 import { amountColumn, type Column, type FittedTable, longestOf, tableFor, tableOf, tableRowsOf } from "./columns.ts";
 
 /**
@@ -12,13 +12,8 @@ import { amountColumn, type Column, type FittedTable, longestOf, tableFor, table
  * @param width The most characters of a line. Parts of other figures are left out for it, and then names are cut.
  */
 export function usageText(report: UsageReport, given: string | undefined, width: number): FittedTable {
-  const { by, rows, total, currency = given } = report;
-  const [first] = by;
-  const named = (name: string, sums: UsageSums): UsageRow[] =>
-    first === undefined ? [] : [{ ...sums, [first]: name }];
-  const rest = restOf(report);
-  const ends = [...(rest ? named("(no charge)", rest) : []), ...named("all", total)];
-  const all = [...rows, ...ends];
+  const { rows, currency = given } = report;
+  const all = [...rows, ...endRows(report, "all")];
   const columns = usageColumns(report, given).flatMap((column): Column<UsageRow>[] => {
     const { name } = column;
     if (name === "currency" || (name === "units" && currency !== undefined)) return [];
@@ -54,16 +49,4 @@ function namesForIds(rows: readonly UsageRow[]): readonly UsageRow[] {
   };
   const [key, budget] = [unique("keyName", "key"), unique("budgetName", "budget")];
   return rows.map((row) => ({ ...row, ...given({ key: key(row), budget: budget(row) }) }));
-}
-
-/** Returns the sums of the calls that no row counts, because they cost nothing; undefined without any. */
-function restOf({ rows, total, by }: UsageReport): UsageSums | undefined {
-  const rest = Object.entries(total).map(([name, sum]) => {
-    const shown = rows.reduce((counted, row) => counted + row[name as keyof UsageSums], 0);
-    return [name, (sum as number) - shown] as const;
-  });
-  // The cast is safe: the names are those of the total.
-  return by.length > 0 && rest.some(([, sum]) => sum !== 0)
-    ? (Object.fromEntries(rest) as unknown as UsageSums)
-    : undefined;
 }

@@ -60,6 +60,21 @@ describe("usageCsv", () => {
     expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
   });
 
+  it("ends with the sum of all rows in a spreadsheet, unless the rows are a page of a longer report", () => {
+    const row = { ...SUMS, model: "small" };
+    const total = { ...SUMS, calls: 2 * SUMS.calls, units: 2 * SUMS.units };
+    const endOf = (rows: readonly UsageRow[], sums: typeof total): string =>
+      usageCsv({ by: ["model"], rows, total: sums }, { spreadsheet: "excel" })
+        .trimEnd()
+        .split("\r\n")
+        .at(-1) ?? "";
+    const two = [row, { ...row, model: "large" }];
+    expect(endOf(two, total)).toMatch(/^Total,2,.*,24,0$/);
+    expect(endOf([row], total)).toMatch(/^small,1,/);
+    // The calls beside those of the rows cost nothing.
+    expect(endOf([row], { ...total, units: SUMS.units })).toMatch(/^Total,2,.*,12,0$/);
+  });
+
   it.each([
     ["=1+1", "'=1+1"],
     ["  +1", "'  +1"],

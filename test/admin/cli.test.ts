@@ -931,6 +931,9 @@ describe("polygate usage and why", () => {
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     expect(await polygateProcess(byModel, { POLYGATE_STORE: where })).toEqual(shown);
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
+    expect(rows.pop()).toMatch(
+      /^Calls from 20\d\d-\d\d-\d\d to 20\d\d-\d\d-\d\d, in the time zone of their budget or recorder\.$/,
+    );
     expect(headings?.split(/ {2,}/)).toEqual([
       "KEY",
       "KEY NAME",
@@ -961,11 +964,20 @@ describe("polygate usage and why", () => {
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
     expect(european.stdout).toMatch(
-      /^\uFEFFGroup;Month;Spent;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;0,0{4}\d{2};USD;3;1;0;.*\n$/,
+      /^\uFEFFGroup;Month;Spent;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;0,0{6};USD;1;1;0;.*\nTotal;;\1;USD;4;2;0;.*\n$/,
     );
+    // A single row is the sum, and a report without calls has none.
+    for (const none of [
+      ["--by", ""],
+      ["--month", "2020-02"],
+    ])
+      expect((await run("usage", ...none, "--spreadsheet", "excel")).stdout).not.toContain("Total");
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
-      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\n$/,
+      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\nCalls from .*\n$/,
+    );
+    expect((await run("usage", "--since", "0d", "--until", "2999-12-31")).stdout).toMatch(
+      /\nCalls from 20\S+ to 2999-12-31, in /,
     );
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
@@ -1074,9 +1086,21 @@ describe("polygate usage and why", () => {
     expect((await run("calls", "--key", "rich", "--code", "internal")).stdout).toBe(
       "No such call is recorded. Calls are deleted after some days (keepDays); without --outcome and --code, polygate usage counts 3 calls.\n",
     );
-    expect((await run("calls", "--key", "nobody")).stdout).toBe(
-      "No key has the id or the name nobody, and no such call is recorded.\n",
-    );
+    // No calls of a key that nobody has would look like a key that was not used.
+    for (const args of [
+      ["calls"],
+      ["calls", "--json"],
+      ["usage"],
+      ["usage", "--csv"],
+      ["usage", "--since", "2999-01-01"],
+    ])
+      expect(await run(...args, "--key", "teem-key")).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringContaining(
+          "No key has the id or the name teem-key, and no call of it is recorded. Did you mean team-key?",
+        ),
+      });
     const csv = (await run("calls", "--csv", "--key", "rich")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^requestId,at,day,keyId,keyName,budgets,group,modelAsked,/);
     expect(csv[1]).toMatch(
@@ -1335,7 +1359,7 @@ describe("polygate usage and why", () => {
     [["--since", "2999-02-01"], /^No calls are recorded since 2999-02-01\. Calls are recorded from /],
     [["--month", "2020-02"], /^No calls are recorded from 2020-02-01 to 2020-02-29\. /],
     [["--model", "larg"], /^No call of the model larg is recorded since 20\S+\. Did you mean large\?\n$/],
-    [["--key", "nobody"], /^No call of the key nobody is recorded since 20\S+\.\n$/],
+    [["--key", "rich", "--month", "2020-02"], /^No calls are recorded from 2020-02-01 to 2020-02-29\. /],
     [["--key", "rich", "--budget", "team"], /^No such call is recorded since 20\S+\. Calls are recorded from /],
   ])("says why a report of %j is empty", async (args, said) => {
     const shown = await run("usage", ...args);
@@ -1386,6 +1410,7 @@ describe("polygate usage and why", () => {
         const { lines, notes } = await shownIn(width);
         expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
         expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(lines.pop()).toBe("Calls from 2020-01-01 to 2020-01-31, in the time zone of their budget or recorder.");
         expect(lines.at(-1)).toMatch(/^all .* 1234\.567890 +123456 +234 +33 +123456789 +9876543/);
         expect(notes).toEqual([`Left out for the width: ${leftOut}. --csv and --json have them.`]);
       }
@@ -1418,7 +1443,7 @@ describe("polygate usage and why", () => {
         ["5f1c2d3e-0001", "Anna Archer", "claude-sonnet-4-5"],
       ]);
       const { lines, notes } = await shownIn(75);
-      expect(lines.map((line) => line.split(/ {2,}/).slice(0, 2))).toEqual([
+      expect(lines.slice(0, -1).map((line) => line.split(/ {2,}/).slice(0, 2))).toEqual([
         ["KEY", "MODEL"],
         ["Anna Archer", "claude-sonnet-4-5"],
         ["5f1c2d3e-0002", "claude-sonnet-4-5"],
@@ -1650,7 +1675,12 @@ describe("polygate budgets", () => {
     const [european] = (await shown("budgets", "periods", "--month", "2020-10", "--spreadsheet", "excel-europe")).slice(
       1,
     );
-    expect(european).toBe("b-1;Team A+;4000000;4250000;106;0;0;250000;0;;month;2020-10-01;2020-11-01;true");
+    expect(european).toBe("b-1;Team A+;4000000;4250000;106;0;0;250000;0;;month;2020-10-01;2020-11-01;yes");
+    const whole = ["budgets", "periods", "--spreadsheet", "excel", ...usd];
+    const [, running, , , last, total] = await shown(...whole);
+    expect(running).toMatch(/;?b-1,.*,no$/);
+    expect(last).toMatch(/^b-2,/);
+    expect(total).toBe("Total,,13.000060,5.250000,,8.000060,0.000000,0.250000,0.000000,USD,,,,");
     expect(JSON.parse((await shown("budgets", "periods", "--month", "2020-09", "--json")).join(""))).toEqual([
       expect.objectContaining({ id: "b-1", granted: 4_000_000, spent: 1_000_000, percentSpent: 25, ended: true }),
     ]);
@@ -1732,6 +1762,20 @@ describe("polygate budgets", () => {
     ]);
     expect(await listed("--after", "red", "--csv")).toBe(fields);
 
+    // What a child budget has spent is spent by its parent, too, and an amount for each day and one for each month have no sum.
+    const sumOf = async (): Promise<string | undefined> =>
+      (await listed("--spreadsheet", "excel", "--currency", "usd"))
+        .split("\n")
+        .find((line) => line.startsWith("Total"));
+    await quotas.assignBudget("anna", undefined);
+    await quotas.removeBudget("red");
+    expect(await sumOf()).toBe("Total,,,5.000000,5.000000,0.000250,,4.999750,0.000000,0.000000,0.000000,USD,,,");
+    await quotas.addBudget({ id: "other", amount: 1_000_000 });
+    expect(await sumOf()).toBe("Total,,,6.000000,6.000000,0.000250,,5.999750,0.000000,0.000000,0.000000,USD,,,");
+    await quotas.addBudget({ id: "each-day", amount: 1_000_000, period: "day" });
+    expect(await sumOf()).toBeUndefined();
+    await quotas.removeBudget("each-day");
+
     // Without a limit, CSV has more budgets than a page.
     await stores.close();
     const database = new DatabaseSync(join(folder, "finance.db"));
@@ -1743,7 +1787,7 @@ describe("polygate budgets", () => {
     expect((await listed("--csv")).split("\n")).toHaveLength(1 + 2 + 1_001);
     expect(notes).toEqual([]);
     expect((await listed("--csv", "--limit", "2")).split("\n")).toHaveLength(1 + 2);
-    expect(notes).toEqual(["The first 2 are shown. More may follow: add --after red, or --limit 1000."]);
+    expect(notes).toEqual(["The first 2 are shown. More may follow: add --after other, or --limit 1000."]);
     await expect(listed("--csv", "--json")).rejects.toThrow("Choose --csv or --json.");
   });
 
