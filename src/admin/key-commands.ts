@@ -83,6 +83,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     },
     read([id = ""], values) {
       const changes = changesOf(values);
+      assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires or --metadata.");
       return (keys) => keys.update(id, changes);
@@ -321,10 +322,10 @@ function secondsOf(text: string): number {
   return Math.floor(time / 1_000);
 }
 
-/** Throws a UsageError for a new key or secret that would be expired from the beginning. */
-function assertAhead(expiresAt = 0, text = ""): void {
+/** Throws a UsageError for a time that is over. */
+function assertAhead(expiresAt = 0, text = "", hint = ""): void {
   if (expiresAt !== 0 && expiresAt * 1_000 <= Date.now())
-    throw new UsageError(`--expires must be in the future, and ${text} is over.`);
+    throw new UsageError(`--expires must be in the future, and ${text} is over.${hint}`);
 }
 
 const sentenceOf = (difference: object): string =>

@@ -183,8 +183,7 @@ describe("polygate keys", () => {
     const { run } = await fresh("update");
     const many = ["--metadata", "team=a", "--metadata", "plan=free"];
     await run("", "create", "--id", "team", "--granted", "9", "--models", "small", ...many);
-    await run("", "create", "--id", "other", "--expires", "2999-01-01");
-    await run("", "update", "other", "--expires", "2020-01-01");
+    await run(JSON.stringify({ id: "other", expiresAt: Date.UTC(2020, 0, 1) / 1_000 }), "import");
     await run("", "update", "team", "--name", "Team", "--models", "*", "--metadata", "plan=", "--metadata", "x=a=b");
     const [report = ""] = await run("", "lower", "team", "4", "--json");
     const metadata = { team: "a", x: "a=b" };
@@ -409,13 +408,17 @@ describe("polygate keys", () => {
     },
   );
 
-  it("makes no key and no secret that is expired from the beginning", async () => {
+  it("takes no time in the past for a key or a secret", async () => {
     const { run } = await fresh("ahead");
     const over = "--expires must be in the future, and 2020-01-01 is over.";
     await expect(run("", "create", "--expires", "2020-01-01")).rejects.toThrow(over);
     await run("", "create", "--id", "team", "--expires", "2999-01-01T10:00:00+02:00");
     expect((await run("", "usage", "team")).join()).toMatch(/^expires: 2999-01-01T08:00:00\.000Z$/m);
     await expect(run("", "add-secret", "team", "--expires", "2020-01-01")).rejects.toThrow(over);
+    await expect(run("", "update", "team", "--expires", "2020-01-01")).rejects.toThrow(
+      `${over} "keys pause team" stops a key at once.`,
+    );
+    expect((await run("", "usage", "team")).join()).toContain("expires: 2999-01-01");
   });
 
   it("reads a file, or its input, as a process of its own", async () => {

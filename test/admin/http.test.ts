@@ -213,6 +213,26 @@ describe("adminHandler", () => {
     expect((await ask("DELETE", "/budgets/team")).body).toEqual({ id: "team", removed: true });
   });
 
+  it("refuses a time in the past for a key and for a secret, but takes back the one that a key has", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    await stores.ports.quotas.add({ id: "old", expiresAt: 1_000 });
+    const message = "expiresAt: must be in the future, or 0 for never, not 1000. To stop a key, pause it.";
+    for (const [method, path] of [
+      ["POST", "/keys"],
+      ["PATCH", "/keys/team"],
+      ["POST", "/keys/team/secrets"],
+    ] as const)
+      expect(await ask(method, path, { expiresAt: 1_000 })).toMatchObject({
+        status: 400,
+        body: { error: { message } },
+      });
+    expect((await ask("PATCH", "/keys/old", { expiresAt: 1_000, name: "Old" })).body).toMatchObject({ name: "Old" });
+    for (const expiresAt of [0, 32_503_680_000])
+      expect((await ask("PATCH", "/keys/old", { expiresAt })).body).toMatchObject({ expiresAt });
+    expect((await ask("PATCH", "/keys/nobody", { expiresAt: 1_000 })).status).toBe(400);
+  });
+
   it("refuses a change of something that has been changed meanwhile", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", granted: 10 });
@@ -895,6 +915,30 @@ describe("the log of changes", () => {
     const [newest] = log["data"] as { id: string }[];
     expect((await ask("GET", `/audit?limit=1&before=${newest?.id}`)).body).toMatchObject({ data: [{ user: "bob" }] });
     expect((await ask("GET", "/audit?before=unknown")).body).toMatchObject({ data: [] });
+  });
+
+  it("leaves out the fields of an edit that stay as they are", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold", team: "x" } });
+    await ask("POST", "/budgets", { id: "all", name: "All", amount: 5 });
+    const same = { models: ["b", "a"], paused: false, expiresAt: 0 };
+    const metadata = { plan: "blue", team: "x", none: null };
+    for (const [path, fields, changes] of [
+      ["/keys/team", { name: "Team", ...same, metadata }, { metadata: { plan: "blue" } }],
+      ["/keys/team", { name: "Other", ...same, metadata }, { name: "Other" }],
+      ["/keys/team", { models: ["a"], metadata: { team: null } }, { models: ["a"], metadata: { team: null } }],
+      ["/keys/team", { models: null, paused: true }, { models: null, paused: true }],
+      ["/keys/team", { models: null, paused: true }, undefined],
+      ["/budgets/all", { name: "All", amount: 6 }, { amount: 6 }],
+      ["/keys/nobody", { name: "New" }, { name: "New" }],
+    ] as const) {
+      await ask("PATCH", path, fields);
+      const [entry] = (await ask("GET", "/audit?limit=1")).body["data"] as { changes?: object }[];
+      expect(entry?.changes).toEqual(changes);
+    }
+    // Other changes are noted as they are asked for.
+    await ask("PUT", "/keys/team/budget", { budget: null });
+    expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: { budget: null } }] });
   });
 
   it("comes first: a change that cannot be noted is not made", async () => {

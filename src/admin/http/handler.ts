@@ -319,7 +319,10 @@ class Admin {
     const { audit } = this.#desk;
     const id = crypto.randomUUID();
     const target = asked.id || (asked.body as { id?: string } | undefined)?.id;
-    const { apiKey: _secret, ...changes } = (asked.body ?? {}) as Record<string, unknown>;
+    const { apiKey: _secret, ...fields } = (asked.body ?? {}) as Record<string, unknown>;
+    // A store that is away makes no change, and the log still has the attempt.
+    const seen = await operation.seen?.(this.#desk, asked.id).catch(() => undefined);
+    const changes = seen === undefined ? fields : changedFields(fields, seen);
     await audit.begin({
       id,
       at: this.#services.clock.now(),
@@ -522,6 +525,25 @@ async function textOf(req: Request): Promise<string> {
   const text = consumedText(req) ?? (await req.text());
   if (text.length > MAX_BODY_BYTES) throw new HTTPError({ status: 413, message: "The body is too large." });
   return text;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
+function changedFields(fields: Fields, seen: Fields): Fields {
+  const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
+    const before = seen[name] ?? null;
+    if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];
+    const entries = changedFields(after, before);
+    return Object.keys(entries).length > 0 ? [[name, entries]] : [];
+  });
+  return Object.fromEntries(changed);
+}
+
+/** Compares texts, numbers, and lists of models, whose order means nothing. */
+function isSame(before: unknown, after: unknown): boolean {
+  if (!Array.isArray(before) || !Array.isArray(after)) return before === after;
+  return before.length === after.length && after.every((model) => before.includes(model));
 }
 
 /** The body of a change that takes no fields. */

@@ -22,7 +22,7 @@ import {
   type UsageSums,
 } from "../../stores/calls.ts";
 import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
-import { noSuchBudget } from "../../stores/ledger.ts";
+import { modelsOf, noSuchBudget } from "../../stores/ledger.ts";
 import { type BudgetTold, budgetTold, listCsv, type PeriodTold } from "../answers.ts";
 import {
   type LimitNow,
@@ -106,6 +106,8 @@ export interface Operation {
   readonly tagged?: boolean;
   /** True when the operation takes the tag of what its user has seen. */
   readonly conditional?: boolean;
+  /** Reads the fields of an edit as they are before it. The log of changes leaves out the fields that stay. */
+  readonly seen?: (desk: Desk, id: string) => Promise<Readonly<Record<string, unknown>> | undefined>;
   /** The part of the host that the operation needs. */
   readonly needs?: AdminPart;
   /** True when the answer may be CSV. */
@@ -423,8 +425,9 @@ export const OPERATIONS: readonly Operation[] = [
     body: NEW_KEY,
     status: 201,
     answer: ISSUED,
-    async run({ keys, store }, { body }) {
+    async run({ keys, store, clock }, { body }) {
       const { id = "" } = body;
+      assertAhead(body.expiresAt, clock);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       return { body: issued, made: issued.id };
     },
@@ -444,10 +447,14 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Changes a key. What is not named stays. `paused` stops a key, or lets it work again.",
     action: "keys.update",
     body: KEY_CHANGES,
+    seen: keySeen,
     answer: KEY,
     tagged: true,
-    async run({ keys }, { id, body, ifMatch }) {
+    async run(desk, { id, body, ifMatch }) {
+      const { keys, clock } = desk;
       const expected = expects(ifMatch, tagOfKey);
+      // An editor may send all fields of a key that has expired already.
+      if (body.expiresAt !== (await keySeen(desk, id))?.["expiresAt"]) assertAhead(body.expiresAt, clock);
       return expected.in(async () => keyTold(await keys.update(id, body, expected.holds)));
     },
   }),
@@ -468,7 +475,10 @@ export const OPERATIONS: readonly Operation[] = [
     body: v.strictObject({ expiresAt: v.exactOptional(SECONDS) }),
     status: 201,
     answer: ISSUED,
-    run: async ({ keys }, { id, body }) => ({ body: await keys.addSecret(id, body) }),
+    async run({ keys, clock }, { id, body }) {
+      assertAhead(body.expiresAt, clock);
+      return { body: await keys.addSecret(id, body) };
+    },
   }),
   operation({
     method: "POST",
@@ -597,6 +607,7 @@ export const OPERATIONS: readonly Operation[] = [
     action: "budgets.update",
     needs: "budgets",
     body: BUDGET_CHANGES,
+    seen: async ({ store }, id) => ({ ...(await store.budgetReport?.(id)) }),
     answer: BUDGET,
     tagged: true,
     async run(desk, { id, body, ifMatch }) {
@@ -762,6 +773,18 @@ export const OPERATIONS: readonly Operation[] = [
 
 /** The most characters of an id in the name of a file. Some file systems take no name of more than 143 characters. */
 const LONGEST_FILE_NAME = 120;
+
+/** Returns the fields of a key that an edit may name. */
+async function keySeen({ store }: Desk, id: string): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const key = await store.report(id);
+  return key && { paused: false, metadata: {}, ...key, models: modelsOf(key) ?? null };
+}
+
+/** Refuses a time that is over. */
+function assertAhead(expiresAt = 0, clock: Clock): void {
+  if (expiresAt > 0 && expiresAt * 1_000 <= clock.now())
+    throw refused(400, `expiresAt: must be in the future, or 0 for never, not ${expiresAt}. To stop a key, pause it.`);
+}
 
 /** Makes the parts that the operations work on. */
 export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk => ({
