@@ -386,6 +386,14 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "gap",
 ] satisfies (keyof BudgetTold | "left")[]);
 
+/** The words for fields in place of their names. Other names are words already, or several: `timeZone`. */
+const FIELD_WORDS: Readonly<Record<string, string>> = {
+  apiKey: "secret",
+  startsAt: "begins",
+  endsAt: "ends",
+  percentSpent: "spent %",
+};
+
 /** The words for a key that its own quota limits, and no budget. */
 const OWN_QUOTA = "own quota";
 
@@ -429,7 +437,10 @@ class Text {
   }
 
   lines(answer: object): string[] {
-    return Object.entries(answer).map(([name, value]) => `${name}: ${oneLine(this.#word(name, value))}`);
+    return Object.entries(answer).map(([name, value]) => {
+      const word = FIELD_WORDS[name] ?? name.replaceAll(/(?=[A-Z])/g, " ").toLowerCase();
+      return `${word}: ${oneLine(this.#word(name, value))}`;
+    });
   }
 
   /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
@@ -480,6 +491,7 @@ class Text {
     }
     if (typeof value === "string") return value;
     if (Array.isArray(value)) return value.join(",");
+    if (typeof value === "boolean") return value ? "yes" : "no";
     if (name === "limitedBy" && value === null) return OWN_QUOTA;
     if (typeof value !== "object" || value === null) return JSON.stringify(value);
     return Object.entries(value)

@@ -259,11 +259,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   migrate: {
     about: "makes or updates the tables (SQL)",
     examples: ["migrate --store sqlite:quota.db"],
-    read() {
+    read(_operands, { json = false }, { warn }) {
       return async (_keys, { migrate }) => {
         if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
-        await migrate();
-        return { migrated: true };
+        const migrated = await migrate();
+        if (!migrated && !json) warn?.("Nothing had to be done: the tables are up to date.");
+        return { migrated };
       };
     },
   },

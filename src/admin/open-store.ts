@@ -1,5 +1,6 @@
 /** Opens a store of quota by its address, for the commands. */
 
+import { given } from "../model/json.ts";
 import type { CallReader } from "../stores/calls.ts";
 import type { DurableQuotaStore } from "../stores/durable.ts";
 import { connect, type ConnectOptions } from "../stores/open/connection.ts";
@@ -8,8 +9,8 @@ import type { LedgerDifference } from "../stores/sql/index.ts";
 /** A store, with functions to maintain and to close it. */
 export interface OpenedStore {
   readonly store: DurableQuotaStore;
-  /** Makes or updates the tables. Undefined for a store without tables. */
-  readonly migrate?: () => Promise<void>;
+  /** Makes or updates the tables, and returns false for tables that are up to date already. Undefined for a store without tables. */
+  readonly migrate?: () => Promise<boolean>;
   /** Compares balances and journal. Undefined for a store without a journal. */
   readonly verify?: () => Promise<readonly LedgerDifference[]>;
   /** Reads the recorded calls. Undefined for a store without a record of calls. */
@@ -31,7 +32,11 @@ export async function openStore(address: string, options: ConnectOptions = {}): 
     const { db, dialect, stores } = connection;
     const names = { dialect, prefix };
     const store = stores.sqlQuotaStore({ db, ...names });
-    const migrate = (): Promise<void> => connection.migrate();
+    const migrate = async (): Promise<boolean> => {
+      const version = await stores.schemaVersion(db, given({ prefix }));
+      await connection.migrate();
+      return version !== stores.SCHEMA_VERSION;
+    };
     const calls = stores.sqlCallReader({ db, ...names });
     return { store, calls, migrate, verify: () => stores.verifyLedger(db, names), close };
   } catch (error) {

@@ -130,7 +130,7 @@ async function listedIn(columns: number, ...args: string[]): Promise<{ lines: st
 describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
-    const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
+    const secret = /^secret: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
       "ID    NAME    GRANTED  SPENT  LEFT  STATE\nteam  Team A      100      0   100  active",
@@ -206,7 +206,7 @@ describe("polygate keys", () => {
   it("pauses a key and lets it work again, and exports and imports it as it is", async () => {
     const { run } = await fresh("paused");
     await run("", "create", "--id", "team", "--granted", "9", "--expires", "2999-01-01");
-    expect(await run("", "pause", "team")).toEqual([expect.stringMatching(/^expires: 2999-(?:.*\n)*paused: true$/m)]);
+    expect(await run("", "pause", "team")).toEqual([expect.stringMatching(/^expires: 2999-(?:.*\n)*paused: yes$/m)]);
     expect((await run("", "list", "--state", "paused")).join()).toMatch(/^team .* paused +2999-01-01$/m);
     const exported = await run("", "export");
     expect(exported.map((line) => JSON.parse(line))).toMatchObject([{ id: "team", paused: true }]);
@@ -216,7 +216,7 @@ describe("polygate keys", () => {
     expect((await run("", "resume", "team")).join()).not.toContain("paused");
     expect(await run("", "list", "--state", "paused", "--json")).toEqual(["[]"]);
     await run(exported.join("\n"), "import", "--update");
-    expect((await run("", "usage", "team")).join()).toContain("paused: true");
+    expect((await run("", "usage", "team")).join()).toContain("paused: yes");
     await expect(run("", "pause", "nobody")).rejects.toThrow("There is no API key of the id nobody.");
   });
 
@@ -226,7 +226,7 @@ describe("polygate keys", () => {
     const [issued = ""] = await run("", "add-secret", "team", "--expires", "2999-01-31", "--json");
     const { apiKey } = JSON.parse(issued) as { apiKey: string };
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^secrets: 2$/m)]);
-    expect(await run(`${apiKey}\n`, "remove-secret")).toEqual(["id: team\nremoved: true"]);
+    expect(await run(`${apiKey}\n`, "remove-secret")).toEqual(["id: team\nremoved: yes"]);
     await expect(run(apiKey, "remove-secret")).rejects.toThrow("No key has this secret.");
     await expect(run("\n", "remove-secret")).rejects.toThrow("needs a secret on its standard input");
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^secrets: 1$/m)]);
@@ -538,6 +538,30 @@ describe("polygate keys", () => {
     [["usage", "taem"], 'There is no API key of the id taem. Did you mean "team"?'],
   ])("refuses %j with what to write", async (args, message) => {
     await expect(keys(...args)).rejects.toThrow(message);
+  });
+
+  it("answers people in words", async () => {
+    const where = { POLYGATE_STORE: `sqlite:${join(folder, "words.db")}` };
+    const run = async (...args: string[]) => (await polygate([...args, "--currency", "usd"], where)).stdout;
+    expect(await polygate(["keys", "migrate"], where)).toEqual({ code: 0, stdout: "migrated: yes\n", stderr: "" });
+    expect(await polygate(["keys", "migrate"], where)).toEqual({
+      code: 0,
+      stdout: "migrated: no\n",
+      stderr: "Nothing had to be done: the tables are up to date.\n",
+    });
+    expect(JSON.parse(await run("keys", "migrate", "--json"))).toEqual({ migrated: false });
+    const month = ["--period", "month", "--rollover"];
+    const answers = [
+      await run("budgets", "create", "all", "--amount", "5", ...month),
+      await run("keys", "create", "--id", "team", "--budget", "all", "--models", "small", "--expires", "2999-01-01"),
+      await run("keys", "add-secret", "team"),
+      await run("keys", "rotate", "team", "--overlap", "0s"),
+      await run("keys", "pause", "team"),
+      await run("keys", "usage", "team"),
+      await run("keys", "revoke", "team"),
+    ].join("");
+    for (const line of answers.split("\n")) expect(line).toMatch(/^(?:[a-z %]+: .*|Store the secret now: .*|)$/);
+    expect(answers).not.toMatch(/\b(?:true|false)$/m);
   });
 
   it("sweeps, prunes and verifies", async () => {
@@ -1243,7 +1267,7 @@ describe("polygate usage and why", () => {
       /^Next: Ask for the name of the key: polygate keys usage NAME says whether it is revoked\.$/m,
     );
     expect(stdout).toMatch(/^Next: polygate keys create makes a key in place of a revoked one\./m);
-    expect((await run("keys", "usage", "Gone")).stdout).toMatch(/^revoked: true$/m);
+    expect((await run("keys", "usage", "Gone")).stdout).toMatch(/^revoked: yes$/m);
   });
 
   it("name the gap that a top-up of a lowered budget fills first", async () => {
@@ -1538,7 +1562,7 @@ const dayOf = (at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZon
 describe("polygate budgets", () => {
   it("creates, changes and lists budgets, and gives them to keys", async () => {
     const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
-    expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*startsAt: \d{4}-\d\d-/s);
+    expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*begins: \d{4}-\d\d-/s);
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     expect(await keys("create", "--id", "member", "--budget", "team")).toMatch(
       /^quota: none of its own\nbudget: team\nmodels: every model\n/m,
@@ -1582,11 +1606,11 @@ describe("polygate budgets", () => {
       "The budget org cannot be removed: the budget team draws on it.",
     );
     await keys("revoke", "member");
-    expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
+    expect(await budgets("remove", "team")).toBe("id: team\nremoved: yes");
     const last = await budgets("list");
     expect(last.split("\n")[0]).not.toContain("PARENT");
     expect(rowsOf(last)).toMatch(/^org\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
-    expect(await budgets("usage", "team")).toContain("removed: true");
+    expect(await budgets("usage", "team")).toContain("removed: yes");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
   });
