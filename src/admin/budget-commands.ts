@@ -7,8 +7,8 @@ import { MOST_LISTED } from "../stores/durable.ts";
 import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { timeIn } from "./columns.ts";
-import type { Command, Terminal, Values } from "./commands.ts";
-import { csvOf, everyPage, listed, pageOf } from "./lists.ts";
+import type { Command, Terminal, Values, Words } from "./commands.ts";
+import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { assertTimeZone, daysOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
@@ -33,6 +33,8 @@ async function changedBudget(
   return report;
 }
 
+const NAME_WORDS: Words = { name: "its name in lists and reports" };
+
 export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a budget, which several keys share",
@@ -42,6 +44,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     operands: ["ID"],
     options: ["name", "amount", "period", "time-zone", "rollover", "parent"],
+    words: NAME_WORDS,
     read([id = ""], values) {
       const budget = newBudgetOf(id, values);
       return async (_keys, { store }) => {
@@ -55,6 +58,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ['update team-a --name "Team A"', "update team-a --amount 250000"],
     operands: ["ID"],
     options: ["name", "amount"],
+    words: NAME_WORDS,
     elsewhere: {
       period: `The period of a budget ${OTHER_BUDGET}`,
       "time-zone": `The time zone of a budget ${OTHER_BUDGET}`,
@@ -106,6 +110,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   },
   remove: {
     about: "removes a budget that no key and no other budget draws on",
+    hasNoAmounts: true,
     examples: ["remove team-a"],
     operands: ["ID"],
     read([id = ""]) {
@@ -135,6 +140,10 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["[ID]"],
     list: "periods",
     options: ["month", "limit", "csv", "spreadsheet"],
+    words: {
+      month: "only periods that began in this month, such as 2026-11",
+      limit: `the most periods of each budget: 1 to ${MOST_LISTED}, all by default`,
+    },
     read([text], values, { warn }) {
       csvOf(values);
       const { month } = values;
@@ -158,6 +167,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["list --limit 1000", "list --currency usd --spreadsheet excel > budgets.csv"],
     list: "budgets",
     options: ["after", "limit", "csv", "spreadsheet"],
+    words: PAGE_WORDS,
     read(_operands, values, terminal) {
       const page = pageOf(values);
       return async (_keys, { store }) => listed((one) => store.listBudgets(one), page, values, terminal);

@@ -16,7 +16,7 @@ import { UsageError } from "../stores/open/connection.ts";
 import { argument, limitsNow, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
-import { type Command, CommandError, type Terminal, type Values } from "./commands.ts";
+import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
 import { codesMeant } from "./error-codes.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 import { csvOf, linesOfCsv, noted, pageOf, printTable } from "./lists.ts";
@@ -25,6 +25,13 @@ import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { usageText } from "./usage-table.ts";
 import { assertTimeZone, daysOf, nearestHint, oneOf, wordOf } from "./values.ts";
+
+const BUDGET_WORDS: Words = {
+  budget: "only calls of this budget and its child budgets, by its id or its name",
+};
+const ZONE_WORDS: Words = {
+  "time-zone": "of the times, such as Europe/Berlin; POLYGATE_TIME_ZONE, or UTC by default",
+};
 
 /** The commands without a group. */
 export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
@@ -40,6 +47,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       ...(["by", "month", "since", "until", "key", "budget", "group", "model", "upstream"] as const),
       ...(["charged", "csv", "spreadsheet"] as const),
     ],
+    words: BUDGET_WORDS,
     read(_operands, values, { print, warn = () => {}, columns }) {
       const { json = false, currency, key, budget, group, model, upstream, charged } = values;
       const { csv, spreadsheet } = csvOf(values);
@@ -80,6 +88,12 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
       ...(["since", "until", "after", "limit", "csv", "spreadsheet", "time-zone"] as const),
     ],
+    words: {
+      ...BUDGET_WORDS,
+      ...ZONE_WORDS,
+      since: "the first day, such as 2026-11-01, or a span, such as 7d; by default the first that is kept",
+      after: "only calls that are listed after this request id",
+    },
     async read(_operands, values, { env, print, warn = () => {}, columns = PLAIN_COLUMNS }) {
       const zone = zoneOf(values, env);
       const { json = false, currency, key, budget, group, model, upstream, code } = values;
@@ -113,6 +127,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["why req_3e2ac2d520f46a591a5c8db1c2638c1c", "why req_3e2ac2d5"],
     operands: ["REQUEST_ID"],
     options: ["time-zone"],
+    words: ZONE_WORDS,
     read([text = ""], values, { env, print }) {
       const { json = false, currency } = values;
       const zone = zoneOf(values, env);

@@ -22,6 +22,7 @@ import {
   type Syntax,
   type Terminal,
   type Values,
+  type Words,
 } from "./commands.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./init.ts";
 import { keyAdmin } from "./key-admin.ts";
@@ -88,7 +89,8 @@ const examplesOf = (group: string, examples: readonly string[]): string =>
 
 const usageOf = (name: string, { operands = [] }: Syntax): string => [name, ...operands].join(" ");
 
-const optionsOf = (options: readonly (keyof Values)[]): string => columns(options.map((name) => OPTION_HELP[name]));
+const optionsOf = (options: readonly (keyof Values)[], words: Words = {}): string =>
+  columns(options.map((name) => [OPTION_HELP[name][0], words[name] ?? OPTION_HELP[name][1]]));
 
 const commandsOf = (group: Readonly<Record<string, Syntax>>): string =>
   columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
@@ -159,7 +161,10 @@ function find([group = "", ...operands]: readonly string[]): Found | undefined {
 const helpOf = (group: string, { name, syntax, options }: Found): string =>
   [
     `polygate ${usageOf(name, syntax)}: ${syntax.about}`,
-    optionsOf(options),
+    optionsOf(
+      options.filter((option) => option !== "currency" || !syntax.hasNoAmounts),
+      { help: "this help", ...syntax.words },
+    ),
     Object.hasOwn(CALL_COMMANDS, group)
       ? syntax.examples.map((example) => `  polygate ${example}`).join("\n")
       : examplesOf(group, syntax.examples),
@@ -390,23 +395,34 @@ function assertArguments({ name, syntax, operands: given }: Found): void {
   throw wrongArguments(name, usage, names, given, options.includes("id"));
 }
 
-/** Reads the choices of `init`, and asks for those that the command line leaves open. */
+/** The hint for MySQL, of which `init` has no template. */
+const OTHER_DATABASE =
+  " For MySQL, take sqlite, then install mysql2 in the project, and write its address into POLYGATE_STORE.";
+
+/** Reads the choices of `init`, and asks for those that the command line leaves open, after it has checked the others. */
 async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
   const { yes = false, force = false } = values;
   if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
-  const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
-    const kind = wordOf(`--${name}`, values[name] ?? (yes ? first : undefined), kinds);
-    if (kind !== undefined) return kind;
-    if (!ask)
-      throw new UsageError(`init asks for the ${name} on a terminal only. Add --yes, or --${name} ${kinds.join("|")}.`);
+  const isMysql = /^(?:mysql|mariadb)$/i.test(values.database ?? "");
+  const named = {
+    server: wordOf("--server", values.server, SERVERS),
+    database: wordOf("--database", values.database, DATABASES, isMysql ? OTHER_DATABASE : undefined),
+  };
+  const open = (["server", "database"] as const).filter((name) => !yes && named[name] === undefined);
+  if (open.length > 0 && !ask) {
+    const flags = open.map((name) => `--${name} ${(name === "server" ? SERVERS : DATABASES).join("|")}`).join(" ");
+    throw new UsageError(`init asks for the ${open.join(" and the ")} on a terminal only. Add --yes, or ${flags}.`);
+  }
+  const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly [Kind, ...Kind[]]) => {
     for (;;) {
-      const answer = await ask(`Which ${name}: ${kinds.join(", ")}? (${first}) `);
-      const chosen = kinds.find((known) => known === (answer.trim().toLowerCase() || first));
+      const answer = (await ask?.(`Which ${name}: ${kinds.join(", ")}? (${kinds[0]}) `)) ?? "";
+      const chosen = kinds.find((known) => known === (answer.trim().toLowerCase() || kinds[0]));
       if (chosen !== undefined) return chosen;
     }
   };
-  const server = await choose("server", SERVERS, SERVERS[0]);
-  return { folder, server, database: await choose("database", DATABASES, DATABASES[0]), force };
+  const server = named.server ?? (yes ? SERVERS[0] : await choose("server", SERVERS));
+  const database = named.database ?? (yes ? DATABASES[0] : await choose("database", DATABASES));
+  return { folder, server, database, force };
 }
 
 /** The names of the commands of each group. */

@@ -99,7 +99,10 @@ export const OPTIONS = {
 
 export type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS; allowPositionals: true }>>["values"];
 
-/** The help of each option. */
+/** Words about some options. */
+export type Words = Readonly<Partial<Record<keyof Values, string>>>;
+
+/** The help of each option. The `words` of a command replace it where the option means something else. */
 export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
   store: ["--store ADDRESS", "sqlite:FILE, postgres://…, mysql://… or redis://…"],
   prefix: ["--prefix TEXT", "what the names of tables or Redis keys begin with"],
@@ -110,27 +113,18 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   name: ["--name NAME", "the name that its owner sees"],
   granted: ["--granted UNITS", "its quota; unlimited by default"],
   models: ["--models A,B", "the models that it may use; * for every model"],
-  expires: ["--expires DATE", "when it ends, such as 2030-01-31; or never"],
+  expires: ["--expires DATE", "when the key ends, such as 2030-01-31; or never"],
   metadata: ["--metadata NAME=TEXT", "a note on the key; may be repeated"],
   overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],
   state: ["--state STATE", "only keys that are active, paused, expired or revoked"],
   after: ["--after ID", "only what the list has after this id"],
-  limit: [
-    "--limit N",
-    `the most rows: 1 to ${MOST_LISTED}, 100 by default; in periods of each budget, and all by default`,
-  ],
+  limit: ["--limit N", `the most rows: 1 to ${MOST_LISTED}, 100 by default`],
   update: ["--update", "changes keys that are known already; their quota and secrets stay"],
   "older-than": ["--older-than SPAN", "the age, such as 30d"],
-  budget: [
-    "--budget ID",
-    "the budget that it draws on, beside its quota; in usage, with its child budgets. Reading commands take its name, too",
-  ],
+  budget: ["--budget ID", "the budget that it draws on, beside its quota"],
   amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
-  "time-zone": [
-    "--time-zone ZONE",
-    "of a period, such as Europe/Berlin (by default that of its parent, or UTC); or of the times in calls and why",
-  ],
+  "time-zone": ["--time-zone ZONE", "of its periods, such as Europe/Berlin; by default that of its parent, or UTC"],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
   server: ["--server KIND", `${SERVERS.join(", ")}; ${SERVERS[0]} by default`],
@@ -139,8 +133,8 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
   by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
-  month: ["--month MONTH", "the days of a month, such as 2026-11; in periods, those that began in it"],
-  since: ["--since DAY", "the first day, such as 2026-11-01; or a span, such as 30d (the default of usage)"],
+  month: ["--month MONTH", "the days of a month, such as 2026-11"],
+  since: ["--since DAY", "the first day, such as 2026-11-01, or a span, such as 7d; 30d by default"],
   until: ["--until DAY", "the last day"],
   key: ["--key KEY", "only calls of this key, by its id or its name"],
   group: ["--group NAME", "only calls of keys of this group"],
@@ -159,7 +153,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
 };
 
 /** What to write in place of an empty text. */
-export const INSTEAD_OF_EMPTY: Readonly<Partial<Record<keyof Values, string>>> = {
+export const INSTEAD_OF_EMPTY: Words = {
   models: " '*' means every model, and \"polygate keys pause ID\" stops a key.",
   expires: " never means a key without an end.",
 };
@@ -173,10 +167,14 @@ export interface Syntax {
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
+  /** The help of options that mean something else here than in other commands. */
+  readonly words?: Words;
+  /** True for a command that neither reads nor shows amounts: its help leaves out the currency. */
+  readonly hasNoAmounts?: boolean;
   /** The name of the list that the command returns. Default: the command returns no list. */
   readonly list?: ListName;
   /** For options that people expect here: what to do instead. */
-  readonly elsewhere?: Readonly<Partial<Record<keyof Values, string>>>;
+  readonly elsewhere?: Words;
 }
 
 export interface Command extends Syntax {

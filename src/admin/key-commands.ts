@@ -9,10 +9,10 @@ import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { KeyMade } from "./answers.ts";
 import { argument } from "./call-admin.ts";
-import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values } from "./commands.ts";
+import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
 import { KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
-import { listed, pageOf } from "./lists.ts";
+import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { spanOf, unitsOf, wordOf } from "./values.ts";
@@ -40,6 +40,11 @@ async function budgetInstead(
     `The API key ${oneLine(id)} has no quota of its own: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))}`,
   );
 }
+
+const FILTER_WORDS: Words = {
+  budget: "only keys that draw on this budget, by its id or its name",
+  metadata: "only keys with this note; may be repeated",
+};
 
 export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
@@ -77,6 +82,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     operands: ["ID"],
     options: ["name", "models", "expires", "metadata"],
+    words: { metadata: "a note on the key, or NAME= to remove it; may be repeated" },
     elsewhere: {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
       granted: '"keys grant ID UNITS" adds to a quota, and "keys lower ID UNITS" takes from it.',
@@ -91,6 +97,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   rotate: {
     about: "makes a new secret; the older ones end after the overlap",
+    hasNoAmounts: true,
     examples: ["rotate team-a --overlap 2h", "rotate team-a --overlap 0s"],
     operands: ["ID"],
     options: ["overlap"],
@@ -101,9 +108,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   "add-secret": {
     about: "makes one more secret; the others stay",
+    hasNoAmounts: true,
     examples: ["add-secret team-a", "add-secret team-a --expires 2030-01-31"],
     operands: ["ID"],
     options: ["expires"],
+    words: { expires: "when the secret ends, such as 2030-01-31; or never" },
     read([id = ""], { expires }) {
       const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
       assertAhead(secret.expiresAt, expires);
@@ -112,6 +121,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   "remove-secret": {
     about: "removes the secret that it reads from its input",
+    hasNoAmounts: true,
     examples: ["remove-secret < leaked-secret.txt"],
     async read(_operands, _values, { read }) {
       const secret = (await read()).trim();
@@ -128,6 +138,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   resume: pausing(false, "lets a paused key work again", "resume team-a"),
   revoke: {
     about: "removes all secrets of a key for good",
+    hasNoAmounts: true,
     examples: ["revoke team-a"],
     operands: ["ID"],
     read([id = ""]) {
@@ -182,6 +193,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     list: "keys",
     options: ["state", "budget", "metadata", "after", "limit", "csv", "spreadsheet"],
+    words: { ...FILTER_WORDS, ...PAGE_WORDS },
     read(_operands, values, terminal) {
       const [filter, page] = [filterOf(values), pageOf(values)];
       return async (keys, { store }) => {
@@ -192,8 +204,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   export: {
     about: "prints keys without their secrets as JSON lines, for import",
+    hasNoAmounts: true,
     examples: ["export > keys.jsonl", "export --state active --metadata team=a"],
     options: ["state", "budget", "metadata"],
+    words: FILTER_WORDS,
     read(_operands, values, { print, warn }) {
       const given = filterOf(values);
       return async (keys, { store }) => {
@@ -216,6 +230,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   import: {
     about: "makes a key of each JSON line of a file or of its input",
+    hasNoAmounts: true,
     examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
     operands: ["[FILE]"],
     options: ["update"],
@@ -229,6 +244,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   sweep: {
     about: "charges holds whose leases have run out",
+    hasNoAmounts: true,
     examples: ["sweep"],
     read() {
       return async (_keys, { store }) => ({ swept: await store.sweep() });
@@ -236,6 +252,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   prune: {
     about: "forgets holds that were resolved long ago",
+    hasNoAmounts: true,
     examples: ["prune --older-than 30d"],
     options: ["older-than"],
     read(_operands, { "older-than": span }) {
@@ -246,6 +263,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   verify: {
     about: "compares balances with the journal (SQL)",
+    hasNoAmounts: true,
     examples: ["verify"],
     read() {
       return async (_keys, { verify }) => {
@@ -258,6 +276,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   migrate: {
     about: "makes or updates the tables (SQL)",
+    hasNoAmounts: true,
     examples: ["migrate --store sqlite:quota.db"],
     read(_operands, { json = false }, { warn }) {
       return async (_keys, { migrate }) => {

@@ -5,8 +5,13 @@ import { oneLine } from "../options.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type FittedTable, type Spreadsheet, SPREADSHEETS } from "./columns.ts";
-import type { Terminal, Values } from "./commands.ts";
+import type { Terminal, Values, Words } from "./commands.ts";
 import { wordOf } from "./values.ts";
+
+/** The help of a list that is whole in CSV. */
+export const PAGE_WORDS: Words = {
+  limit: `the most rows: 1 to ${MOST_LISTED}; 100 by default, and all in CSV`,
+};
 
 export const pageOf = ({ after, limit }: Values): BudgetPage =>
   given({ after, limit: limit === undefined ? undefined : countOf(limit) });

@@ -26,15 +26,20 @@ export function unitsOf(name: string, text: string, currency: string | undefined
   }
 }
 
-/** Returns the text of an option if it is one of some words, and undefined without a text. Throws a UsageError for any other text. */
+/**
+ * Returns the text of an option if it is one of some words, and undefined without a text. Throws a UsageError for any other text.
+ *
+ * @param hint What to do for another text. Default: asks for the word that was probably meant.
+ */
 export function wordOf<Word extends string>(
   name: string,
   text: string | undefined,
   words: readonly Word[],
+  hint: string = text === undefined ? "" : nearestHint(text, words),
 ): Word | undefined {
   const word = words.find((known) => known === text);
   if (text === undefined || word !== undefined) return word;
-  throw new UsageError(`${name} must be ${oneOf(words)}, not ${text}.${nearestHint(text, words)}`);
+  throw new UsageError(`${name} must be ${oneOf(words)}, not ${text}.${hint}`);
 }
 
 /** Joins alternatives: `a, b or c`. */

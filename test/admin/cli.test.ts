@@ -751,6 +751,34 @@ describe("polygate keys", () => {
     },
   );
 
+  it.each([
+    ["keys create", /--budget ID +the budget that it draws on, .*--currency CODE/s],
+    [
+      "keys list",
+      /--budget ID +only keys that draw on this .*--metadata NAME=TEXT +only keys with .*, and all in CSV/s,
+    ],
+    ["keys export", /--budget ID +only keys that draw on this budget, by its id or its name$/m],
+    ["keys add-secret", /--expires DATE +when the secret ends/],
+    ["budgets create", /--name NAME +its name in lists .*--time-zone ZONE +of its periods, .* its parent, or UTC$/ms],
+    [
+      "budgets periods",
+      /--month MONTH +only periods that .*--limit N +the most periods of each budget: .* all by default$/ms,
+    ],
+    ["usage", /--month MONTH +the days of a month, such as 2026-11$.*--budget ID +only calls of this budget/ms],
+    ["calls", /by default the first that is kept$.*--limit N +the most rows: 1 to 1000, 100 by default$/ms],
+    ["why", /--time-zone ZONE +of the times, such as .*-h, --help +this help$/ms],
+  ])("words the options in the help of %s for this command", async (command, words) => {
+    const { stdout } = await polygate([...command.split(" "), "--help"]);
+    expect(stdout).toMatch(words);
+    expect(stdout).not.toMatch(/\bin (?:usage|periods|calls)\b|after a command/);
+  });
+
+  it("leaves the currency out of the help of commands without amounts, which still take it", async () => {
+    for (const name of ["keys migrate", "keys revoke", "budgets remove"])
+      expect((await polygate([...name.split(" "), "--help"])).stdout).not.toContain("--currency");
+    expect(await keys("sweep", "--currency", "usd")).toBe("swept: 0");
+  });
+
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
     expect(await keys("--help")).toMatch(/^polygate keys <command>/);
     expect(await keys("--help")).not.toContain("polygate budgets");

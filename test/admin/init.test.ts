@@ -69,6 +69,9 @@ async function contentsOf(name: string): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(files.map(async (file) => [file, await read(name, file)])));
 }
 
+/** Answers no question. */
+const unasked = async (): Promise<string> => expect.fail("asked before a wrong choice was refused");
+
 describe("polygate init", () => {
   it("writes into a folder that it makes, and says what comes next", async () => {
     const target = join(folder, "new", "My Gateway");
@@ -103,6 +106,9 @@ describe("polygate init", () => {
     expect(asked.written.toSorted()).toEqual(FILES.filter((file) => file !== ".npmrc"));
     const server = "Which server: express, fastify, bun? (express) ";
     expect(questions).toEqual([server, server, "Which database: sqlite, postgres? (sqlite) "]);
+    await expect(init([join(folder, "half"), "--database", "postgre"], unasked)).rejects.toThrow(
+      "Did you mean postgres?",
+    );
     const half = await init([join(folder, "half"), "--server", "fastify", "--json"], async () => "postgres");
     expect(JSON.parse(half)).toMatchObject({ server: "fastify", database: "postgres" });
   });
@@ -136,10 +142,16 @@ describe("polygate init", () => {
     [
       "an open choice without a terminal",
       [],
-      /asks for the server on a terminal only\. Add --yes, or --server express/,
+      /^init asks for the server and the database on a terminal only\. Add --yes, or --server express\|fastify\|bun --database sqlite\|postgres\.$/,
     ],
     ["an unknown server", ["--server", "koa"], /^--server must be express, fastify or bun, not koa\.$/],
-    ["an unknown database", ["--yes", "--database", "mysql"], /^--database must be sqlite or postgres, not mysql\.$/],
+    ["an unknown database", ["--yes", "--database", "oracle"], /^--database must be sqlite or postgres, not oracle\.$/],
+    [
+      "a database without a template, before it misses the server",
+      ["--database", "mysql"],
+      /^--database must be sqlite or postgres, not mysql\. For MySQL, take sqlite, then install mysql2 in the project, /,
+    ],
+    ["one open choice without a terminal", ["--server", "bun"], /^init asks for the database on a terminal only\. Add/],
     [
       "an unknown option",
       ["--databse", "sqlite"],
