@@ -374,10 +374,9 @@ const BACKEND: Check = (_path, backend) =>
 const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
 const assertQuotas: Check = (path, quotas) => {
-  const hint = Array.isArray(quotas) ? ": memoryQuotaStore() makes a store of keys" : "";
-  for (const verb of QUOTA_VERBS)
-    if (!hasMethod(quotas, verb))
-      throw new TypeError(`${path} must be a QuotaStore, ${lacking(quotas, [verb])}${hint}.`);
+  if (Array.isArray(quotas))
+    throw new TypeError(`${path} must be a QuotaStore, not a list: memoryQuotaStore() makes a store of keys.`);
+  portOf(QUOTA_VERBS, "a QuotaStore")(path, quotas);
 };
 
 const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { requests: [counter] } })";

@@ -109,7 +109,8 @@ export function assertOptions<Options extends object>(where: string, options: un
 function assertShape(path: string, value: unknown, expected: Shape): void {
   if (typeof expected === "function") return expected(path, value);
   if (expected === "any" || isOf(expected, value)) return;
-  const hint = expected === "object" && typeof value === "function" ? ": its result is probably meant" : "";
+  const isFunction = expected === "object" && typeof value === "function";
+  const hint = isFunction ? ": its result is probably meant" : areStores(value) ? partFor(path.split(": ")) : "";
   const message = `${path} must be ${wordsOf(expected)}, not ${shownAs(expected, value)}${hint}.`;
   throw ruleOf(expected) && typeof value === "number" ? new RangeError(message) : new TypeError(message);
 }
@@ -169,8 +170,8 @@ export const mapOf =
 export const portOf =
   (methods: readonly string[], what: string): Check =>
   (path, value) => {
-    for (const method of methods)
-      if (!hasMethod(value, method)) throw new TypeError(`${path} must be ${what}, ${lacking(value, [method])}.`);
+    const missing = methods.find((method) => !hasMethod(value, method));
+    if (missing !== undefined) throw new TypeError(`${path} must be ${what}, ${lacking(value, [missing], methods)}.`);
   };
 
 /** The shape of an option for a clock. */
@@ -189,9 +190,14 @@ export const assertMethods = (
 export const hasMethod = (port: unknown, method: string): boolean =>
   typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
 
-/** Says what a value is that should have one of some methods, in the words after "must be …,". */
-export function lacking(port: unknown, methods: readonly string[]): string {
+/**
+ * Says what a value is that should have one of some methods, in the words after "must be …,".
+ *
+ * @param wanted The methods of the port, by which a part of `openStores` is known.
+ */
+export function lacking(port: unknown, methods: readonly string[], wanted: readonly string[] = methods): string {
   if (typeof port === "function") return "not a function: its result is probably meant";
+  if (areStores(port)) return `not ${STORES}${partFor(wanted)}`;
   if (typeof port !== "object" || port === null || Array.isArray(port) || isPromise(port)) return `not ${shown(port)}`;
   const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
   // A port that was spread and given a further method, or only some of its own.
@@ -218,8 +224,38 @@ export function unknownName(
   return `${name} does not exist; ${suggestion}${suggestion ? "There" : "there"} are ${known.join(", ")}`;
 }
 
+/** True for the result of `openStores`. */
 const hasPorts = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && typeof (value as { readonly ports?: unknown }).ports === "object";
+  arePorts((value as { readonly ports?: unknown } | null | undefined)?.ports);
+
+/** True for the `ports` of the result of `openStores`, but not for the options of a gateway. */
+const arePorts = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "quotas" in value && "replayStore" in value && !("backend" in value);
+
+const areStores = (value: unknown): boolean => hasPorts(value) || arePorts(value);
+
+const STORES = "all the stores of openStores";
+
+/** The parts of the stores of `openStores`, by a method that only this port has, or by the name of the option. */
+const PARTS: Readonly<Record<string, string>> = {
+  balance: "stores.ports.quotas",
+  add: "stores.ports.quotas",
+  report: "stores.ports.quotas",
+  listBudgets: "stores.ports.quotas",
+  claim: "stores.ports.replayStore",
+  create: "stores.ports.responseStore",
+  usage: "stores.calls",
+  list: "stores.auditLog",
+  consume: "stores.counter(points, seconds)",
+  withoutPlugins: "stores.db",
+  onCall: "stores.recorder()",
+};
+
+/** Says which part of the stores of `openStores` was meant; empty for an option that no part fits. */
+function partFor(names: readonly string[]): string {
+  const part = names.map((name) => (Object.hasOwn(PARTS, name) ? PARTS[name] : undefined)).find(Boolean);
+  return part === undefined ? "" : `: pass ${part}`;
+}
 
 const isOptional = (shape: AnyShape): boolean =>
   typeof shape === "string" ? shape.endsWith("?") : "optional" in shape;
@@ -265,6 +301,7 @@ export function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (Array.isArray(value)) return "a list";
   if (isPromise(value)) return "a Promise: await it first";
+  if (areStores(value)) return STORES;
   if (typeof value === "boolean") return String(value);
   return (
     { string: "a text", function: "a function", object: "an object" }[typeof value as string] ?? `a ${typeof value}`

@@ -4,11 +4,12 @@ import { inspect } from "node:util";
 import type { Kysely } from "kysely";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { createClient, createCluster } from "redis";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { toExpressHandler } from "../adapters/express.ts";
 import { toKoaMiddleware } from "../adapters/koa.ts";
 import { toNodeHandler } from "../adapters/node.ts";
-import { keyAdmin } from "../src/admin/index.ts";
+import { adminHandler } from "../src/admin/http/index.ts";
+import { callAdmin, keyAdmin } from "../src/admin/index.ts";
 import { createGateway as createCoreGateway, withCors, withHooks } from "../src/core.ts";
 import { messages, messagesUpstream } from "../src/formats/messages/module.ts";
 import {
@@ -18,6 +19,7 @@ import {
   memoryResponseStore,
   unstorageImageStore,
 } from "../src/index.ts";
+import { openStores } from "../src/stores/open/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
 import { migrate, sqlCallReader, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
 import { openTelemetry } from "../src/telemetry/index.ts";
@@ -32,6 +34,8 @@ type Factory = (...args: never[]) => unknown;
 const backend = { async *chat() {} };
 const quotas = memoryQuotaStore([]);
 const gateway = createGateway({ backend, quotas });
+const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+afterAll(() => stores.close());
 const storage = Object.fromEntries(
   ["getItem", "getItemRaw", "setItemRaw", "setItem", "removeItem", "getKeys"].map((name) => [name, () => {}]),
 );
@@ -310,13 +314,57 @@ describe("a wrong shape gets a sentence", () => {
     ],
     [
       "stores that are given whole",
-      () => make(createGateway, { backend, stores: { ports: { quotas } } }),
+      () => make(createGateway, { backend, stores }),
       "createGateway: stores does not exist; write ...stores.ports.",
     ],
     [
       "stores that are spread whole",
-      () => make(createGateway, { backend, ports: { quotas }, close: () => {} }),
+      () => make(createGateway, { backend, ...stores }),
       "createGateway: ports does not exist; write ...stores.ports.",
+    ],
+    ...(
+      [
+        ["quotas", "a QuotaStore", ": pass stores.ports.quotas"],
+        ["replayStore", "a ReplayStore, such as memoryReplayStore()", ": pass stores.ports.replayStore"],
+        ["responseStore", "a ResponseStore, such as memoryResponseStore()", ": pass stores.ports.responseStore"],
+        ["onCall", "a function", ": pass stores.recorder()"],
+        ["codeRunner", "a CodeRunner", ""],
+        ["backend", "a ModelBackend", ""],
+      ] as const
+    ).map(([name, what, hint]): [string, () => unknown, string] => [
+      `stores as ${name}`,
+      () => make(createGateway, { backend, quotas, [name]: stores }),
+      `createGateway: ${name} must be ${what}, not all the stores of openStores${hint}.`,
+    ]),
+    [
+      "the ports of stores",
+      () => make(createGateway, { backend, quotas: stores.ports }),
+      "createGateway: quotas must be a QuotaStore, not all the stores of openStores: pass stores.ports.quotas.",
+    ],
+    [
+      "stores as a counter",
+      () => make(flexibleRateLimiter, { perKey: { requests: [stores] } }),
+      "flexibleRateLimiter: perKey.requests[0] must be a counter of rate-limiter-flexible, such as new RateLimiterMemory({ points: 60, duration: 60 }), not all the stores of openStores: pass stores.counter(points, seconds).",
+    ],
+    [
+      "stores as the keys of an admin",
+      () => make(keyAdmin, stores),
+      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, not all the stores of openStores: pass stores.ports.quotas.",
+    ],
+    [
+      "stores as calls",
+      () => make(callAdmin, stores),
+      "callAdmin: the first argument must be the calls of stores over SQL, not all the stores of openStores: pass stores.calls.",
+    ],
+    [
+      "stores as a log of changes",
+      () => make(adminHandler, quotas.keys, { authorize() {}, audit: stores }),
+      "adminHandler: audit must be an AuditLog, such as memoryAuditLog(), not all the stores of openStores: pass stores.auditLog.",
+    ],
+    [
+      "stores as a database",
+      () => make(sqlQuotaStore, { db: stores, dialect: "sqlite" }),
+      "sqlQuotaStore: db must be a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) }), not all the stores of openStores: pass stores.db.",
     ],
     [
       "a word",
