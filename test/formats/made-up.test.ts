@@ -65,7 +65,7 @@ const endpoint: EndpointOf<typeof chatKind> = {
   kind: chatKind,
   method: "POST",
   path: "/v1/haiku",
-  maxOutputTokensPath: [],
+  maxOutputTokensPaths: [],
   credential: ({ headers }) => headers.get("poet") ?? undefined,
   encodeError: (error) => ({ status: errors.errorStatus(error), body: errors.encodeError(error) }),
   decode(body) {

@@ -23,7 +23,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
   const generation: EndpointOf<ChatKind> = {
     ...ROUTES.generate,
     kind: chat,
-    maxOutputTokensPath: ["max_completion_tokens"],
+    maxOutputTokensPaths: [["max_completion_tokens"], ["max_tokens"]],
     async decode(body, incoming) {
       const { limits, json } = incoming;
       const parsed = incoming.turn();

@@ -40,7 +40,10 @@ const QUERY = { kind: "query", expiredKeysMayAsk: false } as const;
 function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: MethodRoutes): Endpoint[] {
   const answered = {
     kind: chat,
-    maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
+    maxOutputTokensPaths: ["generationConfig", "generation_config"].flatMap((config) => [
+      [config, "maxOutputTokens"],
+      [config, "max_output_tokens"],
+    ]),
     conversionsOfEvent,
     modelIn: (wildcardPath: string) => modelIn(wildcardPath, isTuned),
     complete: (answer: AnswerContext) => new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer)),

@@ -38,7 +38,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
   const generation: EndpointOf<ChatKind> = {
     ...ROUTES.generate,
     kind: chat,
-    maxOutputTokensPath: ["max_tokens"],
+    maxOutputTokensPaths: [["max_tokens"]],
     decode,
     conversionsOfEvent,
     complete: (answer) => new CompleteAnswer(FORMAT, new MessagesBuilder(answer), withCounts),

@@ -43,7 +43,7 @@ export function responses({ clock }: { readonly clock: Clock }, compactions?: Co
   const create: EndpointOf<ChatKind> = {
     ...ROUTES.create,
     kind: chat,
-    maxOutputTokensPath: ["max_output_tokens"],
+    maxOutputTokensPaths: [["max_output_tokens"]],
     inTwoSteps,
     decode: decodeCreate,
     conversionsOfEvent,

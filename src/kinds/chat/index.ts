@@ -1,10 +1,10 @@
 /** Chat as a kind of generation: a request in messages, an answer in text, tool calls and media, counted in tokens. */
 
-import { GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError } from "../../errors.ts";
 import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
+import { isJsonObject, type JsonBudget, JsonLimitError, parseJson, valueAt } from "../../model/json.ts";
 import type { HookToolCall } from "../../ports/hook.ts";
 import { compactsItself, type ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, Cost, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
@@ -19,8 +19,8 @@ import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 export interface ChatNeeds {
   /** The name of the format. */
   readonly format: string;
-  /** The path of the output limit in this format, for errors. */
-  readonly maxOutputTokensPath: readonly string[];
+  /** The paths of the output limit in this format, one for each spelling, for errors. */
+  readonly maxOutputTokensPaths: readonly FieldPath[];
   /** Lists the conversions of one event: of each field that the format cannot express exactly. */
   conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
   /** As `conversionsOfEvent`, for the events of one answer in order. For a format in which the request or earlier events decide. */
@@ -47,7 +47,7 @@ export const chat: ChatKind = {
 
   isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,
 
-  fit({ maxOutputTokensPath: path }, request, model) {
+  fit({ maxOutputTokensPaths: paths }, request, model) {
     const most = model?.maxOutputTokens;
     const { reasoning, maxOutputTokens } = request;
     if (request.limitedByDefault) {
@@ -59,6 +59,7 @@ export const chat: ChatKind = {
         : { ...request, maxOutputTokens: raised, maxAnswerTokens: maxOutputTokens };
     }
     if (most === undefined || maxOutputTokens <= most) return request;
+    const path = paths.find((each) => valueAt(request.native?.body, each) != null) ?? paths[0] ?? [];
     throw new GatewayError(
       "invalid_request",
       `${path.join(".")}: must be at most ${most} for the model "${request.model}"`,
@@ -130,7 +131,7 @@ function twoStepCost(
   const asked = compaction.summaryOf(request);
   if (!asked) return undefined;
   const first =
-    chat.fit?.({ format: CHAT, maxOutputTokensPath: [], conversionsOfEvent: () => [] }, asked, model) ?? asked;
+    chat.fit?.({ format: CHAT, maxOutputTokensPaths: [], conversionsOfEvent: () => [] }, asked, model) ?? asked;
   const firstCost = costOf(call, first, withinWindow(estimateInputTokens(first, call.countTokens), model));
   const behind = estimateInputTokens(compaction.replaced(request, ""), call.countTokens) + first.maxOutputTokens;
   const lastCost = costOf(call, request, behind);

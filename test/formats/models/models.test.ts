@@ -261,3 +261,38 @@ describe("an image model's other names", () => {
     });
   });
 });
+
+describe("a limit above that of the model is refused by the name that the caller wrote", () => {
+  const HELLO = { role: "user", content: "Hello." };
+  const spelled = (config: string, limit: string): [string, string, object] => [
+    `${config}.${limit}`,
+    "/v1beta/models/chat-1:generateContent",
+    { contents: "Hello.", [config]: { [limit]: 5_000 } },
+  ];
+
+  it.each<[field: string, path: string, body: object]>([
+    ["max_tokens", "/v1/messages", { max_tokens: 5_000, messages: [HELLO] }],
+    ["max_tokens", "/v1/chat/completions", { max_tokens: 5_000, messages: [HELLO] }],
+    ["max_tokens", "/v1/chat/completions", { max_completion_tokens: null, max_tokens: 5_000, messages: [HELLO] }],
+    ["max_completion_tokens", "/v1/chat/completions", { max_completion_tokens: 5_000, messages: [HELLO] }],
+    ["max_output_tokens", "/v1/responses", { max_output_tokens: 5_000, input: "Hello." }],
+    spelled("generationConfig", "maxOutputTokens"),
+    spelled("generationConfig", "max_output_tokens"),
+    spelled("generation_config", "maxOutputTokens"),
+    spelled("generation_config", "max_output_tokens"),
+  ])("%s of %s", async (field, path, body) => {
+    const request = new Request(`http://gateway.test${path}`, {
+      method: "POST",
+      headers: {
+        authorization: "Bearer sk-all",
+        "content-type": "application/json",
+        "anthropic-version": "2023-06-01",
+      },
+      body: JSON.stringify(path.startsWith("/v1beta") ? body : { model: "chat-1", ...body }),
+    });
+    const { error } = (await (await gateway.fetch(request)).json()) as { error: Record<string, unknown> };
+    expect(error["message"]).toBe(`${field}: must be at most 4096 for the model "chat-1"`);
+    if ("param" in error) expect(error["param"]).toBe(field);
+    if ("details" in error) expect(error["details"]).toMatchObject([{ fieldViolations: [{ field }] }]);
+  });
+});
