@@ -182,6 +182,10 @@ export class GatewayError extends Error {
 
 Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
 
+/** Returns an error of the same code with another message, and with all other details but those that are given. */
+export const changedError = (error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError =>
+  new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));
+
 const UNREACHABLE = new Set([
   "ECONNREFUSED",
   "ECONNRESET",

@@ -1,6 +1,13 @@
 /** Tells the host of failures, and its observer of each call. Whatever these functions of the host do, the call goes on. */
 
-import { type GatewayErrorCode, type Port, describeError, GatewayError, toGatewayError } from "../errors.ts";
+import {
+  changedError,
+  type GatewayErrorCode,
+  type Port,
+  describeError,
+  GatewayError,
+  toGatewayError,
+} from "../errors.ts";
 import { redact } from "../http/request.ts";
 import { manyLines } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
@@ -68,22 +75,17 @@ export function reportAttempt(call: Reported, error: GatewayError, upstream: Fai
 function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
   const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
   const redacted = redact(described, call.secret);
-  const message = redact(known.message, call.secret);
   const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
-  const error = redacted === described ? known : withoutCause(known, message, text);
+  const path = known.path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step));
+  const safe = { path, cause: new Error(text) };
+  const error = redacted === described ? known : changedError(known, redact(known.message, call.secret), safe);
   const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
   void guarded(() => call.services.onFailure(failure));
 }
 
 const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
   `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
-
-/** Returns the same error with its message and its causes as texts without secrets. */
-function withoutCause(known: GatewayError, message: string, text: string): GatewayError {
-  const { code, path, retryAfterMs, allow, context, port } = known;
-  return new GatewayError(code, message, { cause: new Error(text), path, retryAfterMs, allow, context, port });
-}
 
 /** Reports an impossible count of the backend. The answer goes on. */
 export const doubt = (call: Reported, why: string): void =>

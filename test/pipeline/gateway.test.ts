@@ -86,6 +86,20 @@ describe("errorResponse", () => {
     },
   );
 
+  it("keeps the details of an error whose key it removes", () => {
+    const failures: Failure[] = [];
+    const details = {
+      reason: { code: "slow" },
+      refusedBy: { kind: "tokens", limit: 5 },
+      port: "model-backend",
+    } as const;
+    const limits = { format: "messages", headers: { "anthropic-ratelimit-unified-status": "rejected" } };
+    const error = new GatewayError("backend_failed", SECRET, { ...details, limits, path: ["a", SECRET], cause: "why" });
+    everything(failures).errorResponse(routes[0][1], error);
+    expect(failures[0]?.error).not.toBe(error);
+    expect(failures[0]?.error).toMatchObject({ ...details, limits, message: "[redacted]", path: ["a", "[redacted]"] });
+  });
+
   it("leaves the host its own routes", () => {
     for (const path of ["/", "/v1/nothing", "/v1/messages/more", "/ai/v1/messages", "//"])
       expect([path, everything().errorResponse(at(path), slow)]).toEqual([path, undefined]);

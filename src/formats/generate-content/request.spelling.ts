@@ -1,7 +1,7 @@
 /** Accepts field names in camelCase and in snake_case: converts bodies to camelCase, and errors back to the caller's spelling. */
 
 import type * as v from "valibot";
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { changedError, type FieldPath, GatewayError } from "../../errors.ts";
 import { shapeOf } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { fieldName, withoutPrefix } from "./errors.ts";
@@ -132,7 +132,7 @@ function givenTwice(around: FieldPath, name: string): GatewayError {
 
 /** Returns an error about the camelCase body with the field names as the caller spelled them in `raw`. */
 export function inCallersSpelling(error: GatewayError, raw: unknown, body: unknown): GatewayError {
-  const { code, path: camelPath = [], cause } = error;
+  const { path: camelPath = [] } = error;
   if (camelPath.length === 0) return error;
   const path = pathIn(raw, camelPath);
   let message = withoutPrefix(withoutPrefix(error.message, `${camelPath.join(".")}: `), `${fieldName(camelPath)}: `);
@@ -142,7 +142,7 @@ export function inCallersSpelling(error: GatewayError, raw: unknown, body: unkno
       raw,
       path.some((key) => !camelPath.includes(key)),
     );
-  return new GatewayError(code, `${fieldName(path)}: ${message}`, { path, cause });
+  return changedError(error, `${fieldName(path)}: ${message}`, { path });
 }
 
 /** Converts a path in the camelCase body to the path in the body that the caller sent. */

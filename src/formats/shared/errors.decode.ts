@@ -1,6 +1,6 @@
 /** Decodes the errors of upstreams, in the shapes of all formats, of proxies and of local servers. */
 
-import { GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
+import { changedError, GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { contextTokensIn, PROMPT_TOO_LONG } from "./context-length.ts";
 
@@ -197,7 +197,7 @@ export function decodeUpstreamError(
   const path = decoded.code === "invalid_request" ? pathIn(error) : undefined;
   if (!path) return decoded;
   const message = `${path.join(".")}: the model backend does not take this.`;
-  return new GatewayError(decoded.code, message, { port: "model-backend", cause, path, reason });
+  return changedError(decoded, message, { path });
 }
 
 /** Returns the vendor's own reason. OpenAI's errors have a `param`, which may be null. The `details` of Anthropic's name the class of the error. */

@@ -1,6 +1,6 @@
 /** A call of a provider's model: its time limits, its end, and its errors. */
 
-import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { changedError, GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -109,7 +109,7 @@ export function decodeError(thrown: unknown, rules: MessageRules): GatewayError 
   try {
     if (thrown instanceof GatewayError) return thrown;
     const error = errorOf(thrown);
-    const { code, cause, path, retryAfterMs, context } = error;
+    const { code } = error;
     // Do not show callers an error about the host's key or account.
     if (code === "backend_refused") return error;
     const { statusCode } = propertiesOf(thrown);
@@ -118,14 +118,7 @@ export function decodeError(thrown: unknown, rules: MessageRules): GatewayError 
     const shown = (text: string): string | undefined =>
       text.search(KEY_LIKE) < 0 ? shownMessage(text, code, rules, status) : undefined;
     const reason = message ? shownReason(error.reason, shown) : undefined;
-    return new GatewayError(code, message?.slice(0, MAX_SHOWN_CHARS) ?? error.message, {
-      cause,
-      port: "model-backend",
-      path,
-      context,
-      reason,
-      retryAfterMs,
-    });
+    return changedError(error, message?.slice(0, MAX_SHOWN_CHARS) ?? error.message, { reason });
   } catch {
     // Getters may throw.
     return toGatewayError(new Error("The provider threw what cannot be read."), "model-backend");

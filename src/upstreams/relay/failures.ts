@@ -1,6 +1,6 @@
 /** Converts the failures of an upstream to errors for the caller, with causes for the host's log. */
 
-import { GatewayError, type GatewayErrorCode, toGatewayError, type VendorLimits } from "../../errors.ts";
+import { changedError, GatewayError, type GatewayErrorCode, toGatewayError, type VendorLimits } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
@@ -144,7 +144,7 @@ export class Failures {
     status?: number,
     limits?: VendorLimits,
   ): GatewayError {
-    const { code, path, retryAfterMs, context } = error;
+    const { code, path } = error;
     const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
     // The upstream names the path of a field, which the error's own message repeats.
     const own = this.redacted(error.message);
@@ -153,14 +153,12 @@ export class Failures {
     const words = told ?? own;
     const reason = told ? shownReason(error.reason, (text) => shown(this.redacted(text))) : undefined;
     if (words === error.message && cause === error.cause && reason === error.reason) return error;
-    return new GatewayError(code, words, {
+    return changedError(error, words, {
       cause,
       port: "model-backend",
       path: own === error.message ? path : undefined,
-      context,
       limits,
       reason,
-      retryAfterMs,
     });
   }
 

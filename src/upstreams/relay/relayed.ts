@@ -1,7 +1,7 @@
 /** Runs one relayed call: sends the request, forwards the events of the answer as they come, and informs the gateway's observer. */
 
 import { type EventSourceParser, createParser } from "eventsource-parser";
-import { GatewayError } from "../../errors.ts";
+import { changedError, GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
@@ -102,7 +102,7 @@ export async function refusalOf(
   const { code, message, cause } = error;
   if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
   const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
-  return new GatewayError(code, message, { port: "model-backend", cause: new Error(hint, { cause }) });
+  return changedError(error, message, { cause: new Error(hint, { cause }) });
 }
 
 const askedOf = (

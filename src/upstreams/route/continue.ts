@@ -1,6 +1,6 @@
 /** Goes on with an answer on the next upstream, when the upstream of its beginning has broken off. */
 
-import { GatewayError, toGatewayError } from "../../errors.ts";
+import { changedError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, TextTurn } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -116,9 +116,8 @@ function endBy(reason: "tool-calls" | "length", { isPassed }: Shown): Neutral[] 
 
 /** Returns the error of the break, with the reason why the answer ends there. Only the host sees the reason. */
 function notContinued(error: GatewayError, why: string, then?: GatewayError): GatewayError {
-  const { code, message, path, retryAfterMs, port = "model-backend" } = error;
   const cause = new Error(`The answer was not continued: ${why}.`, { cause: then ?? error.cause ?? error });
-  return new GatewayError(code, message, { port, cause, path, retryAfterMs });
+  return changedError(error, error.message, { cause, port: error.port ?? "model-backend" });
 }
 
 /** The tokens that a model may use for the words that it repeats. */

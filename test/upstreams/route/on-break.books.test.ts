@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import {
   type CallRecord,
   createGateway,
+  GatewayError,
   type Failure,
   type Gateway,
   type GatewayOptions,
@@ -274,6 +275,13 @@ describe("an answer that goes on", () => {
       stop_reason: "end_turn",
       usage: { input_tokens: 40, output_tokens: 35 },
     });
+  });
+
+  it("that nobody continues keeps the vendor's reason of the break", async () => {
+    const reason = { details: { error_code: "image_dimensions_too_large" } };
+    const broken = new GatewayError("invalid_request", "No.", { port: "model-backend", reason });
+    const { ask } = stage([scripted(start(10), { type: "refusal-delta", text: "I" }, broken), scripted(rest)]);
+    expect(await (await ask()).text()).toContain('"error_code":"image_dimensions_too_large"');
   });
 
   it("may break off by ending without a finish", async () => {
