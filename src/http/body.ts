@@ -1,7 +1,7 @@
 /** Reads a JSON request body within its limits, and names the problem of a body that cannot be read. */
 
 import { GatewayError } from "../errors.ts";
-import { type JsonBudget, JsonLimitError, utf8Length } from "../model/json.ts";
+import { type JsonBudget, jsonFaultIn, JsonLimitError, utf8Length } from "../model/json.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 import type { KnownBodies } from "./known-bodies.ts";
@@ -338,9 +338,25 @@ export function parseBody(
   } catch (cause) {
     if (cause instanceof JsonLimitError) throw malformed(cause.message);
     // The parser's own message quotes the body, which may hold secrets.
-    if (cause instanceof SyntaxError) throw malformed("is not valid JSON", cause);
+    if (cause instanceof SyntaxError) throw malformed(`is not valid JSON${placeOfFault(content)}`, cause);
     throw cause;
   }
+}
+
+/** The longest text of which the faulty place is looked for, in characters: that takes longer than to parse the text. */
+const MAX_PLACED_CHARS = 1024 * 1024;
+
+/** Says where a text is not JSON; nothing for a long text. */
+function placeOfFault(text: string): string {
+  if (text.length > MAX_PLACED_CHARS) return "";
+  const at = jsonFaultIn(text);
+  if (at === text.length) return ": it ends too early";
+  let [line, begin] = [1, 0];
+  for (let end = text.indexOf("\n"); end >= 0 && end < at; end = text.indexOf("\n", begin)) {
+    line++;
+    begin = end + 1;
+  }
+  return ` at line ${line}, column ${at - begin + 1}`;
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;

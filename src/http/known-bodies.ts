@@ -5,6 +5,7 @@
 
 import { frozen, listed, type ListedValue, noResults } from "../model/derived.ts";
 import {
+  afterSpace,
   ARRAY,
   ARRAY_END,
   COLON,
@@ -215,20 +216,6 @@ function parseObject(
   }
   Object.assign(budget, { values, items, names, chars });
   return undefined;
-}
-
-/** The white space that is skipped one by one. For more, an expression is many times faster. */
-const FEW_SPACES = 64;
-const NO_SPACE = /[^ \n\r\t]/g;
-
-/** Returns the index of the first character from `from` on that is no white space. */
-function afterSpace(text: string, from: number): number {
-  for (let at = from; at < from + FEW_SPACES; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit !== 0x20 && unit !== 0x0a && unit !== 0x0d && unit !== 0x09) return at;
-  }
-  NO_SPACE.lastIndex = from + FEW_SPACES;
-  return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length;
 }
 
 class PieceParser {

@@ -57,7 +57,12 @@ export function bearerToken(headers: Headers): string | undefined {
   const header = headers.get("authorization")?.trim();
   if (!header) return undefined;
   const token = /^bearer +(\S.*)$/i.exec(header)?.[1];
-  if (token === undefined) throw new GatewayError("malformed_credential", "Invalid Bearer token");
+  // Do not repeat the header, which may be a key alone.
+  if (token === undefined)
+    throw new GatewayError(
+      "malformed_credential",
+      "The header Authorization must begin with Bearer, a space, and the API key.",
+    );
   return token;
 }
 

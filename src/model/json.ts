@@ -248,6 +248,72 @@ export function scanJson(text: string, from: number, depth: number, budget: Json
   return Math.min(at, text.length);
 }
 
+/** The white space that is skipped one by one. For more, an expression is many times faster. */
+const FEW_SPACES = 64;
+const NO_SPACE = /[^ \n\r\t]/g;
+
+/** Returns the index of the first character from `from` on that is no white space. */
+export function afterSpace(text: string, from: number): number {
+  for (let at = from; at < from + FEW_SPACES; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit !== 0x20 && unit !== 0x0a && unit !== 0x0d && unit !== 0x09) return at;
+  }
+  NO_SPACE.lastIndex = from + FEW_SPACES;
+  return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length;
+}
+
+/** Matches a value without parts, from its first character on. */
+const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+/** Matches a quote, a control character, and an escape; a backslash alone where no escape follows it. */
+// oxlint-disable-next-line no-control-regex -- these are meant
+const STRING_STOP = /["\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4})?/g;
+
+/**
+ * Returns the index of the first character by which a text is not JSON; its length for a text that ends too early. The runtimes name this
+ * place in different words, if at all.
+ */
+export function jsonFaultIn(text: string): number {
+  const closers: number[] = [];
+  let next: "value" | "first" | "name" | "colon" | "comma" = "value";
+  for (let at = afterSpace(text, 0); ; at = afterSpace(text, at + 1)) {
+    const unit = text.charCodeAt(at);
+    const closer = closers.at(-1);
+    const isName = next === "name" || (next === "first" && closer === OBJECT_END);
+    if (unit === closer && (next === "first" || next === "comma")) {
+      closers.pop();
+      next = "comma";
+    } else if (next === "comma") {
+      if (unit !== COMMA || closer === undefined) return at;
+      next = closer === OBJECT_END ? "name" : "value";
+    } else if (next === "colon") {
+      if (unit !== COLON) return at;
+      next = "value";
+    } else if (unit === QUOTE) {
+      at = stringStop(text, at + 1);
+      if (text.charCodeAt(at) !== QUOTE) return at;
+      next = isName ? "colon" : "comma";
+    } else if (isName) {
+      return at;
+    } else if (unit === OBJECT || unit === ARRAY) {
+      closers.push(unit === OBJECT ? OBJECT_END : ARRAY_END);
+      next = "first";
+    } else {
+      SCALAR.lastIndex = at;
+      if (!SCALAR.test(text)) return at;
+      at = SCALAR.lastIndex - 1;
+      next = "comma";
+    }
+  }
+}
+
+/** Returns the index of the quote that ends a string, or of the first character that may not stand in it; else the length of the text. */
+function stringStop(text: string, from: number): number {
+  STRING_STOP.lastIndex = from;
+  for (let stop = STRING_STOP.exec(text); stop; stop = STRING_STOP.exec(text))
+    if (stop[0].length === 1) return stop.index;
+  return text.length;
+}
+
 /** Returns the index of the quote that ends a string: the first one from `end` on with an even number of backslashes before it. */
 function endOfEscaped(text: string, end: number): number {
   for (; end >= 0; end = text.indexOf('"', end + 1)) {

@@ -253,7 +253,7 @@ type ErrorRow = readonly [ErrorCause, message: string, details?: GatewayErrorDet
 /** For each error code: its cause, and an example with a message like the gateway's. */
 const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   invalid_request: ["input", "model: is required", { path: ["model"] }],
-  malformed_body: ["body", "The request body is not valid JSON."],
+  malformed_body: ["body", "The request body is not valid JSON: it ends too early."],
   unsupported_media_type: ["body", "The request's content-type must be application/json."],
   body_too_large: ["body", `The request body is larger than ${DEFAULT_LIMITS.maxJsonBytes} bytes.`],
   context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
@@ -262,7 +262,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],
   upgrade_required: ["upgrade", "This service takes no WebSockets here. Use HTTP: POST /v1/responses."],
   missing_api_key: ["key", "No API key was given."],
-  malformed_credential: ["key", "Invalid Bearer token"],
+  malformed_credential: ["key", "The header Authorization must begin with Bearer, a space, and the API key."],
   invalid_api_key: ["key", "The API key is not valid."],
   paused_api_key: ["expiry", "The API key is paused."],
   expired_api_key: ["expiry", "The API key has expired."],

@@ -25,7 +25,8 @@ describe("bearerToken", () => {
   });
 
   it.each(["Bearer", "Bearer ", "Bearersk-1", "Basic sk-1", "sk-1", "Token Bearer sk-1"])("refuses %j", (header) => {
-    expect(() => bearer(header)).toThrow(expect.objectContaining({ code: "malformed_credential" }));
+    const message = "The header Authorization must begin with Bearer, a space, and the API key.";
+    expect(() => bearer(header)).toThrow(expect.objectContaining({ code: "malformed_credential", message }));
   });
 });
 

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJsonText } from "../../src/http/body.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
-import { DEFAULT_JSON_LIMITS, JsonBudget, parseJson } from "../../src/model/json.ts";
+import { DEFAULT_JSON_LIMITS, JsonBudget, jsonFaultIn, parseJson } from "../../src/model/json.ts";
 import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { streamOf } from "./byte-stream.ts";
 import { intakeOf, readJson } from "./intake.ts";
@@ -304,6 +304,63 @@ describe("content", () => {
   it("is not quoted when it cannot be parsed", async () => {
     const error: unknown = await readJson(declared('{"key": sk-secret}'), LIMITS).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ message: expect.not.stringContaining("secret") as string });
+  });
+});
+
+const faultToldOf = async (text: string): Promise<unknown> => {
+  const limits = { ...DEFAULT_LIMITS, maxJsonBytes: 4_000_000 };
+  const thrown: unknown = await readJson(declared(text), limits).catch((error: unknown) => error);
+  return (thrown as GatewayError).message.replace("The request body is not valid JSON", "");
+};
+
+/** Returns the place of a fault that the runtime names. */
+function placeNamedIn(text: string): number | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    const named = /^(?:Expected|Unexpected non|Bad control|Unterminated string).* at position (\d+)/;
+    const place = named.exec((error as Error).message)?.[1];
+    return place === undefined ? undefined : Number(place);
+  }
+}
+
+describe("the place of a fault", () => {
+  // Bodies of this length are parsed piece by piece.
+  const long = `{"model": "m",\n"pad": "${"x".repeat(10_000)}",\n`;
+
+  it.each([
+    ['{"a": 1,}', " at line 1, column 9."],
+    ["{'a': 1}", " at line 1, column 2."],
+    ['{\n  "a": 1\n  "b": 2\n}', " at line 3, column 3."],
+    ['{\r\n"a": tru}', " at line 2, column 6."],
+    ['{"a": "one\ntwo"}', " at line 1, column 11."],
+    ['{"a": "C:\\users"}', " at line 1, column 10."],
+    ['{"a": 1}}', " at line 1, column 9."],
+    ['{"a": [1, 2}', " at line 1, column 12."],
+    ['{"a": "b', ": it ends too early."],
+    ['{"a":', ": it ends too early."],
+    [`${long}"a": [1 2]}`, " at line 3, column 9."],
+    [`${long}"a": [{"b": "c"}`, ": it ends too early."],
+    [`{"a": 1,, "b": "${"x".repeat(2_000_000)}"}`, "."],
+  ])("is told of %.40j", async (text, words) => {
+    expect(await faultToldOf(text)).toBe(words);
+  });
+
+  it("is that of the runtime, where it names one", () => {
+    let places = 0;
+    const fault = fc.constantFrom("", "{", "}", "[", "]", ":", ",", '"', "\\", "0", " ", "\n");
+    fc.assert(
+      fc.property(fc.json(), fc.nat(), fault, (json, place, char) => {
+        const at = place % json.length;
+        const text = json.slice(0, at) + char + json.slice(at + 1);
+        const named = placeNamedIn(text);
+        if (named !== undefined) places++;
+        expect(named === undefined || jsonFaultIn(text) === named).toBe(true);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(places).toBeGreaterThan(100);
   });
 });
 
