@@ -503,8 +503,8 @@ function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & H
   if (priced.size === 0 && (prices.price ?? prices.imagePrice)) return;
   const why =
     priced.size > 0
-      ? `the prices are in ${[...priced].join(" and ")}`
-      : "without prices, such as those of polygate/prices, a unit is a token";
+      ? `the prices are in ${[...priced].join(" and ")}. Write the same currency in both`
+      : "without prices a unit is a token. Add prices, as in ...priceTable({ … }) of polygate/prices, or leave out the currency";
   throw new RangeError(`createGateway: amounts are shown in ${shown}, but ${why}.`);
 }
 

@@ -8,7 +8,7 @@ import { route } from "polygate/backends/route";
 import { toExpressHandler } from "polygate/express";
 import { priceTable } from "polygate/prices";
 import { openStores } from "polygate/stores";
-import { openTelemetry } from "polygate/telemetry";
+import { budgetMetrics, openTelemetry } from "polygate/telemetry";
 
 const { FIRST_URL = "https://api.openai.com/v1", SECOND_URL = "https://api.anthropic.com/v1", ...env } = process.env;
 const first = relay({ name: "first", format: "chat-completions", baseUrl: FIRST_URL, apiKey: env["FIRST_KEY"] });
@@ -29,7 +29,9 @@ const perMinute = (requests: number, tokens: number): RateLimits => ({
 const gold = { perKey: perMinute(200, 400_000) };
 const rateLimiter = flexibleRateLimiter({ perKey: perMinute(20, 40_000), tiers: { gold } });
 const exporter = new PrometheusExporter({ preventServerStart: true });
-const observer = openTelemetry({ meterProvider: new MeterProvider({ readers: [exporter] }) });
+const meterProvider = new MeterProvider({ readers: [exporter] });
+const stopMetrics = budgetMetrics(meterProvider.getMeter("company"), stores.ports.quotas, { currency: "usd" });
+const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] });
 const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, observer, onCall });
 
 const app = express();
@@ -46,5 +48,6 @@ process.once("SIGTERM", async () => {
   await gateway.close({ deadlineMs: 10_000 });
   await new Promise((resolve) => server.close(resolve));
   await backend.close();
+  stopMetrics();
   await stores.close();
 });

@@ -4,20 +4,23 @@ import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import express from "express";
 import { createGateway, memoryQuotaStore } from "polygate";
 import { toExpressHandler } from "polygate/express";
+import { priceTable } from "polygate/prices";
 import { budgetMetrics, openTelemetry } from "polygate/telemetry";
 import { myBackend } from "./backend.ts";
 
 const exporter = new PrometheusExporter({ preventServerStart: true });
 const meterProvider = new MeterProvider({ readers: [exporter] });
 
-const budgets = [{ id: "team-a", amount: 1_000_000, period: "month" as const }];
+// 300 dollars, because a unit is a millionth of one with these prices.
+const budgets = [{ id: "team-a", amount: 300_000_000, period: "month" as const }];
 const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", id: "anna", budget: "team-a" }], { budgets });
 
-budgetMetrics(meterProvider.getMeter("team"), quotas);
+budgetMetrics(meterProvider.getMeter("team"), quotas, { currency: "usd" });
 
 const gateway = createGateway({
   backend: myBackend,
   quotas,
+  ...priceTable({ "*": { input: 3, output: 15 } }),
   observer: openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] }),
 });
 

@@ -278,7 +278,7 @@ export function jsonFaultIn(text: string): number {
   for (let at = afterSpace(text, 0); ; at = afterSpace(text, at + 1)) {
     const unit = text.charCodeAt(at);
     const closer = closers.at(-1);
-    const isName = next === "name" || (next === "first" && closer === OBJECT_END);
+    const isName: boolean = next === "name" || (next === "first" && closer === OBJECT_END);
     if (unit === closer && (next === "first" || next === "comma")) {
       closers.pop();
       next = "comma";

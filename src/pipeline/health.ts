@@ -3,7 +3,7 @@
 import type { Port } from "../errors.ts";
 import { LATE, within } from "../ports/clock.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
-import { UNMIGRATED } from "../ports/quota-store.ts";
+import { databaseOf, UNMIGRATED } from "../ports/quota-store.ts";
 import { quietly, report } from "./reports.ts";
 import type { Services } from "./services.ts";
 
@@ -37,7 +37,8 @@ export interface GatewayHealth {
 
 /**
  * The state of a store.
- * - `ok`: the store answers, or nothing is known against it. Only the quota store is asked by the check.
+ * - `ok`: the store answers, or nothing is known against it. The check asks only the quota store; other stores of the same `openStores` share
+ *   its trouble, and so does a rate limiter with its counters.
  * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
  * - `unmigrated`: the store answers, but its tables are not of this release.
  * - `unreachable`: the store has failed, or has not answered in time.
@@ -82,28 +83,34 @@ export class Health {
 
   /** Never rejects. */
   async check({ timeoutMs: waitMs = TIMEOUT_MS, context }: HealthOptions): Promise<GatewayHealth> {
-    const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
+    const { clock, inFlight, settlements, quotas, rateLimiter, replays } = this.#services;
     const answer = await within(this.#ask(context), waitMs, clock);
     const trouble = answer === LATE ? late(waitMs) : answer;
     this.#tell(trouble);
     const closing = inFlight.isClosing;
     const upstreams = upstreamStatus(this.#services);
-    const stores = {
-      "quota-store": trouble?.state ?? this.#resting("quota-store"),
-      ...(rateLimiter && { "rate-limiter": this.#resting("rate-limiter") }),
-      ...(replays && { "replay-store": this.#resting("replay-store") }),
-    };
-    const resting = Object.entries(stores).filter(([, state]) => state === "resting");
+    const database = databaseOf(quotas);
+    const states = Object.entries({
+      "quota-store": quotas,
+      "rate-limiter": rateLimiter,
+      "replay-store": replays?.store,
+    })
+      .filter(([, store]) => store !== undefined)
+      .map(([port, store = quotas]): [Port, StoreHealth] => {
+        const isAway = trouble && (store === quotas || (database && databaseOf(store) === database));
+        return [port as Port, isAway ? trouble.state : this.#resting(port as Port)];
+      });
     return {
       ready: trouble === undefined && !closing,
       closing,
       calls: inFlight.size,
       waitingSettlements: settlements.size,
-      stores,
-      reasons: {
-        ...(trouble && { "quota-store": trouble.reason }),
-        ...Object.fromEntries(resting.map(([port]) => [port, RESTING])),
-      },
+      stores: Object.fromEntries(states),
+      reasons: Object.fromEntries(
+        states.flatMap(([port, state]) =>
+          state === "ok" ? [] : [[port, state === "resting" ? RESTING : trouble?.reason]],
+        ),
+      ),
       restingUpstreams: upstreams.filter(({ waitMs }) => waitMs > 0).length,
       upstreams,
     };

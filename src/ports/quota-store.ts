@@ -59,6 +59,16 @@ export interface QuotaStore<Context = unknown> {
 /** The `code` of the error of a store whose tables are not of this release. */
 export const UNMIGRATED = "STORE_UNMIGRATED";
 
+const DATABASES = new WeakMap<object, object>();
+
+/** Notes that a store, a counter or a rate limiter is in a database. Stores in one database are away together. */
+export function noteDatabase(store: object, database: object | undefined): void {
+  if (database) DATABASES.set(store, database);
+}
+
+/** Returns the database that was noted for a store; undefined for a store of which nothing is known. */
+export const databaseOf = (store: object): object | undefined => DATABASES.get(store);
+
 /** A request for a hold. */
 export interface HoldRequest {
   /** The id of the hold, unique to one call. */

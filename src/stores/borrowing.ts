@@ -3,16 +3,18 @@
 import { assertMethods, assertOptions, CLOCK, closeOptionsOf, MAX_TIMER_MS } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
-import type {
-  ApiKey,
-  Balance,
-  HoldRequest,
-  Outcome,
-  QuotaRecalls,
-  QuotaStore,
-  Refusal,
-  Renewal,
-  Reservation,
+import {
+  type ApiKey,
+  type Balance,
+  databaseOf,
+  type HoldRequest,
+  noteDatabase,
+  type Outcome,
+  type QuotaRecalls,
+  type QuotaStore,
+  type Refusal,
+  type Renewal,
+  type Reservation,
 } from "../ports/quota-store.ts";
 import { Block, BusyKey, type LocalCall } from "./blocks.ts";
 import {
@@ -99,7 +101,9 @@ export function borrowingQuotaStore<Context = unknown>(
   });
   const { windowMs = 2_000, minCalls = 20, recallMs = 250, recallWaitMs = 500, keyCacheMs = 1_000 } = options;
   const clock = options.clock ?? steadyClock();
-  return new BorrowingLedger(store, { windowMs, minCalls, recallMs, recallWaitMs, keyCacheMs, clock });
+  const borrowing = new BorrowingLedger(store, { windowMs, minCalls, recallMs, recallWaitMs, keyCacheMs, clock });
+  noteDatabase(borrowing, databaseOf(store));
+  return borrowing;
 }
 
 /** A lease in the store is longer than the process counts on by this factor, because clocks run at different speeds. */

@@ -3,7 +3,7 @@
 import { GatewayError, WRONG_SETTING } from "../errors.ts";
 import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, nearest, quoted, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
-import type { ApiKey } from "../ports/quota-store.ts";
+import { type ApiKey, databaseOf, noteDatabase } from "../ports/quota-store.ts";
 import type {
   CallDemand,
   RateLimit,
@@ -112,7 +112,9 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
     const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
     assertLimits(where, tier, places);
   }
-  return new FlexibleRateLimiter(options);
+  const limiter = new FlexibleRateLimiter(options);
+  for (const counter of places.keys()) noteDatabase(limiter, databaseOf(counter));
+  return limiter;
 }
 
 const LIMITS = {

@@ -3,7 +3,15 @@
 import { DatabaseSync } from "node:sqlite";
 import { Kysely } from "kysely";
 import { describe, expect, it } from "vitest";
-import { GatewayError, type ModelBackend } from "../../src/index.ts";
+import {
+  borrowingQuotaStore,
+  createGateway,
+  flexibleRateLimiter,
+  GatewayError,
+  memoryReplayStore,
+  type ModelBackend,
+} from "../../src/index.ts";
+import { openStores } from "../../src/stores/open/index.ts";
 import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
@@ -54,6 +62,27 @@ describe("a gateway", () => {
     expect(failures).toMatchObject([{ port: "quota-store", error: { code: "store_unavailable", cause: AWAY } }]);
     expect(failures[0]?.text).toContain("db.example");
   });
+
+  it.each(["postgres://127.0.0.1:1/x", "mysql://127.0.0.1:1/x", "redis://127.0.0.1:1"])(
+    "tells the same of all that is in %s",
+    async (address) => {
+      const stores = await openStores(address, { onError: () => {} });
+      try {
+        const { ports } = stores;
+        const rateLimiter = flexibleRateLimiter({ perKey: { requests: [stores.counter(5, 60)] } });
+        const common = { backend: speaking(WORD), rateLimiter, onFailure: () => {} };
+        const shared = createGateway({ ...common, ...ports, quotas: borrowingQuotaStore(ports.quotas) });
+        const { stores: states, reasons } = await shared.health();
+        const away = { "quota-store": "unreachable", "rate-limiter": "unreachable", "replay-store": "unreachable" };
+        expect(states).toEqual(away);
+        expect(Object.keys(reasons)).toEqual(Object.keys(away));
+        const alone = createGateway({ ...common, quotas: ports.quotas, replayStore: memoryReplayStore() });
+        expect((await alone.health()).stores).toEqual({ ...away, "replay-store": "ok" });
+      } finally {
+        await stores.close();
+      }
+    },
+  );
 
   it("names the code of a failure, and no other text of it", async () => {
     let error: unknown = Object.assign(new Error("connect 10.0.0.7"), { code: "ECONNREFUSED" });

@@ -358,12 +358,12 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
   [
     "records a currency without prices",
     `${DEFINE}({ gateway: () => ({ backend: demoModel() }), record: { currency: "usd" } });`,
-    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Add prices, as in \.\.\.priceTable\(\{ … \}\) of polygate\/prices, or leave out the currency\.$/m,
   ],
   [
     "shows a currency without prices",
     `${DEFINE}({ gateway: () => ({ backend: demoModel() }), admin: { authorize: () => undefined, currency: "USD" } });`,
-    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices, such as those of polygate\/prices, a unit is a token\.$/m,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but without prices a unit is a token\. Add prices, as in \.\.\.priceTable\(\{ … \}\) of polygate\/prices, or leave out the currency\.$/m,
   ],
   [
     "has metrics beside an observer",
@@ -376,7 +376,7 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
       gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1, unit: "eur" } }) }),
       record: { currency: "usd" },
     });`,
-    /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\.$/m,
+    /^wrong\.ts: createGateway: amounts are shown in USD, but the prices are in EUR\. Write the same currency in both\.$/m,
   ],
   [
     "has syntax that is not JavaScript without its types",

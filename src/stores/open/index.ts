@@ -5,6 +5,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 import { assertOptions } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
+import { noteDatabase } from "../../ports/quota-store.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import { isAway } from "../away.ts";
@@ -195,6 +196,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     throw unusable(address, error);
   }
 
+  for (const store of Object.values(made.ports)) noteDatabase(store, connection);
   const recorded: Recording[] = [];
   let calls: CallReader | undefined;
   let auditLog: AuditLog | undefined;
@@ -271,7 +273,11 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       const { db, dialect, stores } = connection;
       return (auditLog ??= stores.sqlAuditLog({ db, dialect, prefix }));
     },
-    counter: (points, seconds) => counterIn(connection.counters, points, seconds),
+    counter(points, seconds) {
+      const counter = counterIn(connection.counters, points, seconds);
+      if (connection.counters.kind !== "memory") noteDatabase(counter, connection);
+      return counter;
+    },
     sweep,
     close: () =>
       (closed ??= (async () => {
