@@ -7,7 +7,7 @@ const endpoint: EndpointOf<typeof chatKind> = {
   kind: chatKind,
   method: "POST",
   path: "/v1/haiku",
-  maxOutputTokensPath: [],
+  maxOutputTokensPaths: [],
   credential: ({ headers }) => headers.get("poet") ?? undefined,
   encodeError: ({ code, message }) => ({
     status: code === "invalid_api_key" ? 401 : 400,
