@@ -262,13 +262,14 @@ describe("an image model's other names", () => {
   });
 });
 
+const spelled = (config: string, limit: string): [string, string, object] => [
+  `${config}.${limit}`,
+  "/v1beta/models/chat-1:generateContent",
+  { contents: "Hello.", [config]: { [limit]: 5_000 } },
+];
+
 describe("a limit above that of the model is refused by the name that the caller wrote", () => {
   const HELLO = { role: "user", content: "Hello." };
-  const spelled = (config: string, limit: string): [string, string, object] => [
-    `${config}.${limit}`,
-    "/v1beta/models/chat-1:generateContent",
-    { contents: "Hello.", [config]: { [limit]: 5_000 } },
-  ];
 
   it.each<[field: string, path: string, body: object]>([
     ["max_tokens", "/v1/messages", { max_tokens: 5_000, messages: [HELLO] }],
@@ -291,8 +292,9 @@ describe("a limit above that of the model is refused by the name that the caller
       body: JSON.stringify(path.startsWith("/v1beta") ? body : { model: "chat-1", ...body }),
     });
     const { error } = (await (await gateway.fetch(request)).json()) as { error: Record<string, unknown> };
-    expect(error["message"]).toBe(`${field}: must be at most 4096 for the model "chat-1"`);
-    if ("param" in error) expect(error["param"]).toBe(field);
-    if ("details" in error) expect(error["details"]).toMatchObject([{ fieldViolations: [{ field }] }]);
+    // Messages has neither of both.
+    const { message, param = field, details = [{ fieldViolations: [{ field }] }] } = error;
+    expect([message, param]).toEqual([`${field}: must be at most 4096 for the model "chat-1"`, field]);
+    expect(details).toMatchObject([{ fieldViolations: [{ field }] }]);
   });
 });
