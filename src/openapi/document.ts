@@ -363,6 +363,7 @@ const SECURITY_SCHEMES: Readonly<Record<string, JsonSchema>> = {
   bearer: { type: "http", scheme: "bearer", description: "`Authorization: Bearer <API_KEY>`" },
   apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
   googApiKey: { type: "apiKey", in: "header", name: "x-goog-api-key" },
+  azureApiKey: { type: "apiKey", in: "header", name: "api-key" },
   queryKey: { type: "apiKey", in: "query", name: "key", description: "A key in an address may end up in logs." },
 };
 

@@ -73,7 +73,7 @@ function assertReadable(key: ApiKey): void {
 }
 
 /** The headers in which clients of any format send their key. */
-const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "authorization"] as const;
+const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key", "authorization"] as const;
 
 /** Tells a caller who has sent a key as another format wants it where this format reads it. */
 function noKey({ endpoint, request }: Call): GatewayError {

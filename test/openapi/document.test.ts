@@ -137,7 +137,7 @@ describe("the document", () => {
   it("says with which keys each format is asked, and what a call must carry", () => {
     const { "/v1/messages": messages, "/v1/images/edits": edits, "/v1/images/files/{id}": file } = document.paths;
     expect(messages?.["post"]?.security).toEqual([{ apiKey: [] }, { bearer: [] }]);
-    expect(edits?.["post"]?.security).toEqual([{ bearer: [] }]);
+    expect(edits?.["post"]?.security).toEqual([{ bearer: [] }, { azureApiKey: [] }]);
     expect(file?.["get"]?.security).toEqual([]);
     const [version, otherName] = messages?.["post"]?.parameters ?? [];
     // Each of the two stands for the other, so no client must send both.

@@ -13,6 +13,7 @@ const EXPIRED = "sk-stage-expired";
 export function credentialsSuite(mount: Mount, driver: Driver): void {
   const stage = sharedStage(mount, { keys: [{ apiKey: EXPIRED, expiresAt: 1 }] });
   const none = Object.fromEntries(Object.keys(driver.credential(KEY)).map((name) => [name, undefined]));
+  const isOpenai = "authorization" in none;
   const bearer = (text: string): Headers => ({ ...none, authorization: text });
 
   const ADMITTED: readonly (readonly [name: string, headers: Headers])[] = [
@@ -21,6 +22,13 @@ export function credentialsSuite(mount: Mount, driver: Driver): void {
     ["Bearer", bearer(`Bearer ${KEY}`)],
     ["Bearer, without sk-", bearer(`Bearer ${BARE}`)],
     ["bearer in small letters", bearer(`bearer ${KEY}`)],
+    ...(isOpenai
+      ? ([
+          ["the api-key of Azure's clients", { ...none, "api-key": KEY }],
+          ["an api-key before another Bearer", { ...bearer("Bearer sk-nobody"), "api-key": KEY }],
+          ["Bearer beside an empty api-key", { ...bearer(`Bearer ${KEY}`), "api-key": "" }],
+        ] as const)
+      : []),
   ];
 
   const REFUSED: readonly (readonly [name: string, headers: Headers, code: GatewayErrorCode])[] = [
@@ -31,6 +39,9 @@ export function credentialsSuite(mount: Mount, driver: Driver): void {
     ["an expired key", driver.credential(EXPIRED), "expired_api_key"],
     ["another scheme", bearer(`Basic ${KEY}`), "malformed_credential"],
     ["Bearer without a key", bearer("Bearer"), "malformed_credential"],
+    isOpenai
+      ? ["an unknown api-key before Bearer", { ...bearer(`Bearer ${KEY}`), "api-key": "sk-nobody" }, "invalid_api_key"]
+      : ["an api-key alone", { ...none, "api-key": KEY }, "missing_api_key"],
   ];
 
   describe.each(driver.forms)("of an answer that is $name", (form) => {

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import * as errors from "../shared/errors.ts";
 import {
-  BEARER,
+  OPENAI_SECURITY,
   type FormatDescription,
   MAYBE_STREAM,
   MODEL,
@@ -43,7 +43,7 @@ const LISTED = { id: MODEL, object: "model", created: 0, owned_by: "polygate" };
 export const chatCompletionsDescription: FormatDescription = {
   name: "chat-completions",
   tag: { name: "Chat completions", description: "Chat in the form that most providers and local servers speak." },
-  security: [BEARER],
+  security: OPENAI_SECURITY,
   errorSchema: "OpenAIError",
   errors: errors,
   schemas: () => ({

@@ -1,7 +1,7 @@
 /** Describes the embeddings format for the OpenAPI document. */
 
 import * as errors from "../shared/errors.ts";
-import { BEARER, type FormatDescription } from "../shared/openapi.ts";
+import { OPENAI_SECURITY, type FormatDescription } from "../shared/openapi.ts";
 import { OpenAIError } from "../shared/schema.ts";
 import { EmbeddingObject, EmbeddingsAnswer, EmbeddingsRequest } from "./schema.ts";
 
@@ -18,7 +18,7 @@ const answerOf = (embedding: readonly number[] | string): object => ({
 export const embeddingsDescription: FormatDescription = {
   name: "embeddings",
   tag: { name: "Embeddings", description: "Vectors of texts, in the form of OpenAI's clients." },
-  security: [BEARER],
+  security: OPENAI_SECURITY,
   errorSchema: "OpenAIError",
   errors,
   schemas: () => ({ EmbeddingsRequest, EmbeddingsAnswer, EmbeddingObject, OpenAIError }),

@@ -5,7 +5,7 @@ import type { ImageOperation } from "../../model/image.ts";
 import * as errors from "../shared/errors.ts";
 import {
   type ApiResponse,
-  BEARER,
+  OPENAI_SECURITY,
   type FormatDescription,
   type FormatOperation,
   type JsonSchema,
@@ -87,7 +87,7 @@ const fileError = (code: string, message: string): ApiResponse => ({
 export const imagesDescription: FormatDescription<ImagesOptions> = {
   name: "images",
   tag: { name: "Images", description: "Pictures made from a prompt, or from other pictures." },
-  security: [BEARER],
+  security: OPENAI_SECURITY,
   errorSchema: "OpenAIError",
   errors,
   schemas: () => ({

@@ -2,7 +2,7 @@
 
 import * as errors from "../shared/errors.ts";
 import {
-  BEARER,
+  OPENAI_SECURITY,
   type ErrorCause,
   type FormatDescription,
   type FormatOperation,
@@ -249,7 +249,7 @@ const withoutDefaults = (properties: Readonly<Record<string, JsonSchema>>): Reco
 export const responsesDescription: FormatDescription = {
   name: "responses",
   tag: { name: "Responses", description: "Chat in items, which the service can keep for the next turn." },
-  security: [BEARER],
+  security: OPENAI_SECURITY,
   errorSchema: "OpenAIError",
   errors,
   schemas: () => ({

@@ -170,6 +170,9 @@ export type ErrorCause =
 
 export const BEARER: Operation["security"][number] = { bearer: [] };
 
+/** The credentials of the formats of OpenAI's clients. */
+export const OPENAI_SECURITY: Operation["security"] = [BEARER, { azureApiKey: [] }];
+
 /** Begins the description of an answer that may be a stream. */
 export const MAYBE_STREAM =
   "One JSON object, or a stream of server-sent events if `stream` is true. The stream's schema describes the data of one event.";

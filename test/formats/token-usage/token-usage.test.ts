@@ -66,6 +66,7 @@ const ANSWERED: readonly (readonly [name: string, authorization: string, expecte
 const REFUSED: readonly (readonly [name: string, headers: Record<string, string>, message: string])[] = [
   ["no Authorization header", {}, "No Authorization header"],
   ["a key where another endpoint has it", { "x-api-key": "sk-metered" }, "No Authorization header"],
+  ["the api-key of Azure's clients", { "api-key": "sk-metered" }, "No Authorization header"],
   ["an empty Authorization header", { authorization: "" }, "No Authorization header"],
   ["another scheme", { authorization: "Basic c2stbWV0ZXJlZDo=" }, "Invalid Bearer token"],
   ["a key without a scheme", { authorization: "sk-metered" }, "Invalid Bearer token"],
