@@ -139,8 +139,8 @@ const MAX_DATE_MS = 8_640_000_000_000_000;
 /** The fields that all endpoints for OpenAI's clients share: the credential, the errors, and the headers about rate limits. */
 export const openaiEndpoint: Pick<QueryEndpoint, "rateHeaders" | "credential" | "keyPlace" | "encodeError"> = {
   rateHeaders: openaiRateHeaders,
-  // Azure's clients send `api-key`.
-  credential: ({ headers }) => headers.get("api-key") || bearerToken(headers),
+  // Azure's clients send `api-key` alone.
+  credential: ({ headers }) => bearerToken(headers) ?? (headers.get("api-key") || undefined),
   keyPlace: 'the header authorization, as "Bearer sk-…"',
   encodeError: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
 };
