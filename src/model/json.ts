@@ -262,11 +262,12 @@ export function afterSpace(text: string, from: number): number {
   return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length;
 }
 
-/** Matches a value without parts, from its first character on. */
-const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
-/** Matches a quote, a control character, and an escape; a backslash alone where no escape follows it. */
+/** Matches a value without parts, from its first character on. The end of the text may cut it off. */
+const SCALAR =
+  /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+|$))?(?:[eE][+-]?(?:\d+|$))?|$)|t(?:r(?:u(?:e|$)|$)|$)|f(?:a(?:l(?:s(?:e|$)|$)|$)|$)|n(?:u(?:l(?:l|$)|$)|$)/y;
+/** Matches a quote, a control character, and an escape, which the end may cut off; a backslash alone where no escape follows it. */
 // oxlint-disable-next-line no-control-regex -- these are meant
-const STRING_STOP = /["\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4})?/g;
+const STRING_STOP = /["\u0000-\u001f]|\\(?!$)(?:["\\/bfnrt]|u(?:[\da-fA-F]{4}|[\da-fA-F]{0,3}$))?/g;
 
 /**
  * Returns the index of the first character by which a text is not JSON; its length for a text that ends too early. The runtimes name this

@@ -340,12 +340,23 @@ describe("the place of a fault", () => {
     ['{"a": [1, 2}', " at line 1, column 12."],
     ['{"a": "b', ": it ends too early."],
     ['{"a":', ": it ends too early."],
+    ['{"a": "C:\\', ": it ends too early."],
+    ['{"a": fal', ": it ends too early."],
     [`${long}"a": [1 2]}`, " at line 3, column 9."],
     [`${long}"a": [{"b": "c"}`, ": it ends too early."],
     [`{"a": 1,, "b": "${"x".repeat(2_000_000)}"}`, "."],
   ])("is told of %.40j", async (text, words) => {
     expect(await faultToldOf(text)).toBe(words);
   });
+
+  it("is the end of a text that is cut off anywhere", () =>
+    fc.assert(
+      fc.property(fc.json({ stringUnit: "binary" }), fc.nat(), (json, place) => {
+        const cut = json.slice(0, place % json.length);
+        expect(jsonFaultIn(cut)).toBe(cut.length);
+      }),
+      { numRuns: 1_000 },
+    ));
 
   it("is that of the runtime, where it names one", () => {
     let places = 0;
