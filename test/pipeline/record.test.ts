@@ -239,6 +239,7 @@ describe("a call without a key", () => {
     ["/v1/responses", BEARER, { "x-api-key": "sk-one" }],
     ["/v1/embeddings", BEARER, { "x-api-key": "sk-one" }],
     ["/v1/messages", "the header x-api-key", { "x-goog-api-key": "sk-one" }],
+    ["/v1/messages", "the header x-api-key", { "api-key": "sk-one" }],
     [
       "/v1beta/models/m:generateContent",
       "the header x-goog-api-key, or from key= in the address",
