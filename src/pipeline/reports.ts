@@ -77,11 +77,34 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   const redacted = redact(described, call.secret);
   const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
-  const path = known.path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step));
-  const safe = { path, cause: new Error(text) };
-  const error = redacted === described ? known : changedError(known, redact(known.message, call.secret), safe);
+  const { path, reason, limits, refusedBy } = known;
+  const keyless = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
+  const safe = { reason: keyless(reason), limits: keyless(limits), refusedBy: keyless(refusedBy) };
+  const isSafe =
+    redacted === described &&
+    keyless(path) === path &&
+    safe.reason === reason &&
+    safe.limits === limits &&
+    safe.refusedBy === refusedBy;
+  const error = isSafe
+    ? known
+    : changedError(known, redact(known.message, call.secret), {
+        ...safe,
+        path: path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step)),
+        cause: new Error(text),
+      });
   const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
   void guarded(() => call.services.onFailure(failure));
+}
+
+/** True for a detail that repeats a key, or that cannot be searched, such as one that contains itself. */
+function repeats(detail: unknown, secret: string | undefined): boolean {
+  try {
+    const json = JSON.stringify(detail) ?? "";
+    return redact(json, secret) !== json;
+  } catch {
+    return true;
+  }
 }
 
 const titleOf = ({ name, address, model, status }: FailedUpstream): string =>

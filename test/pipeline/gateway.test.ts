@@ -8,6 +8,7 @@ import {
   createGateway,
   type Failure,
   GatewayError,
+  type GatewayErrorDetails,
   memoryQuotaStore,
   systemClock,
 } from "../../src/index.ts";
@@ -98,6 +99,24 @@ describe("errorResponse", () => {
     everything(failures).errorResponse(routes[0][1], error);
     expect(failures[0]?.error).not.toBe(error);
     expect(failures[0]?.error).toMatchObject({ ...details, limits, message: "[redacted]", path: ["a", "[redacted]"] });
+  });
+
+  const circular: Record<string, unknown> = { key: SECRET };
+  circular["self"] = circular;
+
+  it.each<[detail: string, details: GatewayErrorDetails]>([
+    ["code", { reason: { code: SECRET } }],
+    ["own details", { reason: { details: { error_code: [SECRET] } } }],
+    ["own details, which contain themselves", { reason: { details: circular } }],
+    ["headers", { limits: { format: "images", headers: { "anthropic-ratelimit-unified-status": SECRET } } }],
+    ["model", { refusedBy: { kind: "tokens", model: SECRET } }],
+    ["path", { path: ["tools", 0, SECRET] }],
+  ])("reports no key in the %s of an error", (_detail, details) => {
+    const failures: Failure[] = [];
+    const error = new GatewayError("backend_failed", "The backend has failed.", { ...details, port: "model-backend" });
+    everything(failures).errorResponse(routes[2][1], error);
+    expect(failures[0]?.error).toMatchObject({ code: "backend_failed", message: error.message, port: "model-backend" });
+    expect(inspect(failures[0], { depth: 9 })).not.toContain(SECRET);
   });
 
   it("leaves the host its own routes", () => {
