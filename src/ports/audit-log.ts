@@ -14,7 +14,7 @@ export interface AuditEntry {
   readonly action: string;
   /** The id of the key or the budget. Absent for a new key with a random id, and for a secret. */
   readonly target?: string;
-  /** The fields of the request, without secrets, and without the fields of an edit that stay as they are. */
+  /** The fields of the request, without secrets. An edit with `If-Match` has only those that it changes. */
   readonly changes?: Readonly<Record<string, unknown>>;
 }
 

@@ -917,6 +917,20 @@ describe("the log of changes", () => {
     expect((await ask("GET", "/audit?before=unknown")).body).toMatchObject({ data: [] });
   });
 
+  it("has all fields of an edit that another edit may outrun", async () => {
+    const audit = memoryAuditLog();
+    const begin: AuditLog["begin"] = async (entry) => {
+      await stores.ports.quotas.update("team", { name: "Other" });
+      await audit.begin(entry);
+    };
+    const ask = asking({ audit: { ...audit, begin } });
+    await stores.ports.quotas.add({ id: "team", name: "Team" });
+    for (const headers of [{}, { "if-match": "*" }]) {
+      expect((await ask("PATCH", "/keys/team", { name: "Team" }, headers)).body).toMatchObject({ name: "Team" });
+      expect((await audit.list({ limit: 1 }))[0]).toMatchObject({ changes: { name: "Team" } });
+    }
+  });
+
   it("leaves out the fields of an edit that stay as they are", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold", team: "x" } });
@@ -927,12 +941,16 @@ describe("the log of changes", () => {
       ["/keys/team", { name: "Team", ...same, metadata }, { metadata: { plan: "blue" } }],
       ["/keys/team", { name: "Other", ...same, metadata }, { name: "Other" }],
       ["/keys/team", { models: ["a"], metadata: { team: null } }, { models: ["a"], metadata: { team: null } }],
+      ["/keys/team", { models: ["a", "a"] }, undefined],
+      ["/keys/team", { models: ["a", "b"] }, { models: ["a", "b"] }],
+      ["/keys/team", { models: ["a", "a"] }, { models: ["a", "a"] }],
       ["/keys/team", { models: null, paused: true }, { models: null, paused: true }],
       ["/keys/team", { models: null, paused: true }, undefined],
       ["/budgets/all", { name: "All", amount: 6 }, { amount: 6 }],
       ["/keys/nobody", { name: "New" }, { name: "New" }],
     ] as const) {
-      await ask("PATCH", path, fields);
+      const tag = (await ask("GET", path)).headers.get("etag") ?? '"none"';
+      await ask("PATCH", path, fields, { "if-match": tag });
       const [entry] = (await ask("GET", "/audit?limit=1")).body["data"] as { changes?: object }[];
       expect(entry?.changes).toEqual(changes);
     }

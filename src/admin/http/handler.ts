@@ -320,8 +320,10 @@ class Admin {
     const id = crypto.randomUUID();
     const target = asked.id || (asked.body as { id?: string } | undefined)?.id;
     const { apiKey: _secret, ...fields } = (asked.body ?? {}) as Record<string, unknown>;
+    // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
+    const isTagged = asked.ifMatch !== undefined && asked.ifMatch !== "*";
     // A store that is away makes no change, and the log still has the attempt.
-    const seen = await operation.seen?.(this.#desk, asked.id).catch(() => undefined);
+    const seen = isTagged ? await operation.seen?.(this.#desk, asked.id).catch(() => undefined) : undefined;
     const changes = seen === undefined ? fields : changedFields(fields, seen);
     await audit.begin({
       id,
@@ -540,10 +542,10 @@ function changedFields(fields: Fields, seen: Fields): Fields {
   return Object.fromEntries(changed);
 }
 
-/** Compares texts, numbers, and lists of models, whose order means nothing. */
+/** Compares texts, numbers, and lists of models, in which order and repetition mean nothing. */
 function isSame(before: unknown, after: unknown): boolean {
   if (!Array.isArray(before) || !Array.isArray(after)) return before === after;
-  return before.length === after.length && after.every((model) => before.includes(model));
+  return before.every((model) => after.includes(model)) && after.every((model) => before.includes(model));
 }
 
 /** The body of a change that takes no fields. */
