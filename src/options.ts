@@ -322,7 +322,8 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   let best: { readonly name: string; readonly distance: number } | undefined;
   for (const candidate of known) {
     const other = candidate.toLowerCase();
-    const isPart = lower.length >= 3 && (other.includes(lower) || lower.includes(other));
+    // A name of one letter, or of none, is a part of any other.
+    const isPart = lower.length >= 3 && (other.includes(lower) || (other.length > 1 && lower.includes(other)));
     // A name that is cut short, or that goes on, is nearer than one with other letters.
     const isCut = isPart && other.length >= 3 && (other.startsWith(lower) || lower.startsWith(other));
     const distance = distanceOf(lower, other) / (isCut ? MAX_COMPARED : 1);

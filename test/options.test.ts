@@ -19,6 +19,7 @@ import {
   memoryResponseStore,
   unstorageImageStore,
 } from "../src/index.ts";
+import { nearest } from "../src/options.ts";
 import { openStores } from "../src/stores/open/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
 import { migrate, sqlCallReader, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
@@ -580,4 +581,12 @@ it.each<[string, (options: { patienceMs: number }) => unknown]>([
       `patienceMs must be an integer from 1 to 2147483647, not ${patienceMs}`,
     );
   expect(() => mount({ patienceMs: 2 ** 31 - 1 })).not.toThrow();
+});
+
+describe("nearest", () => {
+  it("takes a name of one letter, or of none, for no part of another", () => {
+    expect(nearest("ext-1", ["e", "", "x"])).toBeUndefined();
+    expect(nearest("ext-1", ["e", "", "ext"])).toBe("ext");
+    expect(nearest("b", ["a"])).toBe("a");
+  });
 });
