@@ -19,6 +19,7 @@ import {
   type Field,
   Filter,
   html,
+  More,
   Nothing,
   RowButton,
   Share,
@@ -378,7 +379,7 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
       empty="There is no period yet."
     />
     ${rows && rows.every(({ ended }) => !ended) && html`<p class="quiet">No period has ended with a charge yet.</p>`}
-    ${earlier.value !== null && html`<button type="button" onClick=${() => loadPeriods(earlier.value ?? 0)}>Earlier periods</button>`}`;
+    ${earlier.value !== null && html`<${More} name="Earlier periods" load=${() => loadPeriods(earlier.value ?? 0)} />`}`;
 }
 
 /** Returns the budgets whose id or name has the text of the filter. */

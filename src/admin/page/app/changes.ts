@@ -6,7 +6,7 @@ import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
 import { type Listed, load, read } from "./api.ts";
 import { actionInWords, fieldsInWords } from "./change-words.ts";
-import { type Column, html, Table, Time, type View, Waiting } from "./parts.ts";
+import { type Column, html, More, Table, Time, type View, Waiting } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
@@ -48,7 +48,7 @@ export function Changes(): View {
       keyOf=${({ id }: AuditRecord) => id}
       empty="This admin has changed nothing yet. Changes by the command line are not among these."
     />
-    ${older.value !== null && html`<button type="button" onClick=${() => loadChanges(older.value ?? "")}>Older changes</button>`}
+    ${older.value !== null && html`<${More} name="Older changes" load=${() => loadChanges(older.value ?? "")} />`}
   </section>`;
 }
 

@@ -16,6 +16,7 @@ import {
   type Field,
   Filter,
   html,
+  More,
   Nothing,
   RowButton,
   Select,
@@ -474,7 +475,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
     ${
       next.value !== null &&
       html`<p class="more">
-        <button type="button" onClick=${() => loadKeys(next.value ?? "")}>More keys</button>${" "}
+        <${More} name="More keys" load=${() => loadKeys(next.value ?? "")} />${" "}
         <span class="quiet">
           ${plain.format(keys.value?.length ?? 0)} keys are
           shown${(filters.find.value || isOfUse()) && `, of ${plain.format(searched.value)} that were searched`}.

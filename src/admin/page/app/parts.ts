@@ -215,10 +215,25 @@ function Dialog({ title, onClose, isKept = false, children }: DialogProps): View
   </dialog>`;
 }
 
+/** Returns a function that runs once at a time: a second click would make the same change, or load the same rows, again. */
+function useOnce<Arguments extends readonly unknown[]>(
+  run: (...args: Arguments) => Promise<void>,
+): (...args: Arguments) => Promise<void> {
+  const isRunning = useRef(false);
+  return async (...args) => {
+    if (isRunning.current) return;
+    isRunning.current = true;
+    await run(...args).finally(() => void (isRunning.current = false));
+  };
+}
+
+/** A button that loads further rows of a list. */
+export const More = ({ name, load }: { name: string; load: () => Promise<void> }): View =>
+  html`<button type="button" onClick=${useOnce(load)}>${name}</button>`;
+
 function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: Question): View {
   const failure = useRef<HTMLParagraphElement>(null);
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
+  const submit = useOnce(async (event: SubmitEvent) => {
     // Every value is a text: no form has a field for files.
     const data = new FormData(event.target as HTMLFormElement);
     const values = Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
@@ -232,9 +247,14 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
       // The dialog stays open, with what the user has written.
       if (failure.current) failure.current.textContent = error instanceof Error ? error.message : String(error);
     }
-  };
+  });
   return html`<${Dialog} title=${title} onClose=${closeQuestion}>
-    <form onSubmit=${submit}>
+    <form
+      onSubmit=${(event: SubmitEvent) => {
+        event.preventDefault();
+        void submit(event);
+      }}
+    >
       ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
       <div class="buttons">
         <p class="failure" role="alert" ref=${failure}></p>

@@ -26,6 +26,7 @@ import {
   DayField,
   Filter,
   html,
+  More,
   Select,
   spentBy,
   Table,
@@ -560,6 +561,6 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
         empty=${html`<${NoCalls} />`}
       />
     </div>
-    ${next.value !== null && html`<button type="button" onClick=${() => loadRefusals(next.value ?? "")}>Older calls</button>`}
+    ${next.value !== null && html`<${More} name="Older calls" load=${() => loadRefusals(next.value ?? "")} />`}
   </section>`;
 }
