@@ -114,3 +114,12 @@ it.each([
   const { shareOf } = await amountsIn("USD");
   expect(shareOf(used, all)).toBe(share);
 });
+
+it("shows times and days in a time zone, and in UTC for a zone that the browser does not know", async () => {
+  const { dayIn, shownPeriod, shownTimeIn } = await amountsIn("");
+  const [begin, end] = [Date.parse("2026-10-31T23:00:00Z"), Date.parse("2026-11-30T23:00:00Z")];
+  expect(dayIn("Europe/Berlin", begin)).toBe("2026-11-01");
+  expect(dayIn("Moon/Crater", begin)).toBe("2026-10-31");
+  expect(shownPeriod("Moon/Crater", begin, end, true)).toBe("2026-10-31T23:00:00.000Z – 2026-11-30T23:00:00.000Z");
+  expect(shownTimeIn("Moon/Crater", begin)).toBe("2026-10-31T23:00:00.000Z");
+});

@@ -81,6 +81,15 @@ export function shownTimeIn(timeZone: string, ms: number): string {
   }
 }
 
+/** Returns a day, such as `2026-11-01`, as the calendars of a zone do. A browser may not know a zone. */
+export function dayIn(timeZone: string, ms: number): string {
+  try {
+    return new Intl.DateTimeFormat("sv", { timeZone }).format(ms);
+  } catch {
+    return new Date(ms).toISOString().slice(0, 10);
+  }
+}
+
 /** Names a period by its month, or by its first and last day, as the calendars of a zone do. A browser may not know a zone. */
 export function shownPeriod(timeZone: string, startsAt: number, endsAt: number, isMonth: boolean): string {
   const form: Intl.DateTimeFormatOptions = isMonth ? { month: "long", year: "numeric" } : { dateStyle: "medium" };

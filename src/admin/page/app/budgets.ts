@@ -4,7 +4,17 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../http/operations.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
-import { AMOUNT, AMOUNT_HINT, amountOf, CURRENCY, plain, readAmount, shownPeriod, writtenAmount } from "./amounts.ts";
+import {
+  AMOUNT,
+  AMOUNT_HINT,
+  amountOf,
+  CURRENCY,
+  dayIn,
+  plain,
+  readAmount,
+  shownPeriod,
+  writtenAmount,
+} from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
@@ -251,8 +261,7 @@ const remove = (id: string): void =>
 /** Returns the days of a period, by the clocks of its time zone. */
 function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetTold | PeriodTold): Choices {
   if (startsAt === undefined || endsAt === undefined) return {};
-  const day = new Intl.DateTimeFormat("sv", { timeZone });
-  return { since: day.format(startsAt), until: day.format(endsAt - 1) };
+  return { since: dayIn(timeZone, startsAt), until: dayIn(timeZone, endsAt - 1) };
 }
 
 /** Links to the calls of a period of a budget. */
