@@ -86,6 +86,18 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
+  lower: {
+    about: "takes available units of the current period back",
+    examples: ["lower team-a 50000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""], { currency }, terminal) {
+      const units = unitsOf("UNITS", text, currency);
+      return async (_keys, { store }) => {
+        await store.lowerBudget(id, units);
+        return changedBudget({ store }, { id, units: 0, currency }, terminal);
+      };
+    },
+  },
   assign: {
     about: "lets a key draw on a budget",
     examples: ["assign bob team-a"],

@@ -240,7 +240,10 @@ export class Budget {
     this.#forgetTold();
   }
 
-  /** Adds units to the current period. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  /**
+   * Adds units to the current period, or takes available ones back when they are negative. Throws a RangeError when the sum would pass
+   * `MOST_UNITS`, and when fewer units are available.
+   */
   topUp(units: number): void {
     this.window.grant(units);
     this.#forgetTold();

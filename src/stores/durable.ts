@@ -148,6 +148,8 @@ export interface BudgetDirectory {
   updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): Promise<void>;
   /** Adds units to the current period of a budget. */
   topUpBudget(id: string, units: number): Promise<void>;
+  /** Takes units of the current period back, such as those of a mistaken top-up. Rejects, and takes nothing, when fewer are available. */
+  lowerBudget(id: string, units: number): Promise<void>;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. A key
    * with a budget is no longer unlimited.

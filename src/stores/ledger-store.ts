@@ -326,6 +326,11 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.topUpBudget(id, units));
   }
 
+  async lowerBudget(id: string, units: number): Promise<void> {
+    assertInteger("units", units, 0);
+    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.topUpBudget(id, -units));
+  }
+
   async assignBudget(keyId: string, budgetId: string | undefined): Promise<void> {
     const scope = { ...scopeOf(keyId), budgets: budgetId === undefined ? [] : [budgetId] };
     await this.#change(scope, (ledger) => ledger.assignBudget(keyId, budgetId));

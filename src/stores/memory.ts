@@ -112,6 +112,8 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void;
   /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
   topUpBudget(id: string, units: number): void;
+  /** Takes available units of the current period back. Throws a RangeError, and takes nothing, when fewer are available. */
+  lowerBudget(id: string, units: number): void;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. Throws
    * a RangeError when there is no such key or budget, or the key is revoked.
@@ -407,6 +409,12 @@ class MemoryStore implements MemoryQuotaStore {
   topUpBudget(id: string, units: number): void {
     assertInteger("units", units, 0);
     this.#ledger.advance().topUpBudget(id, units);
+  }
+
+  lowerBudget(id: string, units: number): void {
+    assertInteger("units", units, 0);
+    this.#ledger.advance().topUpBudget(id, -units);
+    this.#ledger.tell(id);
   }
 
   assignBudget(keyId: string, budgetId: string | undefined): void {

@@ -1899,7 +1899,8 @@ describe("polygate budgets", () => {
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
     const usd = ["--currency", "usd"];
     expect(await budgets("create", "money", "--amount", "50", ...usd)).toMatch(/^amount: 50\.00 USD$/m);
-    expect(await budgets("top-up", "money", "0.000001", ...usd)).toMatch(/^granted: 50\.000001 USD$/m);
+    expect(await budgets("top-up", "money", "500.000001", ...usd)).toMatch(/^granted: 550\.000001 USD$/m);
+    expect(await budgets("lower", "money", "500", ...usd)).toMatch(/^granted: 50\.000001 USD$/m);
     expect(JSON.parse(await budgets("usage", "money", "--json", ...usd))).toMatchObject({
       amount: 50_000_000,
       granted: 50_000_001,

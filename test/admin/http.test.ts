@@ -166,6 +166,9 @@ describe("adminHandler", () => {
     });
     expect((await ask("POST", "/budgets", { id: "team", amount: 10 })).status).toBe(409);
     expect((await ask("POST", "/budgets/team/top-up", { units: 5 })).body).toMatchObject({ available: 15 });
+    expect((await ask("POST", "/budgets/team/lower", { units: 3 })).body).toMatchObject({ available: 12 });
+    expect((await ask("POST", "/budgets/team/lower", { units: 13 })).status).toBe(400);
+    expect((await ask("POST", "/budgets/team/top-up", { units: 3 })).body).toMatchObject({ available: 15 });
     expect((await ask("PATCH", "/budgets/team", { amount: 20 })).body).toMatchObject({ amount: 20, available: 25 });
     expect((await ask("PATCH", "/budgets/team", { name: "Team" })).body).toMatchObject({ name: "Team", amount: 20 });
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [{ name: "Team", available: 25 }] });

@@ -23,6 +23,7 @@ interface Opened {
     updateBudget(...change: Parameters<DurableQuotaStore["updateBudget"]>): void | Promise<void>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
     topUpBudget(id: string, units: number): void | Promise<void>;
+    lowerBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
   };
   readonly advance: (ms: number) => void | Promise<void>;
@@ -335,6 +336,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         amount: [0, (amount) => budgets.addBudget({ id: "new", amount })],
         "amount of a change": [0, (amount) => budgets.updateBudget("all", { amount })],
         "units of topUpBudget": [0, (units) => budgets.topUpBudget("all", units)],
+        "units of lowerBudget": [0, (units) => budgets.lowerBudget("all", units)],
         ...(keys.prune && { olderThanMs: [0, (olderThanMs: number) => keys.prune?.({ olderThanMs })] as const }),
       };
       const before = JSON.stringify([await keys.list(), await store.balance("team")]);

@@ -1436,6 +1436,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Amount in USD").fill("50");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("of $70.00").waitFor();
+    await page.getByRole("button", { name: "Take team-a" }).click();
+    await page.getByLabel("Amount in USD").fill("20");
+    await page.getByRole("dialog").getByRole("button", { name: "Take" }).click();
+    await page.getByText("of $50.00").waitFor();
     await page.getByRole("button", { name: "Remove team-a" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("There is no budget yet.").waitFor();

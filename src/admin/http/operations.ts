@@ -618,20 +618,25 @@ export const OPERATIONS: readonly Operation[] = [
       });
     },
   }),
-  operation({
-    method: "POST",
-    path: "/budgets/:id/top-up",
-    about: "Adds units to the current period of a budget.",
-    action: "budgets.top-up",
-    needs: "budgets",
-    body: v.strictObject({ units: UNITS }),
-    answer: BUDGET,
-    tagged: true,
-    async run(desk, { id, body }) {
-      await desk.store.topUpBudget?.(id, body.units);
-      return tellBudget(desk, id);
-    },
-  }),
+  ...(["top-up", "lower"] as const).map((verb) =>
+    operation({
+      method: "POST",
+      path: `/budgets/:id/${verb}`,
+      about:
+        verb === "top-up"
+          ? "Adds units to the current period of a budget."
+          : "Takes available units of the current period of a budget back.",
+      action: `budgets.${verb}`,
+      needs: "budgets",
+      body: v.strictObject({ units: UNITS }),
+      answer: BUDGET,
+      tagged: true,
+      async run(desk, { id, body }) {
+        await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
+        return tellBudget(desk, id);
+      },
+    }),
+  ),
   operation({
     method: "DELETE",
     path: "/budgets/:id",

@@ -29,6 +29,7 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
     removeBudget(id: string): void | Promise<void>;
     updateBudget(id: string, changes: BudgetChanges): void | Promise<void>;
     topUpBudget(id: string, units: number): void | Promise<void>;
+    lowerBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
   };
@@ -111,6 +112,10 @@ class Stage {
 
   async topUp(budget: string, units: number): Promise<void> {
     await this.#opened.budgets.topUpBudget(this.id(budget), units);
+  }
+
+  async lower(budget: string, units: number): Promise<void> {
+    await this.#opened.budgets.lowerBudget(this.id(budget), units);
   }
 
   async assign(key: Ledger, budget: string | undefined): Promise<void> {
@@ -355,6 +360,19 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await stage.topUp("team", 940);
     await stage.topUp("org", 970);
     assert.equal((await key.balance()).available, 900, "and the key has paid all of it");
+  }),
+
+  law("a top-up is taken back as far as its units are available", chain(1_000, 60, 1_000), async (stage) => {
+    const key = stage.key();
+    await stage.topUp("team", 500);
+    await key.hold("call", 100);
+    await expectRangeError(() => stage.lower("team", 461), "more than is available");
+    await stage.expect("team", { amount: 60, granted: 560, available: 460, held: 100 }, "nothing has changed");
+    await stage.lower("team", 460);
+    await stage.expect("team", { amount: 60, granted: 100, available: 0, held: 100 }, "a running call keeps its units");
+    await stage.expect("org", { granted: 1_000, available: 900 }, "the parent keeps its own");
+    await key.settle("call", 30);
+    await key.expectGrant(key.reserve("next", 1, 100), 70, "what the call has not used");
   }),
 
   law("a period begins with its whole amount", single({ amount: 100, period: "day" }), async (stage) => {
@@ -631,6 +649,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await expectRangeError(() => stage.add({ id: stage.id("child"), amount: 1, parent: team }), "a child");
     await expectRangeError(() => stage.setAmount("team", 1), "an amount");
     await expectRangeError(() => stage.topUp("team", 1), "a top-up");
+    await expectRangeError(() => stage.lower("team", 1), "a top-up that is taken back");
     await expectRangeError(() => stage.add({ id: team, amount: 1 }), "its id: late charges would meet the new books");
     await stage.expect("team", { removed: true, amount: 100, granted: 100 }, "nothing has changed");
   }),
@@ -732,6 +751,8 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await expectRangeError(() => stage.assign(stage.key(), "nobody"), "a budget that there is not");
       await expectRangeError(() => stage.setAmount("team", 0.5), "an amount that is no integer");
       await expectRangeError(() => stage.topUp("team", -1), "units below zero");
+      await expectRangeError(() => stage.lower("team", -1), "units below zero");
+      await expectRangeError(() => stage.lower("nobody", 1), "a budget that there is not");
       await expectRangeError(() => stage.topUp("team", Number.MAX_SAFE_INTEGER), "a sum beyond 2^53 - 1");
       await stage.expect("team", { amount: 100, granted: 100, used: 0 }, "nothing has changed");
       await assert.rejects(stage.report("new"), assert.AssertionError, "what was rejected is not there");

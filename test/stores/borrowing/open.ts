@@ -84,6 +84,7 @@ export function borrowingBudgetsFrom(opened: OpenedBudgetStore & Opened, setup: 
       },
       updateBudget: (id, changes) => opened.budgets.updateBudget(id, changes),
       topUpBudget: (id, units) => opened.budgets.topUpBudget(id, units),
+      lowerBudget: (id, units) => opened.budgets.lowerBudget(id, units),
       assignBudget: (keyId, budgetId) => opened.budgets.assignBudget(keyId, budgetId),
       async budgetReport(id) {
         await borrowing.advance(WINDOW_MS);

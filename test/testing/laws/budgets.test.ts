@@ -36,6 +36,7 @@ const budgetsOf = ({ budgets }: OpenedBudgetStore): OpenedBudgetStore["budgets"]
   removeBudget: (id) => budgets.removeBudget(id),
   updateBudget: (id, changes) => budgets.updateBudget(id, changes),
   topUpBudget: (id, units) => budgets.topUpBudget(id, units),
+  lowerBudget: (id, units) => budgets.lowerBudget(id, units),
   assignBudget: (keyId, budgetId) => budgets.assignBudget(keyId, budgetId),
   budgetReport: (id) => budgets.budgetReport(id),
 });
@@ -115,6 +116,16 @@ const mutants: readonly BudgetMutant[] = [
     store: { ...verbsOf(store), renew: (id, { leaseMs, used }) => store.renew(id, { leaseMs, used }) },
   })),
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
+  withFault("takes no top-up back", (opened) => ({ budgets: { ...budgetsOf(opened), lowerBudget() {} } })),
+  withFault("takes units of running calls back", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async lowerBudget(id, units) {
+        const amount = (await opened.budgets.budgetReport(id))?.amount ?? 0;
+        await opened.budgets.updateBudget(id, { amount: Math.max(0, amount - units) });
+      },
+    },
+  })),
   withFault("ignores new names", (opened) => ({
     budgets: {
       ...budgetsOf(opened),

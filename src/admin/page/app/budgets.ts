@@ -245,6 +245,19 @@ export const topUp = (id: string, amount = "", reload: () => Promise<void> = loa
     },
   });
 
+const takeBack = (id: string): void =>
+  askUser({
+    title: `Take from ${id}`,
+    action: "Take",
+    text: "Takes from the current period alone, such as a mistaken top-up. What is used or held stays.",
+    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, isRequired: true }],
+    run: async ({ units = "" }) => {
+      await write("POST", `${at(id)}/lower`, { units: readAmount("Amount", units) });
+      await loadBudgets();
+      return `${id} has less.`;
+    },
+  });
+
 const remove = (id: string): void =>
   askUser({
     title: `Remove ${id}`,
@@ -343,6 +356,7 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
         html`<div class="row-buttons">
           <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
           <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
+          <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id)} />
           <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
         </div>`,
     },

@@ -16,6 +16,7 @@ const ACTIONS = new Map([
   ["budgets.create", "New budget"],
   ["budgets.update", "Edit budget"],
   ["budgets.top-up", "Top up budget"],
+  ["budgets.lower", "Take from budget"],
   ["budgets.remove", "Remove budget"],
   ["live.stop", "Stop call"],
 ]);
