@@ -235,9 +235,13 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     },
   );
   try {
-    const recorded = currency === undefined ? undefined : (await latestCall(opened))?.currency;
-    if (recorded !== undefined && recorded !== currency)
+    const units = Number(amountIn(found, values) ?? 0);
+    const latest = currency !== undefined || units > 0 ? await latestCall(opened) : undefined;
+    const recorded = latest?.currency;
+    if (currency !== undefined && recorded !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
+    // An empty code says that units are meant.
+    if (code === undefined && units > 0) noteUnits(units, latest, values.json ? undefined : terminal.warn);
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
@@ -248,10 +252,10 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     else if (csv) print(linesOfCsv(listCsv(list, shown, currency, spreadsheet)));
     else if (shown.length === 0) print(`There are no ${list} to list.`);
     else printTable(listText(list, shown, currency, terminal.columns), print, terminal.warn ?? (() => {}));
-    if (currency !== undefined || values.json) return;
-    const amount = amountIn(found, values);
-    if (amount !== undefined || hasAmounts(shown))
-      noteUnits(amount, await latestCall(opened), code === "", { ...terminal, print });
+    if (code !== undefined || values.json || !hasAmounts(shown)) return;
+    const { currency: told } = latest ?? (await latestCall(opened)) ?? {};
+    if (told !== undefined)
+      terminal.warn?.(`Amounts are units, millionths of ${told}. For money, add --currency ${told.toLowerCase()}.`);
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
@@ -298,24 +302,16 @@ const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): str
 const hasAmounts = (shown: object): boolean => (Array.isArray(shown) ? shown.length > 0 : "available" in shown);
 
 /**
- * Says that amounts without a currency are units, unless the latest call tells that units are no money, or `isMeant` is set.
- *
- * @param amount The amount that the command was given. Undefined for a command that shows amounts.
+ * Throws a UsageError for an amount without a currency if calls are recorded in one: people who think in money forget the currency, and units
+ * are millionths of it. Notes what the amount is if no call tells whether units are money.
  */
-function noteUnits(
-  amount: string | undefined,
-  latest: RecordedCall | undefined,
-  isMeant: boolean,
-  { print, warn }: Pick<Terminal, "print" | "warn">,
-): void {
-  const units = Number(amount);
+function noteUnits(units: number, latest: RecordedCall | undefined, warn: Terminal["warn"]): void {
   const code = latest?.currency;
-  if (amount === undefined) {
-    if (code !== undefined)
-      warn?.(`Amounts are units, millionths of ${code}. For money, add --currency ${code.toLowerCase()}.`);
-  } else if (code !== undefined)
-    print(`${units} units = ${moneyOf(units, code)}; for ${units} ${code}, add --currency ${code.toLowerCase()}.`);
-  else if (!latest && !isMeant && units > 0)
+  if (code !== undefined)
+    throw new UsageError(
+      `${units === 1 ? "1 unit is" : `${units} units are`} ${moneyOf(units, code)}. For ${units} ${code}, add --currency ${code.toLowerCase()} (or set POLYGATE_CURRENCY); for units, add --currency "".`,
+    );
+  if (!latest)
     warn?.(
       `${units} units. If your gateway has prices in a currency, that is ${writtenMoney(units)} of it: add --currency usd, or set POLYGATE_CURRENCY (empty, if you count in units).`,
     );

@@ -979,6 +979,7 @@ describe("polygate usage and why", () => {
   });
 
   const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: where });
+  const IN_UNITS = ["--currency", ""];
 
   it("sums up what was used, for people, for programs and for spreadsheets", async () => {
     const byModel = ["usage", "--by", "key,model", "--currency", "usd"];
@@ -1189,13 +1190,13 @@ describe("polygate usage and why", () => {
     expect(several.stderr).toContain("Name one of their ids: other-2, rich.");
     expect((await run("usage", "--key", "team-K", "--json")).stdout).toContain('"calls": 1');
     expect((await run("keys", "usage", "nobody")).stderr).toContain("There is no API key of the id nobody.");
-    expect(await run("keys", "grant", "cleo", "5")).toMatchObject({
+    expect(await run("keys", "grant", "cleo", "5", ...IN_UNITS)).toMatchObject({
       code: 1,
       stdout: "",
       stderr: 'There is no API key of the id cleo. Did you mean "cleo-1"? "polygate keys list" lists the keys.\n',
     });
-    await run("budgets", "create", "team-b", "--amount", "100", "--name", "Team B");
-    expect((await run("budgets", "top-up", "Team B", "5")).stderr).toContain('Did you mean "team-b"?');
+    await run("budgets", "create", "team-b", "--amount", "100", "--name", "Team B", ...IN_UNITS);
+    expect((await run("budgets", "top-up", "Team B", "5", ...IN_UNITS)).stderr).toContain('Did you mean "team-b"?');
     const database = new DatabaseSync(where.slice("sqlite:".length));
     database.exec("DELETE FROM polygate_keys WHERE id IN ('other-2', 'cleo-1')");
     database.close();
@@ -1210,12 +1211,14 @@ describe("polygate usage and why", () => {
     expect(await quotas.reserve(hold)).toEqual({ granted: 600 });
     await stores.close();
     const gap = "Nothing is available yet: the budget has used what it was given. The next top-ups first fill a gap of";
-    expect((await run("budgets", "update", "lowered", "--amount", "100")).stderr).toContain(`${gap} 500.\n`);
-    expect((await run("budgets", "top-up", "lowered", "400")).stderr).toContain(`${gap} 100.\n`);
+    expect((await run("budgets", "update", "lowered", "--amount", "100", ...IN_UNITS)).stderr).toContain(
+      `${gap} 500.\n`,
+    );
+    expect((await run("budgets", "top-up", "lowered", "400", ...IN_UNITS)).stderr).toContain(`${gap} 100.\n`);
     expect((await run("budgets", "usage", "lowered")).stdout).toMatch(/^granted: 600\n.*^gap: 100\n/ms);
     // A change of the name adds no units.
     expect((await run("budgets", "update", "lowered", "--name", "Low")).stderr).not.toContain("Nothing is available");
-    const enough = await run("budgets", "top-up", "lowered", "107");
+    const enough = await run("budgets", "top-up", "lowered", "107", ...IN_UNITS);
     expect(enough.stdout).toContain("available: 7\n");
     expect(enough.stderr).not.toContain("Nothing is available");
   });
@@ -1299,7 +1302,7 @@ describe("polygate usage and why", () => {
   });
 
   it("name the gap that a top-up of a lowered budget fills first", async () => {
-    await run("budgets", "create", "tight", "--amount", "100");
+    await run("budgets", "create", "tight", "--amount", "100", ...IN_UNITS);
     const stores = await openStores(where);
     const { quotas } = stores.ports;
     await quotas.add({ id: "tight-key", apiKey: "sk-tight", budget: "tight" });
@@ -1321,8 +1324,8 @@ describe("polygate usage and why", () => {
   });
 
   it("names each budget of a call that has too little, and then the one that still has", async () => {
-    await run("budgets", "create", "above", "--amount", "100");
-    await run("budgets", "create", "below", "--amount", "100", "--parent", "above");
+    await run("budgets", "create", "above", "--amount", "100", ...IN_UNITS);
+    await run("budgets", "create", "below", "--amount", "100", "--parent", "above", ...IN_UNITS);
     const stores = await openStores(where);
     const { quotas } = stores.ports;
     await quotas.add({ id: "below-key", apiKey: "sk-below", budget: "below" });
@@ -1546,8 +1549,9 @@ describe("polygate usage and why", () => {
     expect(told.stdout).toMatch(/begins anew at 20\d\d-\d\d-01 00:00:00 Europe\/Berlin\)\.$/m);
   });
 
-  it("in a currency tell what an amount without one was read as", async () => {
-    const said = "50 units = 0.00005 USD; for 50 USD, add --currency usd.";
+  it("in a currency refuse an amount without one before they change anything, unless it is empty", async () => {
+    const said =
+      '50 units are 0.00005 USD. For 50 USD, add --currency usd (or set POLYGATE_CURRENCY); for units, add --currency "".\n';
     for (const args of [
       ["budgets", "create", "small", "--amount", "50"],
       ["budgets", "update", "small", "--amount", "50"],
@@ -1556,8 +1560,15 @@ describe("polygate usage and why", () => {
       ["keys", "grant", "small", "50"],
       ["keys", "lower", "small", "50"],
     ]) {
-      expect((await run(...args)).stdout.trimEnd().split("\n").at(-1)).toBe(said);
+      expect(await run(...args)).toEqual({ code: 2, stdout: "", stderr: said });
+      expect(await run(...args, "--json")).toMatchObject({ code: 2, stdout: "" });
+      expect(await run(...args, ...IN_UNITS)).toMatchObject({ code: 0, stderr: "" });
     }
+    expect(JSON.parse((await run("budgets", "usage", "small", "--json")).stdout)).toMatchObject({ granted: 100 });
+    expect(JSON.parse((await run("keys", "usage", "small", "--json")).stdout)).toMatchObject({ granted: 50 });
+    expect((await run("budgets", "top-up", "small", "1")).stderr).toMatch(/^1 unit is 0\.000001 USD\. For 1 USD, add /);
+    // Nothing is nothing in units, too.
+    expect(await run("budgets", "top-up", "small", "0")).toMatchObject({ code: 0 });
     // An amount that is only read gets a note beside the answer.
     const note = "Amounts are units, millionths of USD. For money, add --currency usd.\n";
     for (const args of [
@@ -1567,12 +1578,11 @@ describe("polygate usage and why", () => {
       ["budgets", "list"],
     ]) {
       const { stdout, stderr } = await run(...args);
-      expect([stdout.includes("units ="), stderr]).toEqual([false, note]);
+      expect([stdout === "", stderr]).toEqual([false, note]);
       expect((await run(...args, "--currency", "usd")).stderr).toBe("");
+      expect((await run(...args, ...IN_UNITS)).stderr).toBe("");
       expect((await run(...args, "--json")).stderr).toBe("");
     }
-    expect((await run("budgets", "top-up", "small", "5", "--currency", "usd")).stdout).not.toContain("units =");
-    expect(JSON.parse((await run("budgets", "top-up", "small", "50", "--json")).stdout)).toMatchObject({ id: "small" });
   });
 
   it("shows their help", async () => {
@@ -1950,8 +1960,12 @@ describe("polygate budgets", () => {
     await silent(["budgets", "top-up", "first", "0"]);
     await silent(["budgets", "update", "first", "--name", "First"]);
     await silent(["budgets", "list"]);
-    // A command that fails says nothing about its amount.
-    expect((await run(create)).stderr).not.toContain("300 units");
+    // The note stands before the change, so that it can be read before a mistake is repeated.
+    const order: string[] = [];
+    const told = (line: string): void => void order.push(line.split("\n")[0] ?? "");
+    await runCommand([...create.with(2, "second"), "--store", where], { ...terminal, print: told, warn: told });
+    expect(order).toEqual([note.trimEnd(), "id: second"]);
+    expect((await run(create)).stderr).toMatch(/^300 units\. .*\n.*first/);
 
     const stores = await openStores(where);
     const recorder = stores.recorder();
