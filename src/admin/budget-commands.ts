@@ -39,8 +39,8 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a budget, which several keys share",
     examples: [
-      "create company --amount 5000000 --period month --time-zone Europe/Berlin",
-      "create team-a --amount 300000 --period week --rollover --parent company",
+      "create company --amount 5000 --currency usd --period month --time-zone Europe/Berlin",
+      "create team-a --amount 300 --currency usd --period week --rollover --parent company",
     ],
     operands: ["ID"],
     options: ["name", "amount", "period", "time-zone", "rollover", "parent"],
@@ -55,7 +55,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   },
   update: {
     about: "changes the name, or the amount, also below what is used",
-    examples: ['update team-a --name "Team A"', "update team-a --amount 250000"],
+    examples: ['update team-a --name "Team A"', "update team-a --amount 250 --currency usd"],
     operands: ["ID"],
     options: ["name", "amount"],
     words: NAME_WORDS,
@@ -75,11 +75,11 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   "top-up": {
-    about: "adds units to the current period",
-    examples: ["top-up team-a 50000"],
-    operands: ["ID", "UNITS"],
+    about: "adds an amount to the current period",
+    examples: ["top-up team-a 50 --currency usd"],
+    operands: ["ID", "AMOUNT"],
     read([id = "", text = ""], { currency }, terminal) {
-      const units = unitsOf("UNITS", text, currency);
+      const units = unitsOf("AMOUNT", text, currency);
       return async (_keys, { store }) => {
         await store.topUpBudget(id, units);
         return changedBudget({ store }, { id, units, currency }, terminal);

@@ -462,10 +462,9 @@ function topUpSteps(
     const command = (amount: string): string =>
       `polygate ${verb} ${argument(id === undefined ? (keyId ?? "KEY") : id || "BUDGET")} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
     const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
-    const placeholder = code === undefined ? "UNITS" : "AMOUNT";
     if (wanted === undefined) {
       const first = gap > 0 ? ` The top-up first fills ${ofGap}.` : "";
-      const sentence = `${command(placeholder)} lets calls pass again. Choose the ${placeholder}: the call was refused before its cost was known.${first}`;
+      const sentence = `${command("AMOUNT")} lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.${first}`;
       return [{ ...step, sentence }];
     }
     const amount = code === undefined ? String(missing) : writtenMoney(missing);

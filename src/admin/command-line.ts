@@ -106,8 +106,15 @@ POLYGATE_TIME_ZONE is the default of --time-zone in calls and why. JSON and plai
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
 
 const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
-  keys: ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"],
-  budgets: ["create company --amount 5000000 --period month", "create team-a --amount 300000 --parent company"],
+  keys: [
+    "migrate --store sqlite:quota.db",
+    'create --id team-a --name "Team A" --granted 50 --currency usd',
+    "create --help",
+  ],
+  budgets: [
+    "create company --amount 5000 --currency usd --period month",
+    "create team-a --amount 300 --currency usd --parent company",
+  ],
 };
 
 /** Returns the help of some groups. */
@@ -296,7 +303,7 @@ function named(error: unknown, address: string): unknown {
 
 /** Returns the amount that a command line has; undefined for none. */
 const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): string | undefined =>
-  granted ?? amount ?? operands[syntax.operands?.indexOf("UNITS") ?? -1];
+  granted ?? amount ?? operands[syntax.operands?.indexOf("AMOUNT") ?? -1];
 
 /** True for keys and budgets. */
 const hasAmounts = (shown: object): boolean => (Array.isArray(shown) ? shown.length > 0 : "available" in shown);
@@ -498,7 +505,7 @@ function unknownOption(
 /**
  * Returns the error for arguments that are too few or too many.
  *
- * @param usage The command with the names of its arguments, such as `keys grant ID UNITS`.
+ * @param usage The command with the names of its arguments, such as `keys grant ID AMOUNT`.
  * @param names The names of its arguments. A name in brackets is optional.
  * @param takesId True if the command takes an id as an option.
  */

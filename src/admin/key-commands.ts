@@ -50,7 +50,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     about: "makes a key, and shows its secret once",
     examples: [
-      'create --id team-a --name "Team A" --granted 1000000',
+      'create --id team-a --name "Team A" --granted 50 --currency usd',
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
@@ -85,7 +85,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     words: { metadata: "a note on the key, or NAME= to remove it; may be repeated" },
     elsewhere: {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
-      granted: '"keys grant ID UNITS" adds to a quota, and "keys lower ID UNITS" takes from it.',
+      granted: '"keys grant ID AMOUNT" adds to a quota, and "keys lower ID AMOUNT" takes from it.',
     },
     read([id = ""], values) {
       const changes = changesOf(values);
@@ -149,30 +149,30 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   grant: {
-    about: "adds units to its quota",
-    examples: ["grant team-a 500000"],
-    operands: ["ID", "UNITS"],
+    about: "adds an amount to its quota",
+    examples: ["grant team-a 20 --currency usd"],
+    operands: ["ID", "AMOUNT"],
     read([id = "", text = ""], { currency }) {
-      const units = unitsOf("UNITS", text, currency);
+      const units = unitsOf("AMOUNT", text, currency);
       return (keys, { store }) =>
         keys
           .grant(id, units)
           .catch((error: unknown) =>
-            budgetInstead(error, id, store, (budget) => `top-up ${budget} UNITS adds to that.`),
+            budgetInstead(error, id, store, (budget) => `top-up ${budget} AMOUNT adds to that.`),
           );
     },
   },
   lower: {
-    about: "takes available units back from its quota",
-    examples: ["lower team-a 200000"],
-    operands: ["ID", "UNITS"],
+    about: "takes an available amount back from its quota",
+    examples: ["lower team-a 20 --currency usd"],
+    operands: ["ID", "AMOUNT"],
     read([id = "", text = ""], { currency }) {
-      const units = unitsOf("UNITS", text, currency);
+      const units = unitsOf("AMOUNT", text, currency);
       return (keys, { store }) =>
         keys
           .lower(id, units)
           .catch((error: unknown) =>
-            budgetInstead(error, id, store, (budget) => `update ${budget} --amount UNITS changes that.`),
+            budgetInstead(error, id, store, (budget) => `update ${budget} --amount AMOUNT changes that.`),
           );
     },
   },

@@ -180,7 +180,7 @@ describe("why", () => {
     if (!call) throw new Error("The call is not recorded.");
     const refused = { ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", available: 0 } } as const;
     const sentence =
-      "polygate keys grant anna UNITS lets calls pass again. Choose the UNITS: the call was refused before its cost was known.";
+      "polygate keys grant anna AMOUNT lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.";
     expect(nextSteps(refused)).toEqual([{ verb: "keys grant", key: "anna", sentence }]);
     expect(nextSteps(refused, undefined, [{ available: 5 }])).toEqual([
       { sentence: "Units are available now: the caller may try again." },

@@ -11,8 +11,10 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BUDGET_COMMANDS } from "../../src/admin/budget-commands.ts";
 import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
+import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
@@ -590,8 +592,8 @@ describe("polygate keys", () => {
   it.each([
     [["keys", "create", "--granted", "many"], /--granted must be an integer/],
     [["keys", "create", "--granted", "9007199254740992"], /--granted must be an integer from 0 to 9007199254740991/],
-    [["keys", "grant", "team", "9007199254740992"], /UNITS must be an integer from 0 to 9007199254740991/],
-    [["keys", "grant", "team", "99999999999999999999"], /UNITS must be an integer from 0 to/],
+    [["keys", "grant", "team", "9007199254740992"], /AMOUNT must be an integer from 0 to 9007199254740991/],
+    [["keys", "grant", "team", "99999999999999999999"], /AMOUNT must be an integer from 0 to/],
     [["keys", "list", "--limit", "0"], /--limit must be an integer from 1 to 1000, not 0/],
     [["keys", "list", "--limit", "5000"], /--limit must be an integer from 1 to 1000, not 5000/],
     [["keys", "create", "--expires", "soon"], /--expires must be a date/],
@@ -609,7 +611,7 @@ describe("polygate keys", () => {
     [["keys", "create", "--models", "a b"], /^--models must be names with commas between them.*, not a b\.$/],
     [["keys", "update", "a", "--models", "*,a"], /^--models must be names .* or \* alone, not \*,a\.$/],
     [["keys", "update", "a", "--budget", "b"], /^"budgets assign KEY ID" moves a key to another budget/],
-    [["keys", "update", "a", "--granted", "5"], /^"keys grant ID UNITS" adds to a quota/],
+    [["keys", "update", "a", "--granted", "5"], /^"keys grant ID AMOUNT" adds to a quota/],
     [["budgets", "update", "a"], /^update needs --name or --amount\.$/],
     [
       ["budgets", "update", "a", "--period", "week"],
@@ -618,7 +620,7 @@ describe("polygate keys", () => {
     [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
     [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
-    [["keys", "grant"], /^keys grant needs ID and UNITS. Usage: polygate keys grant ID UNITS$/],
+    [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT$/],
     [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
     [
       ["keys", "create", "tenant-c"],
@@ -771,6 +773,19 @@ describe("polygate keys", () => {
     const { stdout } = await polygate([...command.split(" "), "--help"]);
     expect(stdout).toMatch(words);
     expect(stdout).not.toMatch(/\bin (?:usage|periods|calls)\b|after a command/);
+  });
+
+  it("has money in the help of each command that takes an amount", async () => {
+    const amounts = / (?:--amount|--granted|top-up \S+|grant \S+|lower \S+) \d/;
+    const texts = [(await polygate(["--help"])).stdout];
+    for (const [group, commands] of Object.entries({ keys: KEY_COMMANDS, budgets: BUDGET_COMMANDS }))
+      for (const name of Object.keys(commands)) texts.push((await polygate([group, name, "--help"])).stdout);
+    for (const text of texts) {
+      expect(text).not.toContain("UNITS");
+      const examples = text.split("\n").filter((line) => line.startsWith("  polygate ") && amounts.test(line));
+      for (const example of examples) expect(example).toContain(" --currency usd");
+    }
+    expect(texts.filter((text) => amounts.test(text)).length).toBeGreaterThan(5);
   });
 
   it("leaves the currency out of the help of commands without amounts, which still take it", async () => {
@@ -1896,8 +1911,8 @@ describe("polygate budgets", () => {
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const none = "The API key only has no quota of its own: it draws on the budget below. polygate budgets";
-    await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below UNITS adds to that.`);
-    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount UNITS changes that.`);
+    await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below AMOUNT adds to that.`);
+    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount AMOUNT changes that.`);
     await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither has no quota.");
     const rows = rowsOf((await listedIn(200, "--store", store)).lines.join("\n")).split("\n");
     expect(rows).toContain("both\t-\t500\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
@@ -2066,7 +2081,7 @@ describe("polygate budgets", () => {
     [["assign", "nobody", "org"], 'There is no API key of the id nobody. "polygate keys list" lists the keys.'],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
     [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
-    [["top-up", "org"], "budgets top-up needs UNITS. Usage: polygate budgets top-up ID UNITS"],
+    [["top-up", "org"], "budgets top-up needs AMOUNT. Usage: polygate budgets top-up ID AMOUNT"],
     [["migrate"], 'There is no command "budgets migrate". Did you mean "keys migrate"?'],
     [["rename", "org"], 'There is no command "budgets rename". Did you mean "budgets update ID --name NAME"?'],
     [["set", "org"], 'Did you mean "budgets update"?'],

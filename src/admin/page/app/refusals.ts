@@ -368,7 +368,7 @@ function buttonOf(
     name,
     run,
     command,
-    effect: `${effect.slice(0, 1).toUpperCase()}${effect.slice(1)}`.replace(/\b(?:UNITS|AMOUNT)\b/, "amount"),
+    effect: `${effect.slice(0, 1).toUpperCase()}${effect.slice(1)}`.replace(/\bAMOUNT\b/, "amount"),
   };
 }
 
