@@ -11,7 +11,7 @@ import type { Command, Terminal, Values, Words } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
-import { assertTimeZone, daysOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
+import { assertTimeZone, daysOf, monthOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
 
 /** What to do where a budget cannot change. */
 const OTHER_BUDGET =
@@ -153,12 +153,12 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     list: "periods",
     options: ["month", "limit", "csv", "spreadsheet"],
     words: {
-      month: "only periods that began in this month, such as 2026-11",
+      month: "only periods that began in this month, such as 2026-11, this or last",
       limit: `the most periods of each budget: 1 to ${MOST_LISTED}, all by default`,
     },
     read([text], values, { warn }) {
       csvOf(values);
-      const { month } = values;
+      const month = values.month === undefined ? undefined : monthOf(values.month);
       const { limit } = pageOf(values);
       if (month !== undefined) daysOf({ month }, undefined);
       return async (keys, { store }) => {

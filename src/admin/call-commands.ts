@@ -39,7 +39,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     about: "sums of recorded calls (SQL)",
     examples: [
       "usage --by key,model --since 2026-11-01",
-      "usage --by budget,model --month 2026-10 --csv > 2026-10.csv",
+      "usage --by budget,model --month last --csv > last-month.csv",
       "usage --by budget --month 2026-10 --charged --spreadsheet excel-europe > 2026-10.csv",
       "usage --by day --budget team-a --since 90d",
     ],
@@ -86,7 +86,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     ],
     options: [
       ...(["key", "budget", "group", "model", "upstream", "outcome", "code"] as const),
-      ...(["since", "until", "after", "limit", "csv", "spreadsheet", "time-zone"] as const),
+      ...(["month", "since", "until", "after", "limit", "csv", "spreadsheet", "time-zone"] as const),
     ],
     words: {
       ...BUDGET_WORDS,

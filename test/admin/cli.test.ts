@@ -10,11 +10,12 @@ import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { Kysely } from "kysely";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { BUDGET_COMMANDS } from "../../src/admin/budget-commands.ts";
 import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
 import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
+import { monthOf } from "../../src/admin/values.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
@@ -766,7 +767,10 @@ describe("polygate keys", () => {
       "budgets periods",
       /--month MONTH +only periods that .*--limit N +the most periods of each budget: .* all by default$/ms,
     ],
-    ["usage", /--month MONTH +the days of a month, such as 2026-11$.*--budget ID +only calls of this budget/ms],
+    [
+      "usage",
+      /--month MONTH +the days of a month, such as 2026-11, this or last$.*--budget ID +only calls of this budget/ms,
+    ],
     ["calls", /by default the first that is kept$.*--limit N +the most rows: 1 to 1000, 100 by default$/ms],
     ["why", /--time-zone ZONE +of the times, such as .*-h, --help +this help$/ms],
   ])("words the options in the help of %s for this command", async (command, words) => {
@@ -1392,7 +1396,7 @@ describe("polygate usage and why", () => {
       "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday.",
     ],
     [["usage", "--since", "2026-10"], 2, "not 2026-10. For a whole month, write --month 2026-10."],
-    [["usage", "--month", "2026-13"], 2, "--month must be a month, such as 2026-11, not 2026-13."],
+    [["usage", "--month", "2026-13"], 2, "--month must be a month, such as 2026-11, this or last, not 2026-13."],
     [["usage", "--month", "2026-10", "--since", "2026-10-01"], 2, "Choose --month, or --since and --until."],
     [
       ["usage", "--since", "2026-10-02", "--until", "2026-10-01"],
@@ -1597,6 +1601,30 @@ describe("polygate usage and why", () => {
       expect((await run(...args, "--currency", "usd")).stderr).toBe("");
       expect((await run(...args, ...IN_UNITS)).stderr).toBe("");
       expect((await run(...args, "--json")).stderr).toBe("");
+    }
+  });
+
+  it("takes this month and the last one by their words", async () => {
+    const [current, before] = [monthOf("this"), monthOf("last")];
+    expect(new Date().toISOString().startsWith(`${current}-`)).toBe(true);
+    for (const command of [["usage"], ["calls"], ["budgets", "periods", "team"]]) {
+      const told = await run(...command, "--month", "this", "--json");
+      expect(told).toEqual(await run(...command, "--month", current, "--json"));
+      expect(told.stdout).toMatch(/"(?:requestId|calls|startsAt)": /);
+    }
+    expect((await run("usage", "--month", "last")).stdout).toContain(`No calls are recorded from ${before}-01 to `);
+    expect((await run("budgets", "periods", "team", "--month", "last")).stderr).toContain(`began in ${before} is kept`);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    try {
+      for (const [day, last] of [
+        ["2026-01-31", "2025-12"],
+        ["2026-03-31", "2026-02"],
+      ] as const) {
+        vi.setSystemTime(`${day}T23:59:59Z`);
+        expect([monthOf("this"), monthOf("last")]).toEqual([day.slice(0, 7), last]);
+      }
+    } finally {
+      vi.useRealTimers();
     }
   });
 
