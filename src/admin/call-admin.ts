@@ -141,6 +141,7 @@ export function usageColumns(
     name,
     word: HEADINGS[name],
     cell: (row) => row[name],
+    unnamed: UNNAMED[name],
   });
   const names = by.flatMap((name) => [name, NAMES[name] ?? []].flat());
   return [
@@ -154,6 +155,15 @@ export function usageColumns(
     ...SUM_NAMES.map(column),
   ];
 }
+
+/** The words for calls without a name in a column, as the page has them. */
+const UNNAMED: Readonly<Partial<Record<keyof UsageRow, string>>> = {
+  key: "no key",
+  budget: "no budget",
+  group: "no group",
+  model: "no model",
+  upstream: "no upstream",
+};
 
 /** The words for counts of tokens and images. */
 const COUNT_WORDS = {
@@ -208,9 +218,9 @@ export function endRows(report: UsageReport, sumName: string): readonly UsageRow
 
 /**
  * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then what was spent and
- * the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, and the last row is the `Total` of all
- * rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
- * JSON.
+ * the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
+ * and the last row is the `Total` of all rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and
+ * control characters are escaped as in JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */

@@ -33,6 +33,8 @@ export interface Column<Row> {
   readonly currency?: string | undefined;
   /** Stands for an empty cell in a table for people. Default: a dash. */
   readonly none?: string;
+  /** Stands for a text that is empty, for people and in spreadsheets. Default: as for an empty cell. */
+  readonly unnamed?: string | undefined;
   /** Writes the cell for people, in another way than for programs. */
   readonly text?: (row: Row) => string;
   /** False for a row that has nothing here. A table for people leaves out a column without news. Default: always true. */
@@ -66,6 +68,12 @@ function textOf(cell: Cell, none = "-"): string {
   return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
 }
 
+/** Returns a cell for people and for spreadsheets. */
+function shownCell<Row>({ cell, unnamed }: Column<Row>, row: Row): Cell {
+  const value = cell(row);
+  return value === "" ? unnamed : value;
+}
+
 /** A row of a table: its cells, by their headings. */
 type TableRow = Readonly<Record<string, string>>;
 
@@ -74,7 +82,7 @@ export const tableRowsOf = <Row>(columns: readonly Column<Row>[], rows: readonly
   const shown = columns.filter(({ isNews }) => !isNews || rows.some(isNews));
   return rows.map((row) =>
     Object.fromEntries(
-      shown.map((column) => [headingOf(column), column.text?.(row) ?? textOf(column.cell(row), column.none)]),
+      shown.map((column) => [headingOf(column), column.text?.(row) ?? textOf(shownCell(column, row), column.none)]),
     ),
   );
 };
@@ -108,7 +116,7 @@ export function csvOf<Row>(
       return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units).replace(".", point);
     return spreadsheet ? textOf(cell) : timeOf(cell.at);
   };
-  const table = rows.map((row) => columns.map(({ cell }) => cell(row)));
+  const table = rows.map((row) => columns.map((column) => (spreadsheet ? shownCell(column, row) : column.cell(row))));
   if (spreadsheet && addsUp && rows.length > 0) table.push(columns.map((column, at) => totalOf(column, table, at)));
   const lines = table.map((cells) => cells.map(written).join(separator));
   const headings = columns.map(({ name, word }) => (spreadsheet ? word : name)).join(separator);

@@ -348,8 +348,10 @@ const MAY_BE_EMPTY: ReadonlySet<string> = new Set([
   "upstream",
 ] satisfies (keyof Values)[]);
 
-/** The options that are numbers. None may be negative. */
-const FROM_ZERO: ReadonlySet<string> = new Set(["granted", "amount", "limit", "port"] satisfies (keyof Values)[]);
+/** The least value of each option that is a number. */
+const LEAST: Readonly<Record<string, number>> = { granted: 0, amount: 0, limit: 1, port: 0 } satisfies Partial<
+  Record<keyof Values, number>
+>;
 
 /**
  * Throws a UsageError for an option that the command does not take, and for an empty text where none makes sense. If they were taken, a
@@ -379,8 +381,8 @@ function parse(args: readonly string[]) {
       const instead = INSTEAD_OF_EMPTY[name as keyof Values] ?? "";
       throw new UsageError(`${rawName} must not be empty, as with a shell variable that is not set.${instead}`);
     }
-    if (FROM_ZERO.has(name) && /^-\d/.test(value))
-      throw new UsageError(`${rawName} must not be negative, not ${value}.`);
+    if (Object.hasOwn(LEAST, name) && /^-\d/.test(value))
+      throw new UsageError(`${rawName} must be ${LEAST[name]} or more, not ${value}.`);
     if (!token.inlineValue && /^-./.test(value))
       throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
   }
@@ -491,7 +493,7 @@ function unknownOption(
   known: readonly string[],
   text: string = "TEXT",
 ): UsageError {
-  if (/^-\d/.test(option)) return new UsageError(`${option} is no option. An amount is a number from 0 up.`);
+  if (/^-\d/.test(option)) return new UsageError(`${option} is no option. An amount must be 0 or more.`);
   const name = option.replace(/^-+/, "");
   const near = nearest(name, known);
   const ofMetadata = command !== undefined && known.includes("metadata") && NOTES.has(name);

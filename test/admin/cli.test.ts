@@ -525,8 +525,8 @@ describe("polygate keys", () => {
   });
 
   it.each([
-    [["create", "--granted", "-5"], "--granted must not be negative, not -5."],
-    [["list", "--limit=-1"], "--limit must not be negative, not -1."],
+    [["create", "--granted", "-5"], "--granted must be 0 or more, not -5."],
+    [["list", "--limit=-1"], "--limit must be 1 or more, not -1."],
     [["rename", "ben", "Ben"], 'Did you mean "keys update ID --name NAME"?'],
     [["delete", "ben"], 'There is no command "keys delete". Did you mean "keys revoke"?'],
     [["remove", "ben"], 'Did you mean "keys revoke"?'],
@@ -619,7 +619,7 @@ describe("polygate keys", () => {
       /^The period of a budget cannot be changed\. Make another budget with "budgets create", move each key of /,
     ],
     [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
-    [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
+    [["keys", "lower", "team", "-5"], /^-5 is no option. An amount must be 0 or more.$/],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
     [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT$/],
     [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
@@ -1037,6 +1037,12 @@ describe("polygate usage and why", () => {
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^group,spent,currency,calls,refused,/);
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
+    // Calls without a name have words where people read, and nothing where programs do.
+    const named = ["usage", "--by", "budget,group"];
+    expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nall +- +0\./m);
+    const excel = (await run(...named, "--spreadsheet", "excel")).stdout;
+    expect(excel).toMatch(/^no budget,,'=cmd.*\nteam,team,no group,0\..*\nTotal,,,0\./m);
+    expect((await run(...named, "--csv")).stdout).toMatch(/^,,'=cmd.*\nteam,team,,0\./m);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
     expect(european.stdout).toMatch(
       /^\uFEFFGroup;Month;Spent;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;0,0{6};USD;1;1;0;.*\nTotal;;\1;USD;4;2;0;.*\n$/,
@@ -2123,7 +2129,7 @@ describe("polygate budgets", () => {
     ],
     [["create", "new", "--amount", "5", "--parent", ""], "--parent must not be empty,"],
     [["create", "new", "--amount", ""], "--amount must not be empty,"],
-    [["create", "new", "--amount", "-5"], "--amount must not be negative, not -5."],
+    [["create", "new", "--amount", "-5"], "--amount must be 0 or more, not -5."],
     [["update", "org", "--name", ""], "--name must not be empty,"],
   ])("refuses %j", async (args, message) => {
     await expect(budgets(...args)).rejects.toThrow(message);
