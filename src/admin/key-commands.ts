@@ -54,7 +54,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
-    read(_operands, { id, granted, budget, currency, ...values }) {
+    read(_operands, { id, granted, budget, currency, ...values }, { warn }) {
       const { models, metadata, ...rights } = changesOf(values);
       assertAhead(rights.expiresAt, values.expires);
       const key: NewKeyOptions = {
@@ -64,14 +64,22 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...given({ id, budget }),
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
       };
-      // Ask the store for nothing more: if that failed, the secret would be lost.
-      return async (keys): Promise<KeyMade> => ({
-        ...(await keys.create(key)),
-        unlimited: granted === undefined && budget === undefined,
-        granted: key.granted ?? null,
-        ...given({ budget, expiresAt: key.expiresAt || undefined }),
-        models: key.models ?? "*",
-      });
+      const unlimited = granted === undefined && budget === undefined;
+      return async (keys): Promise<KeyMade> => {
+        // Ask the store for nothing more: if that failed, the secret would be lost.
+        const made = await keys.create(key);
+        if (unlimited && !values.json)
+          warn?.(
+            `The key "${oneLine(made.id)}" is unlimited: it has neither a quota nor a budget. "polygate budgets assign ${argument(made.id)} BUDGET" limits it.`,
+          );
+        return {
+          ...made,
+          unlimited,
+          granted: key.granted ?? null,
+          ...given({ budget, expiresAt: key.expiresAt || undefined }),
+          models: key.models ?? "*",
+        };
+      };
     },
   },
   update: {

@@ -154,6 +154,22 @@ describe("polygate keys", () => {
     expect(JSON.parse(shown)).toMatchObject({ modelLimits: { "small-1": true, "large-1": true }, metadata });
   });
 
+  it("notes that a new key is unlimited, with the command that limits it", async () => {
+    const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: `sqlite:${join(folder, "unlimited.db")}` });
+    await run("keys", "migrate");
+    await run("budgets", "create", "all", "--amount", "5", "--currency", "usd");
+    const { code, stderr } = await run("keys", "create", "--id", "zed");
+    expect([code, stderr]).toEqual([
+      0,
+      'The key "zed" is unlimited: it has neither a quota nor a budget. "polygate budgets assign zed BUDGET" limits it.\n',
+    ]);
+    const [, command = ""] = /"polygate (.*)"/.exec(stderr) ?? [];
+    const assigned = await run(...command.replace("BUDGET", "all").split(" "), "--currency", "usd");
+    expect(assigned.stdout).toContain("budget all: 5.00 USD of 5.00 USD available");
+    for (const limited of [["--granted", "0"], ["--budget", "all"], ["--json"]])
+      expect(await run("keys", "create", ...limited)).toMatchObject({ code: 0, stderr: "" });
+  });
+
   it("makes a key with models and an end", async () => {
     const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
     expect(text).toMatch(/^quota: unlimited\nmodels: small, large\n/m);
