@@ -328,7 +328,8 @@ function noteUnits(units: number, latest: RecordedCall | undefined, warn: Termin
 async function latestCall({ calls }: OpenedStore): Promise<RecordedCall | undefined> {
   try {
     return (await calls?.list({ limit: 1 }))?.[0];
-  } catch {
+  } catch (error) {
+    if (isAway(error)) throw error;
     return undefined;
   }
 }

@@ -155,7 +155,8 @@ describe("polygate keys", () => {
   });
 
   it("notes that a new key is unlimited, with the command that limits it", async () => {
-    const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: `sqlite:${join(folder, "unlimited.db")}` });
+    const where = { POLYGATE_STORE: `sqlite:${join(folder, "unlimited.db")}` };
+    const run = (...args: string[]) => polygate(args, where);
     await run("keys", "migrate");
     await run("budgets", "create", "all", "--amount", "5", "--currency", "usd");
     const { code, stderr } = await run("keys", "create", "--id", "zed");
