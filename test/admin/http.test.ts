@@ -680,7 +680,9 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/calls?key=poor")).body).toMatchObject({ data: [enough] });
     expect((await ask("GET", `/calls/${completed}`)).body).toMatchObject({ next: [] });
     expect(await ask("GET", "/calls/none")).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
-    expect((await ask("GET", "/me")).body).toMatchObject({ calls: true });
+    expect((await ask("GET", "/me")).body).toMatchObject({ calls: true, currency: "USD" });
+    const calls = { ...stores.calls, list: () => Promise.reject(new Error("There is no table for calls.")) };
+    expect((await asking({ calls })("GET", "/me")).body).not.toHaveProperty("currency");
   });
 
   it("are refused for an id that nobody has, with the id of the key or the budget of that name", async () => {

@@ -96,6 +96,8 @@ const luminanceOf = (color: Color = []): number =>
 /** The steps that help after a call. */
 const nextOf = (page: Page): Locator => page.locator('[data-column="Next"]');
 
+const hintOfUnits = (of: string): string => `Such as 1000000. A unit is a millionth of ${of}.`;
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -116,6 +118,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   /** The answer of the host's login to somebody who is not logged in any more. */
   let login: (() => Response) | undefined;
   let problems: string[];
+  /** The option of the page. */
+  let currency: string | undefined;
   /** The gateway whose calls run. */
   let live: Gateway | undefined;
 
@@ -132,6 +136,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     login = undefined;
     problems = [];
+    currency = "USD";
     live = undefined;
     database = join(folder, `${crypto.randomUUID()}.db`);
     stores = await openStores(`sqlite:${database}`, { sweepMs: 0 });
@@ -149,12 +154,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     };
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
-      page: pageIn(pathToFileURL(`${folder}/`), {
-        title: `<Models> & "more"`,
-        currency: "USD",
+      page: {
         loginUrl: "/login?from=admin",
-        logoutUrl: "https://sso.example/logout",
-      }),
+        file: (name, base) =>
+          pageIn(pathToFileURL(`${folder}/`), {
+            title: `<Models> & "more"`,
+            loginUrl: "/login?from=admin",
+            logoutUrl: "https://sso.example/logout",
+            ...(currency !== undefined && { currency }),
+          }).file(name, base),
+      },
       gateway: {
         health: async () => health as never,
         liveCalls: (options) => live?.liveCalls(options) ?? [],
@@ -191,6 +200,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.goto(url + part);
     await page.getByRole("heading", { level: 2 }).waitFor();
     return page;
+  }
+
+  /** Opens a part of a page with the option `currency`. */
+  async function openIn(option: string | undefined, part = ""): Promise<Page> {
+    currency = option;
+    return open(part, { locale: "en-US" });
   }
 
   /** Makes a call of a key, and returns its request id. */
@@ -505,7 +520,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
     await call("rich", "small", "eur");
     const page = await open("?part=spend&by=key&since=2020-01-01");
-    await page.getByText("These calls are recorded in EUR. The other parts show USD").waitFor();
+    const note = page.getByText(
+      "Calls are recorded in EUR, but the option currency of this page is USD: amounts of keys and budgets are units, millionths of EUR.",
+    );
+    await note.waitFor();
     expect(await page.getByRole("columnheader", { name: "Spent (EUR)" }).count()).toBe(1);
     expect(await rowOf(page, "rich").textContent()).toMatch(/^rich€0\.0000/);
     expect(await csvOf(page)).toMatch(/\r\nrich,rich,0\.\d{6},EUR,/);
@@ -516,6 +534,52 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "$0.0000").waitFor();
     await rowOf(page, "€0.0000").waitFor();
     expect(await page.getByRole("columnheader", { name: "Spent", exact: true }).count()).toBe(1);
+    // The latest call decides.
+    await page.goto(`${url}?part=spend&by=key&since=2020-01-01`);
+    await page.getByRole("heading", { name: "Spend" }).waitFor();
+    expect(await note.count()).toBe(0);
+    await page.close();
+  });
+
+  it("neither shows nor takes amounts in a currency that may be wrong", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1_500_000 });
+    await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
+    // No call has told a currency.
+    let page = await openIn(undefined);
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Quota in units").fill("1000");
+    await page.getByText(hintOfUnits("the currency of the prices, if these have one")).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.close();
+    page = await openIn("EUR");
+    await rowOf(page, "poor").waitFor();
+    expect(await rowOf(page, "poor").textContent()).toContain("€1.50");
+    await page.close();
+    await call("poor", "small");
+    page = await openIn(undefined);
+    await rowOf(page, "poor").waitFor();
+    expect(await rowOf(page, "poor").textContent()).toContain("of $1.50");
+    await page.getByRole("button", { name: "Add quota poor" }).click();
+    await page.getByLabel("Amount in USD").waitFor();
+    await page.close();
+    for (const part of ["keys", "budgets", "live", "spend", "refusals", "health", "changes"]) {
+      page = await openIn("EUR", `?part=${part}`);
+      await page.getByText("Calls are recorded in USD, but the option currency of this page is EUR").waitFor();
+      await page.close();
+    }
+    page = await openIn("EUR");
+    await rowOf(page, "poor").waitFor();
+    expect(await rowOf(page, "poor").textContent()).toContain("of 1,500,000");
+    await page.getByRole("button", { name: "Add quota poor" }).click();
+    await page.getByLabel("Amount in units").fill("2.50");
+    await page.getByText(hintOfUnits("USD")).waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
+    await page.getByRole("alert").getByText("write 2500000").waitFor();
+    await page.close();
+    page = await openIn("EUR", "?part=budgets");
+    await rowOf(page, "team-a").waitFor();
+    expect(await rowOf(page, "team-a").textContent()).toContain("of 5,000,000");
+    expect(await page.locator("main").textContent()).not.toContain("€");
     await page.close();
   });
 

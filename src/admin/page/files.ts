@@ -9,8 +9,8 @@ export interface AdminPageOptions {
   /** The heading and the title of the page. Default: `polygate`. */
   readonly title?: string;
   /**
-   * Shows units as money of this currency, such as `USD`: a unit is a millionth, as `polygate/prices` counts. Default: units are shown as
-   * they are.
+   * Shows units as money of this currency, such as `USD`: a unit is a millionth, as `polygate/prices` counts. While calls are recorded in
+   * another currency, units are shown as they are. Default: the currency in which calls are recorded, or else units.
    */
   readonly currency?: string;
   /**

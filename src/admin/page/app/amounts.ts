@@ -1,18 +1,37 @@
-/** Formats and parses units for the page. Units are money if the host has set a currency. */
+/** Formats and parses units for the page. Units are money in the currency of the recorded calls, or of the host's option. */
 
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { readUnits } from "../../../model/amount-text.ts";
 import { writtenMoney } from "../../../model/money.ts";
 
-/** The currency of the amounts; empty for units. */
-export const CURRENCY: string = document.documentElement.dataset["currency"] ?? "";
+/** The option `currency` of the page; empty without one. */
+const OPTION = document.documentElement.dataset["currency"] ?? "";
+/** The currency in which calls are recorded. Undefined while none is known. */
+export const recordedCurrency: Signal<string | undefined> = signal(undefined);
+
+/** Says that the option names another currency than that of the calls. Empty otherwise. */
+export const wrongCurrency: ReadonlySignal<string> = computed(() =>
+  OPTION === "" || OPTION === (recordedCurrency.value ?? OPTION)
+    ? ""
+    : `Calls are recorded in ${recordedCurrency.value}, but the option currency of this page is ${OPTION}: amounts of keys and budgets are units, millionths of ${recordedCurrency.value}.`,
+);
+
+/** The currency of the amounts; empty for units. No amount is written in a currency that may be wrong. */
+export const pageCurrency: ReadonlySignal<string> = computed(() =>
+  wrongCurrency.value === "" ? OPTION || (recordedCurrency.value ?? "") : "",
+);
+
 /** A unit is a millionth of the currency. */
 const UNITS_OF_ONE = 1_000_000;
 
-/** The name of an amount in labels. */
-export const AMOUNT: string = CURRENCY || "units";
-
-/** Says how an amount is written. */
-export const AMOUNT_HINT: string = CURRENCY ? "Such as 12.50." : "Such as 1000000.";
+/** Returns the label of a field for an amount, and says how the amount is written. */
+export const amountField = (name: string): { readonly label: string; readonly hint: string } =>
+  pageCurrency.value
+    ? { label: `${name} in ${pageCurrency.value}`, hint: "Such as 12.50." }
+    : {
+        label: `${name} in units`,
+        hint: `Such as 1000000. A unit is a millionth of ${recordedCurrency.value ?? "the currency of the prices, if these have one"}.`,
+      };
 
 export const plain: Intl.NumberFormat = new Intl.NumberFormat();
 
@@ -32,15 +51,15 @@ function formatIn(currency: string): Intl.NumberFormat {
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
 /** Writes an amount as it stands everywhere on the page: exactly. So equal amounts are written alike, and sums of written amounts are right. */
-export const amountOf = (units: number, currency: string = CURRENCY): string =>
+export const amountOf = (units: number, currency: string = pageCurrency.value): string =>
   formatIn(currency).format(countIn(units, currency));
 
 /** Writes an amount for a sentence, in which no heading names the units. */
-export const amountInWords = (units: number, currency: string = CURRENCY): string =>
+export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
   `${amountOf(units, currency)}${currency === "" ? " units" : ""}`;
 
 /** Returns the number of decimals of a written amount. */
-export const decimalsOf = (units: number, currency: string = CURRENCY): number =>
+export const decimalsOf = (units: number, currency: string = pageCurrency.value): number =>
   formatIn(currency)
     .formatToParts(countIn(units, currency))
     .reduce((decimals, { type, value }) => (type === "fraction" ? value.length : decimals), 0);
@@ -60,10 +79,10 @@ export function shareOf(used: number, all: number): string {
  * @throws RangeError for a text that is no amount, or that may be either of two.
  */
 export const readAmount = (field: string, written: string): number =>
-  readUnits(field, written.trim(), CURRENCY || undefined);
+  readUnits(field, written.trim(), pageCurrency.value || undefined);
 
 /** Returns an amount as a user writes it. */
-export const writtenAmount = (units: number): string => (CURRENCY ? writtenMoney(units) : String(units));
+export const writtenAmount = (units: number): string => (pageCurrency.value ? writtenMoney(units) : String(units));
 
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);

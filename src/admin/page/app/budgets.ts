@@ -4,17 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../http/operations.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
-import {
-  AMOUNT,
-  AMOUNT_HINT,
-  amountOf,
-  CURRENCY,
-  dayIn,
-  plain,
-  readAmount,
-  shownPeriod,
-  writtenAmount,
-} from "./amounts.ts";
+import { amountField, amountOf, dayIn, pageCurrency, plain, readAmount, shownPeriod, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
@@ -157,7 +147,7 @@ const create = (): void =>
     fields: [
       { name: "id", label: "Id", isRequired: true, hint: "It stays for good." },
       { name: "name", label: "Name", hint: "Empty: the id." },
-      { name: "amount", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, isRequired: true },
+      { name: "amount", ...amountField("Amount"), isRequired: true },
       {
         name: "period",
         label: "Begins anew",
@@ -212,8 +202,7 @@ const edit = (id: string): Promise<boolean> =>
         { name: "name", label: "Name", value: body.name, isRequired: true },
         {
           name: "amount",
-          label: `Amount in ${AMOUNT}`,
-          hint: AMOUNT_HINT,
+          ...amountField("Amount"),
           value: writtenAmount(body.amount),
           isRequired: true,
         },
@@ -237,7 +226,7 @@ export const topUp = (id: string, amount = "", reload: () => Promise<void> = loa
     title: `Top up ${id}`,
     action: "Top up",
     text: "Adds to the current period alone.",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, value: amount, isRequired: true }],
+    fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
       await write("POST", `${at(id)}/top-up`, { units: readAmount("Amount", units) });
       await reload();
@@ -250,7 +239,7 @@ const takeBack = (id: string): void =>
     title: `Take from ${id}`,
     action: "Take",
     text: "Takes from the current period alone, such as a mistaken top-up. What is used or held stays.",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, isRequired: true }],
+    fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units = "" }) => {
       await write("POST", `${at(id)}/lower`, { units: readAmount("Amount", units) });
       await loadBudgets();
@@ -390,7 +379,7 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
   const name = first?.name ?? id;
   return html`<header class="tools">
       <h2 id="budgets-title" tabindex="-1">Periods of ${name}</h2>
-      ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${CURRENCY} />`}
+      ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${pageCurrency.value} />`}
     </header>
     <p class="more"><a href=${addressOf("budgets")} onClick=${follow}>All budgets</a></p>
     ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${first?.timeZone ?? "UTC"}. A period without a charge is not kept.</p>`}

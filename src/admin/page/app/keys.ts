@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { AMOUNT, AMOUNT_HINT, amountOf, plain, readAmount } from "./amounts.ts";
+import { amountField, amountOf, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf } from "./budgets.ts";
 import {
@@ -174,6 +174,7 @@ const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse
 
 async function create(): Promise<void> {
   await renewBudgets();
+  const quota = amountField("Quota");
   askUser({
     title: "New key",
     action: "Create",
@@ -182,8 +183,8 @@ async function create(): Promise<void> {
       { name: "name", label: "Name", hint: "Empty: the id." },
       {
         name: "granted",
-        label: `Quota in ${AMOUNT}`,
-        hint: `${AMOUNT_HINT} Empty: unlimited, or limited by the budget alone.`,
+        ...quota,
+        hint: `${quota.hint} Empty: unlimited, or limited by the budget alone.`,
       },
       budgetField({ name: "budget", label: "Budget" }, knownBudgets.value),
       ...RIGHTS,
@@ -262,7 +263,7 @@ export const changeQuota = (
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
-    fields: [{ name: "units", label: `Amount in ${AMOUNT}`, hint: AMOUNT_HINT, value: amount, isRequired: true }],
+    fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units = "" }) =>
       changed(`${at(id)}/${verb}`, { units: readAmount("Amount", units) }, `The quota of ${id} is changed.`, reload),
   });

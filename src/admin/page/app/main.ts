@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operations.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
+import { recordedCurrency, wrongCurrency } from "./amounts.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
@@ -13,8 +14,8 @@ import { Dialogs, html, type View } from "./parts.ts";
 import { openRefusals, Refusals } from "./refusals.ts";
 import { openSpend, Spend } from "./spend.ts";
 
-/** The user, and the parts of the admin that this host has. */
-type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>>;
+/** The user, the parts of the admin that this host has, and the currency in which calls are recorded. */
+type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>> & { readonly currency?: string };
 
 interface Tab {
   readonly name: string;
@@ -106,6 +107,7 @@ function App(): View {
     <div class=${`notice ${notice.value?.isError ? "bad" : ""}`}>
       <span role="status">${notice.value?.text}</span> ${!isLoggedIn.value && html`<${WayBack} />`}
     </div>
+    ${wrongCurrency.value && html`<p class="hint">${wrongCurrency.value}</p>`}
     <main hidden=${!isLoggedIn.value}>${part && html`<${part.view} ...${has} />`}</main>
     <${Dialogs} />
   `;
@@ -119,5 +121,6 @@ addEventListener("popstate", ({ isTrusted }) => void (isTrusted ? showTab() : fo
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
   mayChange.value = !me.value.readOnly;
+  recordedCurrency.value = me.value.currency;
 });
 await showTab();

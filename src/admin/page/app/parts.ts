@@ -5,7 +5,7 @@ import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
-import { amountInWords, amountOf, CURRENCY, decimalsOf, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
+import { amountInWords, amountOf, decimalsOf, pageCurrency, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
 import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
@@ -60,7 +60,7 @@ export function Time({ at, zone }: { at: number; zone?: string }): View {
 }
 
 /** Returns a function that shows the amounts of a column with their decimals below each other. */
-export function amountsIn(all: readonly number[], currency: string = CURRENCY): (units: number) => Children {
+export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => Children {
   const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency)), 0);
   return (units) =>
     html`<span class="amount" data-pad=${"0".repeat(most - decimalsOf(units, currency))}
@@ -69,7 +69,8 @@ export function amountsIn(all: readonly number[], currency: string = CURRENCY): 
 }
 
 /** The heading of a column of amounts. */
-export const amountsNamed = (name: string, currency: string = CURRENCY): string => `${name} (${currency || "units"})`;
+export const amountsNamed = (name: string, currency: string = pageCurrency.value): string =>
+  `${name} (${currency || "units"})`;
 
 /** Returns the column of what recorded calls have cost. Calls may be recorded in several currencies. */
 export function spentBy<Row>(
@@ -77,7 +78,7 @@ export function spentBy<Row>(
   unitsOf: (row: Row) => number,
   currencyOf: (row: Row) => string | undefined,
 ): Column<Row> {
-  const [currency, another] = new Set(rows.map((row) => currencyOf(row) ?? CURRENCY));
+  const [currency, another] = new Set(rows.map((row) => currencyOf(row) ?? pageCurrency.value));
   if (another !== undefined)
     return { name: "Spent", isNumber: true, cell: (row) => amountInWords(unitsOf(row), currencyOf(row)) };
   const amount = amountsIn(rows.map(unitsOf), currency);

@@ -15,7 +15,7 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, amountOf, CURRENCY, plain, writtenAmount } from "./amounts.ts";
+import { amountInWords, amountOf, pageCurrency, plain, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, Refusal } from "./api.ts";
 import { BudgetFilter, knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
@@ -351,12 +351,13 @@ const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCa
 /** Returns a step that this page can do itself for its user: opens a dialog, with the amount filled in. */
 function buttonOf(
   { sentence, verb, budget, key, units }: Call["next"][number],
-  currency = CURRENCY,
+  currency = pageCurrency.value,
 ): StepButton | undefined {
   const target = budget ?? key;
   const [, command, effect = ""] = COMMAND.exec(sentence) ?? [];
   if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
-  const written = units !== undefined && currency === CURRENCY ? writtenAmount(units) : "";
+  const isWritten = pageCurrency.value === "" || currency === pageCurrency.value;
+  const written = units !== undefined && isWritten ? writtenAmount(units) : "";
   const some = units === undefined ? "" : ` ${amountInWords(units, currency)}`;
   const [name, run] = {
     "budgets top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, renew)],

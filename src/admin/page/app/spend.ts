@@ -15,7 +15,7 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, CURRENCY, plain } from "./amounts.ts";
+import { amountInWords, pageCurrency, plain, recordedCurrency } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
 import {
@@ -366,7 +366,7 @@ function Preset({ name, months }: { name: string; months: number }): View {
 
 export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const columns = chosen();
-  const { rows, total, next = null, days = [], by: shown = [], currency = CURRENCY } = report.value ?? {};
+  const { rows, total, next = null, days = [], by: shown = [], currency = pageCurrency.value } = report.value ?? {};
   const names = Object.entries(COLUMNS);
   const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
   const hidden = rows && total && hiddenIn(total, rows);
@@ -406,10 +406,9 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
     ${total && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
     ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${amountInWords(total.estimated, currency)}.</p>`}
     ${
-      currency !== CURRENCY &&
+      (report.value?.currency ?? recordedCurrency.value) !== recordedCurrency.value &&
       html`<p class="quiet">
-        These calls are recorded in ${currency}. The other parts show ${CURRENCY || "units"}, as the option currency of
-        this page says.
+        These calls are recorded in ${currency}. The other parts show ${pageCurrency.value || "units"}.
       </p>`
     }
     <${Chart} days=${days} amount=${(units: number) => amountInWords(units, currency)} />
