@@ -1217,6 +1217,38 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("says of a key before it is made, and before it leaves its budget, that nothing limits it", async () => {
+    await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
+    const page = await open();
+    const dialog = page.getByRole("dialog");
+    const unlimited = dialog.getByText("This key is unlimited: it has neither a quota nor a budget.");
+    await page.getByRole("button", { name: "New key" }).click();
+    await unlimited.waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Quota in USD").fill("1");
+    await dialog.getByText("This key is limited by its quota.").waitFor();
+    await dialog.getByLabel("Budget").selectOption("team-a");
+    await dialog.getByText("This key is limited by its quota and its budget.").waitFor();
+    await page.getByLabel("Quota in USD").fill("");
+    await dialog.getByText("This key is limited by its budget.").waitFor();
+    await page.getByLabel("Id").fill("free");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.getByRole("button", { name: "Edit free" }).click();
+    await dialog.getByText("This key is limited by its budget.").waitFor();
+    await dialog.getByLabel("Budget").selectOption("");
+    await unlimited.waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("any");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.getByRole("link", { name: "Changes" }).click();
+    await rowOf(page, "Quota: unlimited").waitFor();
+    expect(await rowOf(page, "Quota: unlimited").textContent()).toContain("any");
+    await page.close();
+  });
+
   it("leads the keyboard back to the button of a dialog, or to the heading where the button is gone", async () => {
     await stores.ports.quotas.add({ id: "team-a", granted: 5 });
     const page = await open();

@@ -66,6 +66,13 @@ it("writes a time as everywhere on the page, and leaves out the id", () => {
   expect(written).toMatch(/^Expires: Jan 1\d, 2027, /);
 });
 
+it("says of a new key that nothing limits it", () => {
+  expect(fieldsInWords({ id: "a", name: "A" }, "keys.create")).toEqual(["Quota: unlimited", "Name: A"]);
+  expect(fieldsInWords({ granted: 0 }, "keys.create")).toEqual(["Quota: $0.00"]);
+  expect(fieldsInWords({ budget: "team-a" }, "keys.create")).toEqual(["Budget: team-a"]);
+  expect(fieldsInWords({ name: "A" }, "keys.update")).toEqual(["Name: A"]);
+});
+
 it("has the names of unknown operations", () => {
   expect(actionInWords("toString")).toBe("toString");
 });

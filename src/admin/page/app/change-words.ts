@@ -80,10 +80,16 @@ const FIELDS = new Map<string, readonly [word: string, write: Write]>([
   ["parent", ["Parent", text]],
 ]);
 
-/** Returns the fields of a change in words, without the id, which has its own column. Writes what has no words as JSON. */
-export const fieldsInWords = (changes: Readonly<Record<string, unknown>>): readonly string[] =>
-  Object.entries(changes).flatMap(([name, value]) => {
+/**
+ * Returns the fields of a change in words, without the id, which has its own column. Writes what has no words as JSON. A new key with neither a
+ * quota nor a budget has no field that says so.
+ */
+export function fieldsInWords(changes: Readonly<Record<string, unknown>>, action = ""): readonly string[] {
+  const isUnlimited = action === "keys.create" && !("granted" in changes) && !("budget" in changes);
+  const words = Object.entries(changes).flatMap(([name, value]) => {
     if (name === "id") return [];
     const [word, write] = FIELDS.get(name) ?? [name, text];
     return `${word}: ${write(value) ?? JSON.stringify(value)}`;
   });
+  return isUnlimited ? ["Quota: unlimited", ...words] : words;
+}

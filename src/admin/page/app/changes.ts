@@ -28,7 +28,8 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   {
     name: "Fields",
     isWide: true,
-    cell: ({ changes: fields = {} }) => fieldsInWords(fields).map((words) => html`<span class="note">${words}</span>`),
+    cell: ({ changes: fields = {}, action }) =>
+      fieldsInWords(fields, action).map((words) => html`<span class="note">${words}</span>`),
   },
   {
     name: "Outcome",

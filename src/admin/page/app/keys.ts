@@ -172,6 +172,14 @@ function metadataIn(text: string): Record<string, string> {
 /** The end of a day, in seconds of Unix time; 0 for no end. */
 const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse(`${date}T23:59:59`) / 1_000));
 
+/** Says by what a key with these fields is limited. */
+function limitsInWords(granted = "", budget = ""): string {
+  const limits = [...(granted === "" ? [] : ["its quota"]), ...(budget === "" ? [] : ["its budget"])];
+  return limits.length > 0
+    ? `This key is limited by ${limits.join(" and ")}.`
+    : "This key is unlimited: it has neither a quota nor a budget.";
+}
+
 async function create(): Promise<void> {
   await renewBudgets();
   const quota = amountField("Quota");
@@ -184,11 +192,12 @@ async function create(): Promise<void> {
       {
         name: "granted",
         ...quota,
-        hint: `${quota.hint} Empty: unlimited, or limited by the budget alone.`,
+        hint: `${quota.hint} Empty: no quota of its own.`,
       },
       budgetField({ name: "budget", label: "Budget" }, knownBudgets.value),
       ...RIGHTS,
     ],
+    note: ({ granted, budget }) => limitsInWords(granted, budget),
     run: (values) => {
       const models = linesIn(values["models"] ?? "");
       const metadata = metadataIn(values["metadata"] ?? "");
@@ -228,6 +237,7 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
         budgetField({ name: "budget", label: "Budget", value: key.budget ?? "" }, knownBudgets.value),
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
+      note: ({ budget }) => limitsInWords(key.unlimited ? "" : "quota", budget),
       run: async (written) => {
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));

@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import { amountInWords, amountOf, decimalsOf, pageCurrency, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
 import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv } from "./api.ts";
@@ -154,6 +154,8 @@ export interface Question {
   /** The words on the button, such as `Revoke`. */
   readonly action: string;
   readonly isDangerous?: boolean;
+  /** Says what will be, by what is written in the fields, beside the button. */
+  readonly note?: (values: Readonly<Record<string, string>>) => string;
   /** Does the work, and resolves with the words for its success. */
   readonly run: (values: Readonly<Record<string, string>>) => Promise<string | void>;
 }
@@ -232,12 +234,16 @@ function useOnce<Arguments extends readonly unknown[]>(
 export const More = ({ name, load }: { name: string; load: () => Promise<void> }): View =>
   html`<button type="button" onClick=${useOnce(load)}>${name}</button>`;
 
-function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: Question): View {
+function QuestionDialog({ title, text, fields = [], action, isDangerous, note, run }: Question): View {
+  const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
   const failure = useRef<HTMLParagraphElement>(null);
-  const submit = useOnce(async (event: SubmitEvent) => {
+  const valuesIn = (form: HTMLFormElement): Readonly<Record<string, string>> => {
     // Every value is a text: no form has a field for files.
-    const data = new FormData(event.target as HTMLFormElement);
-    const values = Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
+    const data = new FormData(form);
+    return Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
+  };
+  const submit = useOnce(async (event: SubmitEvent) => {
+    const values = valuesIn(event.target as HTMLFormElement);
     // The same failure again is read again.
     if (failure.current) failure.current.textContent = "";
     try {
@@ -255,9 +261,11 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, run }: 
         event.preventDefault();
         void submit(event);
       }}
+      onInput=${(event: Event) => setWritten(valuesIn(event.currentTarget as HTMLFormElement))}
     >
       ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
       <div class="buttons">
+        ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
         <p class="failure" role="alert" ref=${failure}></p>
         <${LoginBeside} />
         <button type="button" onClick=${closeQuestion}>Cancel</button>
