@@ -1551,6 +1551,28 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for a top-up that is larger than the amount of its budget", async () => {
+    await stores.ports.quotas.addBudget({ id: "team-a", amount: 50_000 });
+    const page = await open("?part=budgets", { locale: "en-US" });
+    await page.getByRole("button", { name: "Top up team-a" }).click();
+    const topUp = page.getByRole("dialog").getByRole("button", { name: "Top up" });
+    const granted = async (): Promise<number | undefined> =>
+      (await stores.ports.quotas.budgetReport("team-a"))?.granted;
+    for (const [amount, words] of [
+      ["500", "$500.00 is 10,000 times the amount of this budget, $0.05. To add it, choose Top up again."],
+      ["0.06", "$0.06 is more than the amount of this budget, $0.05."],
+    ] as const) {
+      await page.getByLabel("Amount in USD").fill(amount);
+      await topUp.click();
+      await page.getByRole("alert").getByText(words).waitFor();
+      expect(await granted()).toBe(50_000);
+    }
+    await topUp.click();
+    await page.getByText("team-a is topped up.").waitFor();
+    expect(await granted()).toBe(110_000);
+    await page.close();
+  });
+
   it("shows the periods of a budget that have ended, the latest first, and gives them as CSV", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team/a", name: EVIL, amount: 5_000_000, period: "month", timeZone: "Europe/Berlin" });

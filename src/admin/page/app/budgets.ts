@@ -4,7 +4,17 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../http/operations.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
-import { amountField, amountOf, dayIn, pageCurrency, plain, readAmount, shownPeriod, writtenAmount } from "./amounts.ts";
+import {
+  amountField,
+  amountInWords,
+  amountOf,
+  dayIn,
+  pageCurrency,
+  plain,
+  readAmount,
+  shownPeriod,
+  writtenAmount,
+} from "./amounts.ts";
 import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
@@ -218,21 +228,36 @@ const edit = (id: string): Promise<boolean> =>
 /**
  * Asks how much to add to the current period of a budget.
  *
- * @param amount What to add, as a user writes it.
+ * @param amount What to add, as a user writes it. An amount that is larger than that of the budget is asked for twice, except for this one.
  * @param reload Loads what is shown again.
  */
-export const topUp = (id: string, amount = "", reload: () => Promise<void> = loadBudgets): void =>
+export function topUp(id: string, amount = "", reload: () => Promise<void> = loadBudgets): void {
+  let confirmed = amount;
   askUser({
     title: `Top up ${id}`,
     action: "Top up",
     text: "Adds to the current period alone.",
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
-      await write("POST", `${at(id)}/top-up`, { units: readAmount("Amount", units) });
+      const added = readAmount("Amount", units);
+      const { amount: own } = (await read<BudgetReport>(at(id))).body;
+      if (added > own && units !== confirmed) {
+        confirmed = units;
+        throw new Error(`${timesInWords(added, own)} To add it, choose Top up again.`);
+      }
+      await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
       return `${id} is topped up.`;
     },
   });
+}
+
+/** Says how much larger something added is than the amount of its budget. */
+function timesInWords(added: number, own: number): string {
+  const times = Number((added / own).toPrecision(2));
+  const words = times >= 2 && own > 0 ? `${plain.format(times)} times` : "more than";
+  return `${amountInWords(added)} is ${words} the amount of this budget, ${amountInWords(own)}.`;
+}
 
 const takeBack = (id: string): void =>
   askUser({
