@@ -34,8 +34,9 @@ const fieldOf = (page: Page, name: string): Promise<string> => page.getByRole("t
 /** Returns the days that a page has chosen. */
 const daysOf = async (page: Page): Promise<string[]> => [await fieldOf(page, "From"), await fieldOf(page, "To")];
 
-/** Downloads the CSV of the report that is shown. */
-async function csvOf(page: Page): Promise<string> {
+/** Downloads the CSV of the report that is shown, for a reader. */
+async function csvOf(page: Page, reader = "programs"): Promise<string> {
+  await page.getByLabel("CSV for").selectOption(reader);
   const [download] = await Promise.all([
     page.waitForEvent("download"),
     page.getByRole("link", { name: "CSV" }).click(),
@@ -95,6 +96,9 @@ const luminanceOf = (color: Color = []): number =>
 
 /** The steps that help after a call. */
 const nextOf = (page: Page): Locator => page.locator('[data-column="Next"]');
+
+const inWords = (day: string): string =>
+  new Date(day).toLocaleDateString("en-US", { dateStyle: "medium", timeZone: "UTC" });
 
 const hintOfUnits = (of: string): string => `Such as 1000000. A unit is a millionth of ${of}.`;
 
@@ -229,15 +233,25 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", metadata: { group: EVIL } });
     await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", metadata: { group: "=team" } });
     for (const keyId of ["ann", "ann", "bob"]) await call(keyId, "small");
-    const page = await open("?part=spend");
+    const page = await open("?part=spend", { locale: "en-US" });
     await rowOf(page, EVIL).waitFor();
+    // A spreadsheet comes first: that of the browser's numbers.
+    expect(await page.getByLabel("CSV for").locator("option").allTextContents()).toEqual([
+      "Excel (12.50)",
+      "Excel (12,50)",
+      "programs",
+    ]);
+    expect(await page.getByLabel("CSV for").inputValue()).toBe("excel");
+    const german = await open("?part=spend", { locale: "de-DE" });
+    expect(await german.getByLabel("CSV for").inputValue()).toBe("excel-europe");
+    await german.close();
     expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
     expect(await page.getByRole("columnheader").first().textContent()).toBe("Group");
     expect(await page.locator(".sum").textContent()).toContain("for 3 calls");
     // Each day of the month, of which one has calls.
-    const [since, until] = [await fieldOf(page, "From"), await fieldOf(page, "To")];
+    const [since, until] = [await fieldOf(page, "From"), await fieldOf(page, "To")] as const;
     expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(
-      `Spend by day from ${since} to ${until}. The highest is $`,
+      `Spend by day from ${inWords(since)} to ${inWords(until)}. The highest is $`,
     );
     expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
     expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
@@ -345,8 +359,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "poor").waitFor();
     const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
-    await page.getByLabel("CSV for").selectOption("Excel (12,50)");
-    expect(await csvOf(page)).toMatch(/^\uFEFFKey;Key name;Month;Spent;.*\r\npoor;poor;/s);
+    expect(await csvOf(page, "Excel (12,50)")).toMatch(/^\uFEFFKey;Key name;Month;Spent;.*\r\npoor;poor;/s);
     // The largest spend stands first, and rows of the same spend by their names.
     const spent = (await page.locator("tbody tr .amount").allTextContents()).map((text) => Number(text.slice(1)));
     expect(spent[0]).toBeGreaterThan(0);
@@ -1148,6 +1161,20 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, id).textContent()).toMatch(
       /\d m?sann<img src=x.*<img src=x.*POST \/v1\/chat\/completions.*stream.*Stop/s,
     );
+    // On a phone, several calls are in sight.
+    const size = page.viewportSize() ?? { width: 1_280, height: 720 };
+    await page.setViewportSize({ width: 390, height: 800 });
+    const height = async (): Promise<number> => (await page.locator("main").boundingBox())?.height ?? 0;
+    const dense = await height();
+    expect(await isWiderThanScreen(page)).toBe(false);
+    const setDense = (isDense: boolean): Promise<void> =>
+      page
+        .locator("table")
+        .evaluateAll((tables, is) => tables.forEach((one) => one.classList.toggle("dense", is)), isDense);
+    await setDense(false);
+    expect(dense).toBeLessThan(0.85 * (await height()));
+    await setDense(true);
+    await page.setViewportSize(size);
     expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*\$0\.0000/);
     // A list shows the first eight digits, and leads to the call.
     const link = page.getByRole("link", { name: id });
@@ -1615,6 +1642,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect.stringMatching(/^October 2020 Spend .*\$6\.00 \$7\.50 125% of \$6\.00 \$0\.00 nothing left \$1\.50$/),
       expect.stringMatching(/^September 2020 Spend .*\$5\.00 \$1\.25 25% of \$5\.00 \$3\.75 –$/),
     ]);
+    await page.getByText("A period in which no call came and nobody changed the budget is not listed.").waitFor();
+    await page.getByLabel("CSV for").selectOption("programs");
     const [download] = await Promise.all([
       page.waitForEvent("download"),
       page.getByRole("link", { name: "CSV" }).click(),
@@ -1632,7 +1661,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("link", { name: "All budgets" }).click();
     await rowOf(page, "once").waitFor();
     await page.getByRole("link", { name: "Earlier periods of new" }).click();
-    await page.getByText("No period has ended with a charge yet.").waitFor();
+    await page.getByText("No listed period has ended yet.").waitFor();
     // An address may name no budget, and the store may be away.
     await page.goto(`${url}?part=budgets&periods=none`);
     await page.getByText("There is no budget of the id none.").waitFor();
@@ -1642,7 +1671,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("This could not be loaded.").waitFor();
     await page.unrouteAll();
     await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByText("No period has ended with a charge yet.").waitFor();
+    await page.getByText("No listed period has ended yet.").waitFor();
     expect(await page.title()).not.toBe("taken");
     await page.close();
   });

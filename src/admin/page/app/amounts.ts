@@ -109,6 +109,10 @@ export function dayIn(timeZone: string, ms: number): string {
   }
 }
 
+/** Shows a day of the calendar, such as `2026-11-01`. */
+export const shownDay = (day: string): string =>
+  new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" }).format(Date.parse(day));
+
 /** Names a period by its month, or by its first and last day, as the calendars of a zone do. A browser may not know a zone. */
 export function shownPeriod(timeZone: string, startsAt: number, endsAt: number, isMonth: boolean): string {
   const form: Intl.DateTimeFormatOptions = isMonth ? { month: "long", year: "numeric" } : { dateStyle: "medium" };

@@ -407,7 +407,7 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
       ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${pageCurrency.value} />`}
     </header>
     <p class="more"><a href=${addressOf("budgets")} onClick=${follow}>All budgets</a></p>
-    ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${first?.timeZone ?? "UTC"}. A period without a charge is not kept.</p>`}
+    ${rows && html`<p class="quiet">The budget ${id}, by the clocks of ${first?.timeZone ?? "UTC"}. A period in which no call came and nobody changed the budget is not listed.</p>`}
     <${Table}
       caption=${`Periods of ${name}`}
       columns=${periodColumnsOf(rows ?? [], hasCalls)}
@@ -415,7 +415,7 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
       keyOf=${({ startsAt = 0 }: PeriodTold) => String(startsAt)}
       empty="There is no period yet."
     />
-    ${rows && rows.every(({ ended }) => !ended) && html`<p class="quiet">No period has ended with a charge yet.</p>`}
+    ${rows && rows.every(({ ended }) => !ended) && html`<p class="quiet">No listed period has ended yet.</p>`}
     ${earlier.value !== null && html`<${More} name="Earlier periods" load=${() => loadPeriods(earlier.value ?? 0)} />`}`;
 }
 

@@ -165,6 +165,7 @@ export function Live({ calls }: { calls: boolean }): View {
       rows=${data}
       keyOf=${({ requestId }: LiveCall) => requestId}
       empty="No call runs."
+      isDense
     />
     ${data && total > data.length && html`<p class="quiet">These are the oldest of ${plain.format(total)} calls.</p>`}
     ${
@@ -176,6 +177,7 @@ export function Live({ calls }: { calls: boolean }): View {
           rows=${ended.value}
           keyOf=${({ requestId }: RecordedCall) => requestId}
           empty="No call is recorded."
+          isDense
         />`
     }
   </section>`;

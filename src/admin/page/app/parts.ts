@@ -33,6 +33,8 @@ interface TableProps<Row> {
   readonly rows: readonly Row[] | undefined;
   readonly keyOf: (row: Row) => string;
   readonly empty: Children;
+  /** True for rows that are read beside each other: on a narrow screen, their cards have fewer lines. */
+  readonly isDense?: boolean;
   /** Rows of sums below the others, with their names. */
   readonly sums?: readonly (readonly [name: string, sums: Row])[];
 }
@@ -86,13 +88,13 @@ export function spentBy<Row>(
 }
 
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
-export function Table<Row>({ caption, columns, rows, keyOf, empty, sums = [] }: TableProps<Row>): View {
+export function Table<Row>({ caption, columns, rows, keyOf, empty, isDense, sums = [] }: TableProps<Row>): View {
   if (!rows) return html`<${Waiting} />`;
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
   const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
   const [first, ...others] = shown;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table role="table">
+    <table role="table" class=${isDense ? "dense" : ""}>
       <caption class="unseen">
         ${caption}
       </caption>
@@ -265,9 +267,9 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, note, r
     >
       ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
       <div class="buttons">
-        ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
         <p class="failure" role="alert" ref=${failure}></p>
         <${LoginBeside} />
+        ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
         <button type="button" onClick=${closeQuestion}>Cancel</button>
         <button class=${isDangerous ? "danger" : "main"}>${action}</button>
       </div>
@@ -374,13 +376,13 @@ export const Select = ({
 
 /** The readers of CSV. */
 const READERS = [
-  ["", "programs"],
   ["excel", "Excel (12.50)"],
   ["excel-europe", "Excel (12,50)"],
+  ["", "programs"],
 ] as const;
 
-/** The spreadsheet of CSV; empty for programs. */
-const spreadsheet = signal("");
+/** The spreadsheet of CSV: at first the one that writes numbers as this page does. Empty for programs. */
+const spreadsheet = signal(amountOf(1.5, "").includes(",") ? "excel-europe" : "excel");
 
 const save = (event: MouseEvent): void => {
   event.preventDefault();

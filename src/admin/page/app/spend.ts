@@ -15,7 +15,7 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, pageCurrency, plain, recordedCurrency } from "./amounts.ts";
+import { amountInWords, pageCurrency, plain, recordedCurrency, shownDay } from "./amounts.ts";
 import { attempt, type Listed, load, read } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
 import {
@@ -323,8 +323,8 @@ function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: nu
   const most = Math.max(1, ...days.map(({ units }) => units));
   const highest = days.find(({ units }) => units === most);
   const [first, last] = [days[0], days.at(-1)];
-  if (!first || !last || !highest) return null;
-  const words = `Spend by day from ${first.day} to ${last.day}. The highest is ${amount(most)} on ${highest.day}.`;
+  if (!first?.day || !last?.day || !highest?.day) return null;
+  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${amount(most)} on ${shownDay(highest.day)}.`;
   return html`<figure>
     <svg
       viewBox=${`0 0 ${Math.max(days.length, FEWEST_DAYS) * 10} 100`}
@@ -335,7 +335,7 @@ function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: nu
       ${days.map(
         ({ day, units }, at) =>
           html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
-            <title>${day}: ${amount(units)}</title>
+            <title>${shownDay(day ?? "")}: ${amount(units)}</title>
           </rect>`,
       )}
     </svg>
