@@ -87,11 +87,11 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   lower: {
-    about: "takes available units of the current period back",
-    examples: ["lower team-a 50000"],
-    operands: ["ID", "UNITS"],
+    about: "takes an amount of the current period back, as far as it is available",
+    examples: ["lower team-a 50 --currency usd"],
+    operands: ["ID", "AMOUNT"],
     read([id = "", text = ""], { currency }, terminal) {
-      const units = unitsOf("UNITS", text, currency);
+      const units = unitsOf("AMOUNT", text, currency);
       return async (_keys, { store }) => {
         await store.lowerBudget(id, units);
         return changedBudget({ store }, { id, units: 0, currency }, terminal);
