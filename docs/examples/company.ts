@@ -2,7 +2,7 @@
 import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
 import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import express from "express";
-import { createGateway, flexibleRateLimiter, type RateLimits } from "polygate";
+import { createGateway, flexibleRateLimiter, type RateLimits, wrongAddress } from "polygate";
 import { relay } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { toExpressHandler } from "polygate/express";
@@ -41,6 +41,10 @@ app.get("/healthz", (_request, response) => response.json({ ok: true }));
 app.get("/readyz", async (_request, response) => {
   const { ready } = await gateway.health();
   response.status(ready ? 200 : 503).json({ ready });
+});
+// The last route of all, for clients with a wrong base URL.
+app.use(({ method, originalUrl }, response) => {
+  response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai"));
 });
 const port = Number(env["PORT"] ?? 3000);
 const server = app.listen(port).once("listening", () => console.log(`The gateway is at http://127.0.0.1:${port}/ai`));

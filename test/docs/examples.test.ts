@@ -3,7 +3,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { rm } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter } from "node:path";
@@ -32,8 +32,17 @@ const PRELOAD = `${ROOT}test/docs/any-port.mjs`;
 let folder: string;
 const children: ChildProcess[] = [];
 
+/** The whole gateway, and the same with the two lines that its page adds for the admin. */
+const company = examples.find((block) => fileOf(block) === "company.ts")?.code ?? "";
+const [imported, added] = ["import", "addAdmin"].map((start) => {
+  const page = pages.find(({ path }) => path === "docs/company-gateway.md")?.text ?? "";
+  return new RegExp(`\`(${start}[^\`]+;)\``).exec(page)?.[1] ?? "";
+});
+const companyWithAdmin = `${imported}\n${company.replace(/^const app = .*$/m, `$&\n${added}`)}`;
+
 beforeAll(async () => {
   folder = await stageExamples();
+  await writeFile(`${folder}/company-admin.ts`, companyWithAdmin);
 }, 60_000);
 
 afterAll(async () => {
@@ -259,29 +268,6 @@ describe("the servers", () => {
     const answer = await ask(`http://127.0.0.1:${port}/ai`, { "x-forwarded-for": "203.0.113.7" });
     expect(answer).toMatch(/^You are 203\.0\.113\.7, and (?:::ffff:)?127\.0\.0\.1 is the proxy\.$/);
     expect(await ask(`http://127.0.0.1:${port}/ai`, { "x-tenant": "suspended" })).toBe("status 429");
-  });
-
-  it("admin-login.ts leads a browser to the login and back to its report, and to no other site", async () => {
-    const site = `http://127.0.0.1:${await startNode("admin-login.ts")}`;
-    /** Does what a browser does, and follows no redirect. */
-    const browse = (path: string, cookie = "", body?: URLSearchParams) =>
-      fetch(site + path, {
-        redirect: "manual",
-        headers: { accept: "text/html", cookie },
-        ...(body && { method: "POST", body }),
-      });
-    const form = new URLSearchParams({ name: "ann", password: "a long secret" });
-
-    const login = (await browse("/admin?part=spend")).headers.get("location") ?? "";
-    expect(login).toBe("/login?next=%2Fadmin%2F%3Fpart%3Dspend");
-    const entered = await browse(login, "", form);
-    expect(entered.headers.get("location")).toBe("/admin/?part=spend");
-    const [cookie] = entered.headers.getSetCookie();
-    expect((await browse("/admin/me", cookie)).status).toBe(200);
-    expect((await fetch(`${site}/admin/me`)).status).toBe(401);
-    expect((await browse("/login?next=/.//evil.example", "", form)).headers.get("location")).toBe("/admin");
-    await browse("/logout", cookie);
-    expect((await fetch(`${site}/admin/me`, { headers: { cookie: cookie ?? "" } })).status).toBe(401);
   });
 
   it("bun.ts answers, and its own routes as well", async () => {
@@ -560,14 +546,43 @@ describe("the commands", () => {
 });
 
 describe("the whole gateway", () => {
-  const { code = "" } = examples.find((block) => fileOf(block) === "company.ts") ?? {};
-
   it("is a file of at most 60 lines, as the formatter writes it", async () => {
-    const lines = code.trimEnd().split("\n");
+    const lines = company.trimEnd().split("\n");
     expect(lines.length).toBeGreaterThan(35);
     expect(lines.length).toBeLessThanOrEqual(60);
     expect(lines.filter((line) => line.length > 120)).toEqual([]);
     await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
+  });
+
+  it("takes the admin by the two lines of the page, which leads a browser to the login and back to its report, and to no other site", async () => {
+    const env = {
+      ADMIN_PASSWORD: "a long secret",
+      POLYGATE_STORE: "sqlite::memory:",
+      FIRST_KEY: "sk-1",
+      SECOND_KEY: "sk-2",
+    };
+    const { port } = await startWith(env, process.execPath, "--import", PRELOAD, "company-admin.ts");
+    const site = `http://127.0.0.1:${port}`;
+    /** Does what a browser does, and follows no redirect. */
+    const browse = (path: string, cookie = "", body?: URLSearchParams) =>
+      fetch(site + path, {
+        redirect: "manual",
+        headers: { accept: "text/html", cookie },
+        ...(body && { method: "POST", body }),
+      });
+    const form = new URLSearchParams({ name: "ann", password: "a long secret" });
+
+    const login = (await browse("/admin?part=spend")).headers.get("location") ?? "";
+    expect(login).toBe("/login?next=%2Fadmin%2F%3Fpart%3Dspend");
+    const entered = await browse(login, "", form);
+    expect(entered.headers.get("location")).toBe("/admin/?part=spend");
+    const [cookie] = entered.headers.getSetCookie();
+    expect((await browse(login, "", new URLSearchParams({ name: "ann" }))).status).toBe(401);
+    expect(await (await browse("/admin/me", cookie)).json()).toMatchObject({ live: true, health: true });
+    expect((await fetch(`${site}/admin/me`)).status).toBe(401);
+    expect((await browse("/login?next=/.//evil.example", "", form)).headers.get("location")).toBe("/admin");
+    await browse("/logout", cookie);
+    expect((await fetch(`${site}/admin/me`, { headers: { cookie: cookie ?? "" } })).status).toBe(401);
   });
 
   it("serves keys of the page's commands, falls back, counts money, warns, repeats, and ends without a loss", async () => {
@@ -619,6 +634,8 @@ describe("the whole gateway", () => {
       expect(series).toMatch(/^polygate_spend_total\{(?=.*polygate_key="anna").*polygate_budget="team-a".*\} \d/m);
       expect(series).toMatch(/^polygate_budget_used\{.*polygate_budget="team-a".*polygate_currency="USD".*\} \d/m);
       expect((await fetch(`${address}/healthz`)).status).toBe(200);
+      const lost = new OpenAI({ apiKey: anna, baseURL: `${address}/ai`, maxRetries: 0 });
+      await expect(lost.chat.completions.create(call)).rejects.toThrow("Did you mean POST /ai/v1/chat/completions?");
     } finally {
       child.kill("SIGTERM");
       const [exit] = (await once(child, "exit")) as [number | null];

@@ -1,0 +1,54 @@
+// admin.ts
+import { randomUUID } from "node:crypto";
+import express, { type Express } from "express";
+import type { Gateway } from "polygate";
+import { adminHandler } from "polygate/admin/http";
+import { adminPage } from "polygate/admin/page";
+import { toExpressHandler } from "polygate/express";
+import type { OpenedStores } from "polygate/stores";
+
+/** Users by the session in their cookie. */
+const sessions = new Map<string, { name: string }>();
+const sessionOf = (cookie: string | null | undefined) => /(?:^|; )session=([\w-]+)/.exec(cookie ?? "")?.[1] ?? "";
+
+/** Returns a path of this site. Sends everything else, such as `//evil.example`, to the admin. */
+function ownPath(next: unknown): string {
+  const here = "http://here.invalid";
+  const url = typeof next === "string" ? URL.parse(next, here) : null;
+  const path = url?.origin === here ? url.pathname + url.search : "";
+  return /^\/[^/]/.test(path) ? path : "/admin";
+}
+
+/** Adds the admin and its page at `/admin`, and a login. */
+export function addAdmin(app: Express, stores: OpenedStores, gateway: Gateway): void {
+  const admin = adminHandler(stores.ports.quotas, {
+    authorize: (request) => sessions.get(sessionOf(request.headers.get("cookie"))),
+    gateway, // For its running calls and its health.
+    calls: stores.calls,
+    audit: stores.auditLog,
+    // The page adds the path to lead back to: /login?next=...
+    page: adminPage({ loginUrl: "/login", logoutUrl: "/logout", currency: "USD" }),
+  });
+  app.use("/admin", toExpressHandler(admin));
+  app.get("/login", (_req, res) => {
+    // The form posts to its own address, which has the path to go back to.
+    res.send(
+      '<form method="post"><input name="name"><input name="password" type="password"><button>Log in</button></form>',
+    );
+  });
+  app.post("/login", express.urlencoded({ extended: false }), (req, res) => {
+    const { name, password } = req.body;
+    // Check the password of your user here.
+    const { ADMIN_PASSWORD } = process.env;
+    if (name !== "ann" || !ADMIN_PASSWORD || password !== ADMIN_PASSWORD)
+      return void res.status(401).send("The password is wrong.");
+    const session = randomUUID();
+    sessions.set(session, { name });
+    res.cookie("session", session, { httpOnly: true, sameSite: "lax", secure: req.secure });
+    res.redirect(303, ownPath(req.query["next"]));
+  });
+  app.get("/logout", (req, res) => {
+    sessions.delete(sessionOf(req.headers.cookie));
+    res.clearCookie("session").redirect(303, "/login");
+  });
+}
