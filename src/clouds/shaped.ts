@@ -123,11 +123,17 @@ export const segment = (name: string): string => encodeURIComponent(name).replac
 
 export const bearer: UpstreamFormat["credential"] = (apiKey) => ({ authorization: `Bearer ${apiKey}` });
 
-/** Returns an address without a slash at its end. Throws a TypeError for a text that is no http or https address. */
+/** Matches the address of a route, as the consoles of clouds show it: the paths are added by the formats. */
+const ROUTE =
+  /(\/(?:openai\/deployments\/.+?|chat\/completions|embeddings|responses|messages|model\/[^/]+\/(?:invoke|converse)[\w-]*|models\/[^/]+:\w+))\/*$/;
+
+/** Returns an address without a slash at its end. Throws a TypeError for a text that is no http or https address, and for the address of a route. */
 export function endpointOf(where: string, endpoint: string): string {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
     throw new TypeError(`${where}: endpoint must be an http or https address without a query.`);
+  const [, route] = ROUTE.exec(endpoint) ?? [];
+  if (route !== undefined) throw new TypeError(`${where}: endpoint must end before ${route}.`);
   return endpoint.replace(/\/+$/, "");
 }
 

@@ -517,6 +517,10 @@ describe("the options", () => {
       "bedrockMessages: endpoint must be an http or https address",
     ],
     [
+      { region: "us-east-1", credentials: KEYS, endpoint: "https://a.test/model/one/invoke-with-response-stream" },
+      "bedrockMessages: endpoint must end before /model/one/invoke-with-response-stream.",
+    ],
+    [
       { region: "us-east-1", credential: KEYS },
       "bedrockMessages: credential does not exist; did you mean credentials?",
     ],

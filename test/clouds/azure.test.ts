@@ -258,6 +258,14 @@ describe("the options", () => {
   it.each<[unknown, string]>([
     [{ apiKey: KEY }, "azureResponses: endpoint is missing; it must be a text."],
     [{ endpoint: "my-resource", apiKey: KEY }, "azureResponses: endpoint must be an http or https address"],
+    [
+      { endpoint: "https://a.test/openai/v1/responses", apiKey: KEY },
+      "azureResponses: endpoint must end before /responses.",
+    ],
+    [
+      { endpoint: "https://a.test/openai/deployments/mine/chat/completions/", apiKey: KEY },
+      "azureResponses: endpoint must end before /openai/deployments/mine/chat/completions.",
+    ],
     [{ endpoint: "https://a.test" }, "azureResponses: needs a credential or an apiKey, and not both."],
     [
       { endpoint: "https://a.test", apiKey: KEY, credential: { getToken() {} } },

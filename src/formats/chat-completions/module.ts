@@ -34,7 +34,7 @@ export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
 export const chatCompletionsUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
-  address: { ...OPENAI_UPSTREAM.address, route: /\/chat\/completions$/ },
+  address: { ...OPENAI_UPSTREAM.address, route: /\/(?:chat\/completions|embeddings)$/ },
   otherNames: /openai|gpt/i,
   load: () => Promise.all([upstream.get(), embeddings.get()]),
   open: (relay, options) => ({

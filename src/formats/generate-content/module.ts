@@ -31,7 +31,7 @@ export const generateContentUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
     // The official clients add the version themselves. The addresses of Vertex AI end with `/v1/projects/…/publishers/google`.
     complete: new RegExp(`${VERSIONED.source}|/publishers/[^/]+$`),
     route: /\/(?:models|tunedModels)(?:\/.*)?$/,
-    ownRoute: /:(?:generateContent|streamGenerateContent|countTokens)$/,
+    ownRoute: /:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/,
   },
   credential: (apiKey) => ({ "x-goog-api-key": apiKey }),
   listPath: `/models?pageSize=${MAX_LISTED_MODELS}`,

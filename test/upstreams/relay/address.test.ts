@@ -108,8 +108,11 @@ describe("a documented address", () => {
 
 const ROUTES: Readonly<Record<RelayFormat, readonly [version: string, routes: readonly string[]]>> = {
   messages: ["/v1", ["/messages", "/messages/count_tokens"]],
-  "generate-content": ["/v1beta", ["/models", "/models/small:generateContent", "/tunedModels/a/b:countTokens"]],
-  "chat-completions": ["/v1", ["/chat/completions"]],
+  "generate-content": [
+    "/v1beta",
+    ["/models", "/models/small:generateContent", "/models/small:embedContent", "/tunedModels/a/b:countTokens"],
+  ],
+  "chat-completions": ["/v1", ["/chat/completions", "/embeddings"]],
   responses: ["/v1", ["/responses"]],
   images: ["/v1", ["/images/generations", "/images/edits"]],
 };
