@@ -209,7 +209,7 @@ interface Route {
   readForm?(request: Request, intake: BodyIntake): Promise<Form>;
   /** Returns the API key as the caller sent it; undefined without one. */
   credential(request: Request): string | undefined;
-  /** Says where the API key belongs, in the words after "This route reads it from". Absent for a format whose error has a text of its own. */
+  /** A sentence that says where the API key belongs. Absent for a format whose error has a text of its own. */
   readonly keyPlace?: string;
   /** Returns an error in this format. */
   encodeError(error: GatewayError, requestId: string): { readonly status: number; readonly body: unknown };

@@ -329,7 +329,8 @@ function errorAnswers(
   const met = ALL_ERRORS.filter(([, [cause]]) => causes.includes(cause));
   const errors = met.flatMap(([code, [cause, summary, details]]) =>
     formats.map((format) => {
-      const error = new GatewayError(code, summary, details);
+      const { keyPlace = "" } = code === "missing_api_key" ? format.errors : {};
+      const error = new GatewayError(code, `${summary} ${keyPlace}`.trimEnd(), details);
       const value = format.errors.encodeError(error, "req_0123456789abcdef");
       const isOther = met.some(([one, [other]]) => one === code && other !== cause);
       const name = formats.length > 1 ? `${code} (${format.name})` : isOther ? `${code} (${cause})` : code;

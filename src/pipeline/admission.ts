@@ -3,7 +3,7 @@
 import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { DocumentsCall, Endpoint, ListedModel } from "../formats/format.ts";
 import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
-import { queryOf, withoutPrefix } from "../http/request.ts";
+import { withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
@@ -36,7 +36,9 @@ export interface NamedModel extends ModelNames {
 export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Promise<ApiKey> {
   const { quotas, clock, inFlight } = call.services;
   const credential = call.endpoint.credential(call.request);
-  if (!credential) throw noKey(call);
+  // Some callers send their key as another format wants it.
+  if (!credential)
+    throw new GatewayError("missing_api_key", `No API key was given. ${call.endpoint.keyPlace ?? ""}`.trimEnd());
   call.secret = credential;
   const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
@@ -70,17 +72,6 @@ function assertReadable(key: ApiKey): void {
   } catch (error) {
     throw toGatewayError(error, "quota-store");
   }
-}
-
-/** The headers in which clients of any format send their key. */
-const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key", "authorization"] as const;
-
-/** Tells a caller who has sent a key as another format wants it where this format reads it. */
-function noKey({ endpoint, request }: Call): GatewayError {
-  const { keyPlace } = endpoint;
-  const isElsewhere = KEY_HEADERS.some((name) => request.headers.get(name)) || queryOf(request.url).has("key");
-  const place = keyPlace !== undefined && isElsewhere ? ` This route reads it from ${keyPlace}.` : "";
-  return new GatewayError("missing_api_key", `No API key was given.${place}`);
 }
 
 /**

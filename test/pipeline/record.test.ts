@@ -252,8 +252,9 @@ describe("a call without a key", () => {
       expect(response.status).toBe(401);
       return ((await response.json()) as { error: { message: string } }).error.message;
     };
-    expect(await told(path, headers)).toBe(`No API key was given. This route reads it from ${place}.`);
-    expect(await told(path.replace(/\?.*/, ""), {})).toBe("No API key was given.");
+    const message = `No API key was given. This route reads it from ${place}.`;
+    expect(await told(path, headers)).toBe(message);
+    expect(await told(path.replace(/\?.*/, ""), {})).toBe(message);
   });
 
   it("of the token usage is told the text of the specification", async () => {

@@ -6,6 +6,9 @@ import { withClientWords } from "../shared/context-length.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
 import type { GenerateContentErrorBody } from "./schema.answer.ts";
 
+/** Tells a caller without an API key where this format reads it. */
+export const keyPlace: string = "This route reads it from the header x-goog-api-key, or from key= in the address.";
+
 type WireError = GenerateContentErrorBody["error"];
 
 /** Writes a path as this format does: `contents[0].parts[1].text`. */

@@ -5,7 +5,7 @@ import { bearerToken, queryOf } from "../../http/request.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import type { LazyRoute } from "../format.ts";
 import { isModelAddress } from "../shared/errors.ts";
-import { encodeError, errorStatus } from "./errors.ts";
+import { encodeError, errorStatus, keyPlace } from "./errors.ts";
 
 /** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "generate-content";
@@ -36,7 +36,7 @@ export function methodIn(wildcardPath: string): string | undefined {
 const common = {
   format: FORMAT,
   credential,
-  keyPlace: "the header x-goog-api-key, or from key= in the address",
+  keyPlace,
   encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
 } as const;
 

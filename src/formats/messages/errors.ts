@@ -6,6 +6,9 @@ import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors
 import { type ErrorRow, SHARED_ERRORS, type SharedErrorType } from "../shared/errors.ts";
 import type { MessagesError } from "./schema.answer.ts";
 
+/** Tells a caller without an API key where this format reads it. */
+export const keyPlace: string = "This route reads it from the header x-api-key.";
+
 const WIRE_ERROR: Readonly<Record<GatewayErrorCode, ErrorRow<SharedErrorType>>> = {
   ...SHARED_ERRORS,
   invalid_request: [400, "invalid_request_error", "invalid_request"],

@@ -6,7 +6,7 @@ import type { Shapes } from "../../options.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
 import type { LazyRoute } from "../format.ts";
 import { anthropicRateHeaders, isModelAddress } from "../shared/errors.ts";
-import { encodeError, errorStatus } from "./errors.ts";
+import { encodeError, errorStatus, keyPlace } from "./errors.ts";
 
 /** The name of the format in routes, and in the native parts of requests and answers. */
 export const FORMAT = "messages";
@@ -38,7 +38,7 @@ const route = {
   format: FORMAT,
   rateHeaders: anthropicRateHeaders,
   credential: (request: Request) => request.headers.get("x-api-key") || bearerToken(request.headers),
-  keyPlace: "the header x-api-key",
+  keyPlace,
   encodeError: (error: GatewayError, requestId: string) => ({
     status: errorStatus(error),
     body: encodeError(error, requestId),

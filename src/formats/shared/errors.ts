@@ -136,12 +136,15 @@ export function anthropicRateHeaders(limits: readonly RateLimit[], now: number):
 /** The latest time that a `Date` can hold, in milliseconds. */
 const MAX_DATE_MS = 8_640_000_000_000_000;
 
+/** Tells a caller without an API key where this format reads it. */
+export const keyPlace: string = 'This route reads it from the header authorization, as "Bearer sk-…".';
+
 /** The fields that all endpoints for OpenAI's clients share: the credential, the errors, and the headers about rate limits. */
 export const openaiEndpoint: Pick<QueryEndpoint, "rateHeaders" | "credential" | "keyPlace" | "encodeError"> = {
   rateHeaders: openaiRateHeaders,
   // Azure's clients send `api-key` alone.
   credential: ({ headers }) => bearerToken(headers) ?? (headers.get("api-key") || undefined),
-  keyPlace: 'the header authorization, as "Bearer sk-…"',
+  keyPlace,
   encodeError: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
 };
 

@@ -95,6 +95,8 @@ export interface FormatDescription<Options extends object = object> {
   readonly errors: {
     errorStatus(error: GatewayError): number;
     encodeError(error: GatewayError, requestId: string): unknown;
+    /** Absent for a format whose error has a text of its own. */
+    readonly keyPlace?: string;
   };
   /** The schemas by their names in the document. A schema inside another one becomes a reference. */
   schemas(options: Options): Readonly<Record<string, v.GenericSchema>>;
