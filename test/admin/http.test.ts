@@ -1065,6 +1065,19 @@ describe("a repeated request", () => {
     expect(await stores.ports.quotas.report("team")).toBeUndefined();
   });
 
+  it.each(["127.0.0.1", "localhost"])("prints one line while the database at %s is away", async (host) => {
+    const away = await openStores(`postgres://me:secret@${host}:1/x`, { onError: () => {} });
+    const written = vi.spyOn(console, "error").mockReturnValue();
+    const admin = adminHandler(away.ports.quotas, { authorize });
+    const { status } = await admin.fetch(new Request("http://host/keys", { headers: { "x-user": "ann" } }));
+    const lines = written.mock.calls;
+    written.mockRestore();
+    await away.close();
+    expect(status).toBe(503);
+    const line = /^polygate: a request of the admin has failed: connect ECONNREFUSED \S+$/;
+    expect(lines).toEqual([[expect.stringMatching(line)]]);
+  });
+
   it.each(["postgres", "mysql"])(
     "fails with 503 while %s is away, and tells the host once a minute",
     async (scheme) => {

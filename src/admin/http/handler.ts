@@ -9,7 +9,7 @@ import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answe
 import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
-import { assertMethods, assertOptions, CLOCK, portOf, unknownName } from "../../options.ts";
+import { assertMethods, assertOptions, CLOCK, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
@@ -62,7 +62,7 @@ export interface AdminHandlerOptions<Context = unknown> {
   readonly replayStore?: ReplayStore;
   /** A page for browsers at the root of the mount, such as `adminPage()` of `polygate/admin/page`. Default: none. */
   readonly page?: AdminPage;
-  /** Hears of each failure whose cause the user is not told. Default: prints to standard error. */
+  /** Hears of each failure whose cause the user is not told. Default: prints to standard error, in one line while the store is away. */
   readonly onFailure?: (error: unknown) => void;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
@@ -130,10 +130,24 @@ export function adminHandler<Context = unknown>(
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
     page: options.page,
-    onFailure: options.onFailure ?? ((error) => console.error(error)),
+    onFailure: options.onFailure ?? printFailure,
     authorize: (request, mounted) => options.authorize(request, mounted.context as Context | undefined),
   });
   return { ...admin.at(""), at: (prefix) => admin.at(prefix), isClosing: () => false, endpoints: [] };
+}
+
+const isUnmigrated = (error: unknown): error is Error =>
+  error instanceof Error && (error as { readonly code?: unknown }).code === UNMIGRATED;
+
+/** True for the error of a store that is away or has no tables. */
+const isUnusable = (error: unknown): error is Error => isUnmigrated(error) || isAway(error);
+
+/** Prints a failure: one line for a store that cannot be used, whose stack is that of its client, and the stack for all others. */
+function printFailure(error: unknown): void {
+  if (!isUnusable(error)) return console.error("polygate: a request of the admin has failed:", error);
+  // Node tries all addresses of a name, and then has a message for each of them.
+  const { message } = error instanceof AggregateError ? (error.errors[0] as Error) : error;
+  console.error(`polygate: a request of the admin has failed: ${oneLine(message)}`);
 }
 
 interface Services {
@@ -404,16 +418,15 @@ class Admin {
   #reported(thrown: unknown): HTTPError {
     const cause = HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown;
     const now = this.#services.clock.now();
-    const isUnmigrated = cause instanceof Error && (cause as { readonly code?: unknown }).code === UNMIGRATED;
-    const isUnusable = isUnmigrated || isAway(cause);
-    if (!isUnusable || now - this.#toldUnusableAt >= QUIET_MS)
+    const isQuiet = isUnusable(cause);
+    if (!isQuiet || now - this.#toldUnusableAt >= QUIET_MS)
       try {
-        if (isUnusable) this.#toldUnusableAt = now;
+        if (isQuiet) this.#toldUnusableAt = now;
         this.#services.onFailure(cause);
       } catch {}
     // By the contract of stores, this message holds no secret. It names the command that makes the tables.
-    if (isUnmigrated) return new HTTPError({ status: 503, message: cause.message });
-    if (!isUnusable) return new HTTPError({ status: 500, message: "The request has failed." });
+    if (isUnmigrated(cause)) return new HTTPError({ status: 503, message: cause.message });
+    if (!isQuiet) return new HTTPError({ status: 500, message: "The request has failed." });
     return new HTTPError({
       status: 503,
       message: "The store is away. Try again in some seconds, and look whether a change was made.",
