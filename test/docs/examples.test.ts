@@ -523,7 +523,7 @@ describe("the commands", () => {
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
     expect(stdout).toContain("budget team-a: 300.00 USD of 300.00 USD available");
-    expect(stdout).toMatch(/^team-a +Team A +350\.0+ +400\.0+ +0\.0+ +0 % +400\.0+ +week +\d{4}-\d\d-\d\d +company$/m);
+    expect(stdout).toMatch(/^team-a +Team A +350\.0+ +380\.0+ +0\.0+ +0 % +380\.0+ +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
