@@ -237,7 +237,7 @@ export function templateSuite(stage: () => PackageStage): void {
       });
 
       it("asks the second upstream when the first one fails, and warns of a budget that is nearly spent", async () => {
-        await polygate("budgets", "create", "team", "--amount", String(COST + 20));
+        await polygate("budgets", "create", "team", "--amount", String(COST + 20), "--currency", "");
         await polygate("budgets", "assign", "team-a", "team");
         const first = { UPSTREAM_URL: `${upstream.url}/down/v1`, POLYGATE_STORE: "sqlite:gateway.db" };
         const second = { FALLBACK_URL: `${upstream.url}/v1`, FALLBACK_KEY: "sk-up" };
