@@ -683,6 +683,13 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true, currency: "USD" });
     const calls = { ...stores.calls, list: () => Promise.reject(new Error("There is no table for calls.")) };
     expect((await asking({ calls })("GET", "/me")).body).not.toHaveProperty("currency");
+    const called = Promise.withResolvers<void>();
+    const hanging = { ...stores.calls, list: () => (called.resolve(), new Promise<never>(() => {})) };
+    const clock = manualClock(0);
+    const told = asking({ calls: hanging, clock })("GET", "/me");
+    await called.promise;
+    await clock.advance(1_000);
+    expect((await told).body).toMatchObject({ calls: true });
   });
 
   it("are refused for an id that nobody has, with the id of the key or the budget of that name", async () => {
