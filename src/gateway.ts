@@ -77,7 +77,7 @@ export interface CommonOptions<Context = unknown> {
    * Default: responses are not kept.
    */
   readonly responseStore?: ResponseStore<Context>;
-  /** The time for which a response or a conversation is kept after its last change, in milliseconds. Default: 30 days. */
+  /** Responses and conversations are kept for this time after their last change, in milliseconds. Default: 30 days. */
   readonly responseRetainMs?: number;
   /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
   readonly codeRunner?: CodeRunner;

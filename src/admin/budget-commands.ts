@@ -33,6 +33,20 @@ async function changedBudget(
   return report;
 }
 
+/** Returns a command that changes the current period of a budget by an amount, and shows the budget. */
+const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: string): Command => ({
+  about,
+  examples: [`${example} --currency usd`],
+  operands: ["ID", "AMOUNT"],
+  read([id = "", text = ""], { currency }, terminal) {
+    const units = unitsOf("AMOUNT", text, currency);
+    return async (_keys, { store }) => {
+      await store[verb](id, units);
+      return changedBudget({ store }, { id, units: verb === "topUpBudget" ? units : 0, currency }, terminal);
+    };
+  },
+});
+
 const NAME_WORDS: Words = { name: "its name in lists and reports" };
 
 export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
@@ -74,30 +88,12 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
-  "top-up": {
-    about: "adds an amount to the current period",
-    examples: ["top-up team-a 50 --currency usd"],
-    operands: ["ID", "AMOUNT"],
-    read([id = "", text = ""], { currency }, terminal) {
-      const units = unitsOf("AMOUNT", text, currency);
-      return async (_keys, { store }) => {
-        await store.topUpBudget(id, units);
-        return changedBudget({ store }, { id, units, currency }, terminal);
-      };
-    },
-  },
-  lower: {
-    about: "takes an amount of the current period back, as far as it is available",
-    examples: ["lower team-a 50 --currency usd"],
-    operands: ["ID", "AMOUNT"],
-    read([id = "", text = ""], { currency }, terminal) {
-      const units = unitsOf("AMOUNT", text, currency);
-      return async (_keys, { store }) => {
-        await store.lowerBudget(id, units);
-        return changedBudget({ store }, { id, units: 0, currency }, terminal);
-      };
-    },
-  },
+  "top-up": changing("topUpBudget", "adds an amount to the current period", "top-up team-a 50"),
+  lower: changing(
+    "lowerBudget",
+    "takes an amount of the current period back, as far as it is available",
+    "lower team-a 50",
+  ),
   assign: {
     about: "lets a key draw on a budget",
     examples: ["assign bob team-a"],

@@ -24,7 +24,7 @@ import { meant, type Places } from "./meant.ts";
 import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { usageText } from "./usage-table.ts";
-import { assertTimeZone, daysOf, nearestHint, oneOf, wordOf } from "./values.ts";
+import { assertTimeZone, daysOf, hintOf, nearestHint, oneOf, wordOf } from "./values.ts";
 
 const BUDGET_WORDS: Words = {
   budget: "only calls of this budget and its child budgets, by its id or its name",
@@ -158,11 +158,10 @@ function readerIn(calls: OpenedStore["calls"]): CallReader {
 /** The options of a report that choose calls by a name in their columns. */
 const NAMED = ["key", "group", "model", "upstream"] as const;
 
-/** Throws for a key that nobody has, and of which no call is recorded: no calls would look like a key that was not used. */
+/** Throws for a key that neither the store nor a recorded call has: an empty report would look like an unused key. */
 async function assertKnownKey(id: string | undefined, reader: CallReader, { keys, store }: Places): Promise<void> {
   if (id === undefined || (await store.report(id)) || (await reader.usage({ key: id })).total.calls > 0) return;
-  const near = await idNear(id, (page) => keys.list(page));
-  const hint = near === undefined ? "" : ` Did you mean ${oneLine(near)}?`;
+  const hint = hintOf(await idNear(id, (page) => keys.list(page)));
   throw new CommandError(`No key has the id or the name ${oneLine(id)}, and no call of it is recorded.${hint}`);
 }
 

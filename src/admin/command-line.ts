@@ -401,7 +401,7 @@ function assertArguments({ name, syntax, operands: given }: Found): void {
   throw wrongArguments(name, usage, names, given, options.includes("id"));
 }
 
-/** The hint for MySQL, of which `init` has no template. */
+/** The hint for MySQL: `init` has no template for it. */
 const OTHER_DATABASE =
   " For MySQL, take sqlite, then install mysql2 in the project, and write its address into POLYGATE_STORE.";
 

@@ -41,6 +41,22 @@ async function budgetInstead(
   );
 }
 
+/**
+ * Returns a command that changes the quota of a key by an amount, and shows the key.
+ *
+ * @param nextStep The command for a key without a quota, which changes the budget of the key.
+ */
+const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget: string) => string): Command => ({
+  about,
+  examples: [`${verb} team-a 20 --currency usd`],
+  operands: ["ID", "AMOUNT"],
+  read([id = "", text = ""], { currency }) {
+    const units = unitsOf("AMOUNT", text, currency);
+    return (keys, { store }) =>
+      keys[verb](id, units).catch((error: unknown) => budgetInstead(error, id, store, nextStep));
+  },
+});
+
 const FILTER_WORDS: Words = {
   budget: "only keys that draw on this budget, by its id or its name",
   metadata: "only keys with this note; may be repeated",
@@ -156,34 +172,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
-  grant: {
-    about: "adds an amount to its quota",
-    examples: ["grant team-a 20 --currency usd"],
-    operands: ["ID", "AMOUNT"],
-    read([id = "", text = ""], { currency }) {
-      const units = unitsOf("AMOUNT", text, currency);
-      return (keys, { store }) =>
-        keys
-          .grant(id, units)
-          .catch((error: unknown) =>
-            budgetInstead(error, id, store, (budget) => `top-up ${budget} AMOUNT adds to that.`),
-          );
-    },
-  },
-  lower: {
-    about: "takes an available amount back from its quota",
-    examples: ["lower team-a 20 --currency usd"],
-    operands: ["ID", "AMOUNT"],
-    read([id = "", text = ""], { currency }) {
-      const units = unitsOf("AMOUNT", text, currency);
-      return (keys, { store }) =>
-        keys
-          .lower(id, units)
-          .catch((error: unknown) =>
-            budgetInstead(error, id, store, (budget) => `update ${budget} --amount AMOUNT changes that.`),
-          );
-    },
-  },
+  grant: changingQuota("grant", "adds an amount to its quota", (budget) => `top-up ${budget} AMOUNT adds to that.`),
+  lower: changingQuota(
+    "lower",
+    "takes an available amount back from its quota",
+    (budget) => `update ${budget} --amount AMOUNT changes that.`,
+  ),
   usage: {
     about: "what a key has used and has left",
     examples: ["usage team-a", "usage team-a --json"],

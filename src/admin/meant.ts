@@ -47,17 +47,17 @@ export async function idOfBudget(places: Places, text: string, warn: Terminal["w
 }
 
 /** A choice of keys or calls, by a key and a budget. */
-interface Choice {
+interface KeyAndBudget {
   readonly key?: string | undefined;
   readonly budget?: string | undefined;
 }
 
 /** Returns the filters of a command with the ids of the key and the budget that the user means. */
-export async function meant<Filter extends Choice>(
+export async function meant<Filter extends KeyAndBudget>(
   { key, budget, ...filter }: Filter,
   places: Places,
   warn: Terminal["warn"],
-): Promise<Omit<Filter, keyof Choice> & { readonly key?: string; readonly budget?: string }> {
+): Promise<Omit<Filter, keyof KeyAndBudget> & { readonly key?: string; readonly budget?: string }> {
   return {
     ...filter,
     ...(budget !== undefined && { budget: await idOfBudget(places, budget, warn) }),

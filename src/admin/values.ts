@@ -47,10 +47,11 @@ export const oneOf = (words: readonly string[]): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 
 /** Asks for the word that was probably meant. */
-export function nearestHint(text: string, words: readonly string[]): string {
-  const meant = nearest(text, words);
-  return meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
-}
+export const nearestHint = (text: string, words: readonly string[]): string => hintOf(nearest(text, words));
+
+/** Asks whether a word was meant. Empty without a word. */
+export const hintOf = (meant: string | undefined): string =>
+  meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`;
 
 /**
  * Reads the first and the last day of a report.

@@ -78,18 +78,14 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
   const { path, reason, limits, refusedBy } = known;
-  const keyless = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
-  const safe = { reason: keyless(reason), limits: keyless(limits), refusedBy: keyless(refusedBy) };
-  const isSafe =
-    redacted === described &&
-    keyless(path) === path &&
-    safe.reason === reason &&
-    safe.limits === limits &&
-    safe.refusedBy === refusedBy;
+  const repeatsKey = (detail: unknown): boolean => repeats(detail, call.secret);
+  const isSafe = redacted === described && ![path, reason, limits, refusedBy].some(repeatsKey);
   const error = isSafe
     ? known
     : changedError(known, redact(known.message, call.secret), {
-        ...safe,
+        reason: repeatsKey(reason) ? undefined : reason,
+        limits: repeatsKey(limits) ? undefined : limits,
+        refusedBy: repeatsKey(refusedBy) ? undefined : refusedBy,
         path: path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step)),
         cause: new Error(text),
       });
@@ -97,7 +93,7 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   void guarded(() => call.services.onFailure(failure));
 }
 
-/** True for a detail that repeats a key, or that cannot be searched, such as one that contains itself. */
+/** True for a detail that contains the secret, and for one that cannot be searched, such as a circular object. */
 function repeats(detail: unknown, secret: string | undefined): boolean {
   try {
     const json = JSON.stringify(detail) ?? "";

@@ -66,7 +66,7 @@ export function noteDatabase(store: object, database: object | undefined): void 
   if (database) DATABASES.set(store, database);
 }
 
-/** Returns the database that was noted for a store; undefined for a store of which nothing is known. */
+/** Returns the noted database of a store; undefined without a note. */
 export const databaseOf = (store: object): object | undefined => DATABASES.get(store);
 
 /** A request for a hold. */

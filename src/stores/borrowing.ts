@@ -108,7 +108,7 @@ export function borrowingQuotaStore<Context = unknown>(
 
 /** A lease in the store is longer than the process counts on by this factor, because clocks run at different speeds. */
 const DRIFT = 1.05;
-/** The time for which a key that is short of units is served by the store, in milliseconds. */
+/** After a key has run short of units, the store serves the key directly for this time, in milliseconds. */
 const DIRECT_MS = 5_000;
 /** The age up to which recalls count, in milliseconds: also a process that has borrowed after a recall gives back what it does not use. */
 const RECALLED_MS = DIRECT_MS;

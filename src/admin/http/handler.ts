@@ -542,10 +542,10 @@ async function textOf(req: Request): Promise<string> {
   return text;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type EditFields = Readonly<Record<string, unknown>>;
 
 /** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
-function changedFields(fields: Fields, seen: Fields): Fields {
+function changedFields(fields: EditFields, seen: EditFields): EditFields {
   const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
     const before = seen[name] ?? null;
     if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];

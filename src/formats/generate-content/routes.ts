@@ -74,7 +74,7 @@ function methodRoutes(collection: string): MethodRoutes {
       // The last: owns the methods of embeddings as well, where the backend has no embeddings.
       owns(wildcardPath, request) {
         const method = methodIn(wildcardPath);
-        // For other requests, a colon belongs to the name of a model, such as one that OpenAI's clients delete.
+        // In other requests, the colon is part of a model name: OpenAI's clients delete fine-tuned models.
         const isMeant = request.method === "POST" || isOurs(request);
         return isMeant && method !== undefined && !METHODS.includes(method);
       },

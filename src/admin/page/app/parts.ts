@@ -156,7 +156,7 @@ export interface Question {
   /** The words on the button, such as `Revoke`. */
   readonly action: string;
   readonly isDangerous?: boolean;
-  /** Says what will be, by what is written in the fields, beside the button. */
+  /** Returns a sentence for the place beside the button: the effect of the values in the fields. */
   readonly note?: (values: Readonly<Record<string, string>>) => string;
   /** Does the work, and resolves with the words for its success. */
   readonly run: (values: Readonly<Record<string, string>>) => Promise<string | void>;
@@ -381,7 +381,7 @@ const READERS = [
   ["", "programs"],
 ] as const;
 
-/** The spreadsheet of CSV: at first the one that writes numbers as this page does. Empty for programs. */
+/** The chosen spreadsheet for CSV; empty for programs. Default: the one with the decimal mark of this page. */
 const spreadsheet = signal(amountOf(1.5, "").includes(",") ? "excel-europe" : "excel");
 
 const save = (event: MouseEvent): void => {

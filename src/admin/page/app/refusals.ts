@@ -345,7 +345,7 @@ interface StepButton {
   readonly effect: string;
 }
 
-/** Loads what is shown again, after a step that helps. */
+/** Loads the list or the call again, after a step has helped. */
 const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCall());
 
 /** Returns a step that this page can do itself for its user: opens a dialog, with the amount filled in. */

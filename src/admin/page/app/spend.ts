@@ -46,7 +46,7 @@ const COLUMNS: Readonly<Record<UsageColumn, string>> = {
 
 /** The most rows in the table. */
 const MOST_ROWS = 1_000;
-/** The most rows of a report, of which the table shows those of the largest spend. */
+/** The most rows of a report. The table shows the rows with the largest spend. */
 const MOST_LOADED = "100000";
 /** The days that the chart has room for at least: fewer days are no wider. */
 const FEWEST_DAYS = 28;
