@@ -30,11 +30,11 @@ import {
   type Desk,
   deskOf,
   type Operation,
-  OPERATIONS,
   partsOf,
   refused,
   type Told,
-} from "./operations.ts";
+} from "./operation.ts";
+import { OPERATIONS } from "./operations.ts";
 
 /** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
 export type Login = AdminUser | Response | undefined | null;

@@ -14,4 +14,4 @@ export {
   type AdminPageFile,
   type Login,
 } from "./handler.ts";
-export type { AdminGateway, AdminUser } from "./operations.ts";
+export type { AdminGateway, AdminUser } from "./operation.ts";

@@ -2,7 +2,7 @@
 
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
-import type { Operation } from "./operations.ts";
+import type { Operation } from "./operation.ts";
 
 /** Returns the OpenAPI 3.1 document of operations under a path, as plain JSON. */
 export function openApiOf(operations: readonly Operation[], server: string): object {

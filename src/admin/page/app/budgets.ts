@@ -2,7 +2,7 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { BudgetTold, PeriodTold } from "../../http/operations.ts";
+import type { BudgetTold, PeriodTold } from "../../http/budget-operations.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
   amountField,

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import type { AdminPart, AdminUser } from "../../http/operations.ts";
+import type { AdminPart, AdminUser } from "../../http/operation.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { recordedCurrency, wrongCurrency } from "./amounts.ts";
 import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";

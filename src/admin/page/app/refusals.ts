@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import type { KeyReport } from "../../../stores/durable.ts";
-import type { ExplainedCall } from "../../http/operations.ts";
+import type { ExplainedCall } from "../../http/call-operations.ts";
 import {
   addressOf,
   assertDays,

@@ -1,0 +1,213 @@
+/** The operations on budgets and their periods. */
+
+import * as v from "valibot";
+import { given } from "../../model/json.ts";
+import { currencyCode } from "../../model/money.ts";
+import { quoted } from "../../options.ts";
+import type { BudgetReport } from "../../stores/budgets.ts";
+import { MOST_ROWS } from "../../stores/calls.ts";
+import { MOST_LISTED } from "../../stores/durable.ts";
+import { noSuchBudget } from "../../stores/ledger.ts";
+import { type BudgetTold, budgetTold, listCsv, type PeriodTold } from "../answers.ts";
+import { expects, tagOf } from "./edit.ts";
+import {
+  type Desk,
+  elsewhere,
+  FILE,
+  ID,
+  idIn,
+  NEW_ID,
+  OF_QUERY,
+  type Operation,
+  operation,
+  PAGE,
+  paged,
+  pageOf,
+  refused,
+  SIZE,
+  TEXT,
+  type Told,
+  UNITS,
+  unlessTaken,
+  wantsCsv,
+} from "./operation.ts";
+
+const PERIOD = v.picklist(["day", "week", "month"]);
+
+const NEW_BUDGET = v.strictObject({
+  id: NEW_ID,
+  name: v.exactOptional(TEXT),
+  amount: UNITS,
+  period: v.exactOptional(PERIOD),
+  timeZone: v.exactOptional(TEXT),
+  rollover: v.exactOptional(v.boolean()),
+  parent: v.exactOptional(ID),
+});
+
+const OF_ANOTHER =
+  "cannot be changed; make another budget, move the keys to it with PUT /keys/ID/budget, and remove the old one";
+
+const BUDGET_CHANGES = v.strictObject(
+  { name: v.exactOptional(TEXT), amount: v.exactOptional(UNITS) },
+  elsewhere({ period: OF_ANOTHER, timeZone: OF_ANOTHER, rollover: OF_ANOTHER, parent: OF_ANOTHER }),
+);
+
+const BUDGET = v.object({
+  id: TEXT,
+  name: TEXT,
+  amount: UNITS,
+  period: v.exactOptional(PERIOD),
+  timeZone: v.exactOptional(TEXT),
+  rollover: v.exactOptional(v.boolean()),
+  parent: v.exactOptional(TEXT),
+  startsAt: v.exactOptional(UNITS),
+  endsAt: v.exactOptional(UNITS),
+  granted: UNITS,
+  used: UNITS,
+  available: UNITS,
+  held: UNITS,
+  gap: v.exactOptional(UNITS),
+  overdraft: UNITS,
+  estimated: UNITS,
+  spent: UNITS,
+  percentSpent: UNITS,
+});
+
+const { amount: _amount, ...PERIOD_BOOKS } = BUDGET.entries;
+const BUDGET_PERIOD = v.object({ ...PERIOD_BOOKS, ended: v.exactOptional(v.boolean()) });
+
+/** The most characters of an id in the name of a file. Some file systems take no name of more than 143 characters. */
+const LONGEST_FILE_NAME = 120;
+
+export const BUDGET_OPERATIONS: readonly Operation[] = [
+  operation({
+    method: "GET",
+    path: "/budgets",
+    about: "Lists budgets in the order of their ids.",
+    needs: "budgets",
+    query: v.strictObject(PAGE),
+    answer: pageOf(BUDGET),
+    async run({ store }, { query }) {
+      const reports = (await store.listBudgets?.(query)) ?? [];
+      return paged(reports.map(budgetTold), query.limit, idIn);
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/budgets",
+    about: "Makes a budget, which several keys share.",
+    action: "budgets.create",
+    needs: "budgets",
+    body: NEW_BUDGET,
+    status: 201,
+    answer: BUDGET,
+    tagged: true,
+    async run(desk, { body }) {
+      const { store } = desk;
+      await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
+      return { ...(await tellBudget(desk, body.id)), made: body.id };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/budgets/:id",
+    about: "Returns a budget and the units of its current period.",
+    needs: "budgets",
+    answer: BUDGET,
+    tagged: true,
+    run: (desk, { id }) => tellBudget(desk, id),
+  }),
+  operation({
+    method: "GET",
+    path: "/budgets/:id/periods",
+    about:
+      "Lists the current period of a budget and those that have ended, the latest first: a page as JSON, or all as CSV.",
+    needs: "budgets",
+    asCsv: true,
+    query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
+    answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
+    async run({ store }, { id, query, accept }) {
+      const { before, currency, spreadsheet } = query;
+      const isCsv = wantsCsv(query, accept);
+      const { limit = isCsv ? MOST_LISTED : 100 } = query;
+      const periods: PeriodTold[] = [];
+      let next: number | null = null;
+      do {
+        const page: readonly PeriodTold[] = (
+          (await store.budgetPeriods?.(id, given({ before: next ?? before, limit }))) ?? []
+        ).map(budgetTold);
+        periods.push(...page);
+        next = page.length === limit ? (page.at(-1)?.startsAt ?? null) : null;
+        // A file has every period, unless its client has named a limit.
+        if (!isCsv || query.limit !== undefined) break;
+      } while (next !== null && periods.length < MOST_ROWS);
+      if (!isCsv) return { body: { data: periods, next } };
+      const code = currency === undefined ? undefined : currencyCode(currency);
+      if (currency !== undefined && code === undefined)
+        throw refused(400, `currency must be a code of three letters, such as usd, not ${quoted(currency)}.`);
+      const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
+      return { csv: { text: listCsv("periods", periods, code, spreadsheet), fileName } };
+    },
+  }),
+  operation({
+    method: "PATCH",
+    conditional: true,
+    path: "/budgets/:id",
+    about: "Changes the name or the amount of a budget. What is not named stays; an amount may be below what is used.",
+    action: "budgets.update",
+    needs: "budgets",
+    body: BUDGET_CHANGES,
+    seen: async ({ store }, id) => ({ ...(await store.budgetReport?.(id)) }),
+    answer: BUDGET,
+    tagged: true,
+    async run(desk, { id, body, ifMatch }) {
+      const expected = expects(ifMatch, tagOfBudget);
+      return expected.in(async () => {
+        await desk.store.updateBudget?.(id, body, expected.holds);
+        return tellBudget(desk, id);
+      });
+    },
+  }),
+  ...(["top-up", "lower"] as const).map((verb) =>
+    operation({
+      method: "POST",
+      path: `/budgets/:id/${verb}`,
+      about:
+        verb === "top-up"
+          ? "Adds units to the current period of a budget."
+          : "Takes available units of the current period of a budget back.",
+      action: `budgets.${verb}`,
+      needs: "budgets",
+      body: v.strictObject({ units: UNITS }),
+      answer: BUDGET,
+      tagged: true,
+      async run(desk, { id, body }) {
+        await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
+        return tellBudget(desk, id);
+      },
+    }),
+  ),
+  operation({
+    method: "DELETE",
+    path: "/budgets/:id",
+    about: "Removes a budget that no key and no other budget draws on.",
+    action: "budgets.remove",
+    needs: "budgets",
+    answer: v.object({ id: TEXT, removed: v.boolean() }),
+    async run({ store }, { id }) {
+      await store.removeBudget?.(id);
+      return { body: { id, removed: true } };
+    },
+  }),
+];
+
+/** A budget and a period as the API answers them, for the page. */
+export type { BudgetTold, PeriodTold };
+
+async function tellBudget({ store }: Desk, id: string): Promise<Told> {
+  const report = await store.budgetReport?.(id);
+  if (!report) throw noSuchBudget(id);
+  return { body: budgetTold(report), tag: tagOfBudget(report) };
+}
+
+const tagOfBudget = ({ name, amount }: BudgetReport): string => tagOf([name, amount]);

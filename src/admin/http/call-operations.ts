@@ -1,0 +1,236 @@
+/** The operations on recorded calls: reports, and why a call has ended so. */
+
+import * as v from "valibot";
+import { given } from "../../model/json.ts";
+import { quoted } from "../../options.ts";
+import {
+  CALL_OUTCOMES,
+  daysOfMonth,
+  MOST_ROWS,
+  type RecordedCall,
+  USAGE_COLUMNS,
+  type UsageSums,
+} from "../../stores/calls.ts";
+import {
+  type LimitNow,
+  limitsNow,
+  type CallAdmin,
+  type CallReason,
+  inCurrency,
+  nextSteps,
+  reasonsOf,
+  usageCsv,
+} from "../call-admin.ts";
+import { codesMeant } from "../error-codes.ts";
+import {
+  assertKnown,
+  type Desk,
+  FILE,
+  OF_QUERY,
+  type Operation,
+  operation,
+  PAGE,
+  paged,
+  pageOf,
+  refused,
+  TEXT,
+  UNITS,
+  wantsCsv,
+} from "./operation.ts";
+
+const SUMS = {
+  calls: UNITS,
+  refused: UNITS,
+  failed: UNITS,
+  inputTokens: UNITS,
+  outputTokens: UNITS,
+  cacheReadTokens: UNITS,
+  cacheWriteTokens: UNITS,
+  reasoningTokens: UNITS,
+  images: UNITS,
+  units: UNITS,
+  estimated: UNITS,
+} satisfies Record<keyof UsageSums, typeof UNITS>;
+
+/** Reads a list of words: `key,day`, or several parameters. */
+const WORDS = v.pipe(
+  v.union([v.string(), v.array(v.string())]),
+  v.transform((written) => [written].flat().flatMap((words) => words.split(","))),
+);
+
+/** The columns of a report. */
+const BY = v.pipe(WORDS, v.array(v.picklist(USAGE_COLUMNS)));
+
+const USAGE_QUERY = v.strictObject({
+  by: v.exactOptional(BY),
+  month: v.exactOptional(TEXT),
+  since: v.exactOptional(TEXT),
+  until: v.exactOptional(TEXT),
+  key: v.exactOptional(TEXT),
+  budget: v.exactOptional(TEXT),
+  ownBudget: v.exactOptional(TEXT),
+  group: v.exactOptional(TEXT),
+  model: v.exactOptional(TEXT),
+  upstream: v.exactOptional(TEXT),
+  charged: v.exactOptional(
+    v.pipe(
+      v.picklist(["true", "false"]),
+      v.transform((written) => written === "true"),
+    ),
+  ),
+  limit: v.exactOptional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_ROWS))),
+  offset: v.exactOptional(OF_QUERY),
+  ...FILE,
+});
+
+/** Returns the days that a query asks for. */
+function daysIn({ month, since, until }: v.InferOutput<typeof USAGE_QUERY>): { since?: string; until?: string } {
+  if (month === undefined) return given({ since, until });
+  if (since !== undefined || until !== undefined) throw refused(400, "Choose month, or since and until.");
+  const days = daysOfMonth(month);
+  if (!days) throw refused(400, `month must be a month, such as 2026-11, not ${quoted(month)}.`);
+  return days;
+}
+
+const COUNT = v.pipe(v.number(), v.minValue(0));
+
+const CALL = v.looseObject({
+  requestId: TEXT,
+  reasons: v.array(TEXT),
+  next: v.array(
+    v.object({
+      sentence: TEXT,
+      verb: v.exactOptional(v.picklist(["budgets top-up", "keys grant", "keys resume", "keys update"])),
+      budget: v.exactOptional(TEXT),
+      key: v.exactOptional(TEXT),
+      units: v.exactOptional(UNITS),
+    }),
+  ),
+  at: UNITS,
+  day: TEXT,
+  keyId: v.exactOptional(TEXT),
+  keyName: v.exactOptional(TEXT),
+  budgets: v.array(TEXT),
+  group: v.exactOptional(TEXT),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  format: TEXT,
+  route: TEXT,
+  modelAsked: v.exactOptional(TEXT),
+  modelAnswered: v.exactOptional(TEXT),
+  stream: v.boolean(),
+  upstream: v.exactOptional(TEXT),
+  attempts: v.array(v.looseObject({ upstream: TEXT, model: TEXT })),
+  outcome: v.picklist(CALL_OUTCOMES),
+  status: UNITS,
+  errorCode: v.exactOptional(TEXT),
+  errorField: v.exactOptional(TEXT),
+  errorMessage: v.exactOptional(TEXT),
+  affordedOutputTokens: v.exactOptional(UNITS),
+  refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
+  currency: v.exactOptional(TEXT),
+  firstEventMs: v.exactOptional(COUNT),
+  endMs: COUNT,
+  units: UNITS,
+});
+
+export const CALL_OPERATIONS: readonly Operation[] = [
+  operation({
+    method: "GET",
+    path: "/usage",
+    about: "Returns sums of recorded calls: as JSON a page of rows, and the sums of all rows; or as CSV.",
+    needs: "calls",
+    asCsv: true,
+    query: USAGE_QUERY,
+    answer: v.object({
+      by: v.array(v.picklist(USAGE_COLUMNS)),
+      rows: v.array(v.looseObject(SUMS)),
+      total: v.object(SUMS),
+      recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
+      currency: v.exactOptional(TEXT),
+      next: v.nullable(UNITS),
+    }),
+    async run(desk, { query, accept }) {
+      const { format: _format, currency, spreadsheet, month: _, ...rest } = query;
+      const isCsv = wantsCsv(query, accept);
+      const asked = { ...rest, ...daysIn(query) };
+      const { limit = isCsv ? MOST_ROWS : 1_000, offset = 0 } = asked;
+      const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
+      if (report.total.calls === 0) await assertKnown(desk, query);
+      const isLast = report.rows.length < limit || asked.by === undefined;
+      if (!isCsv) return { body: { ...report, next: isLast ? null : offset + limit } };
+      if (!isLast && asked.limit === undefined)
+        throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
+      const { since, until } = asked;
+      const last = until ?? new Date(desk.clock.now()).toISOString().slice(0, 10);
+      const first = since ?? report.recorded?.since;
+      const days = `${first !== undefined && first <= last ? first : "until"}-${last}`;
+      const text = usageCsv(report, given({ spreadsheet }));
+      return { csv: { text, fileName: `usage-${days}.csv` } };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/calls",
+    about: "Lists recorded calls, the latest first, each with the reasons of its end, and with what helps next.",
+    needs: "calls",
+    query: v.strictObject({
+      ...PAGE,
+      key: v.exactOptional(TEXT),
+      budget: v.exactOptional(TEXT),
+      ownBudget: v.exactOptional(TEXT),
+      group: v.exactOptional(TEXT),
+      model: v.exactOptional(TEXT),
+      upstream: v.exactOptional(TEXT),
+      outcome: v.exactOptional(v.pipe(WORDS, v.array(v.picklist(CALL_OUTCOMES)))),
+      errorCode: v.exactOptional(TEXT),
+      sinceDay: v.exactOptional(TEXT),
+      untilDay: v.exactOptional(TEXT),
+      since: v.exactOptional(OF_QUERY),
+      until: v.exactOptional(OF_QUERY),
+    }),
+    answer: v.object({ ...pageOf(CALL).entries, errorCodes: v.exactOptional(v.array(TEXT)) }),
+    async run(desk, { query }) {
+      const { errorCode: word, ...filter } = query;
+      const errorCodes = word === undefined ? undefined : await codesMeant("errorCode", word);
+      const listed = await recordedIn(desk).list(given({ ...filter, errorCode: errorCodes }));
+      if (listed.length === 0) await assertKnown(desk, filter);
+      // Many calls of a page are refused by the same limits.
+      const limits = new Map<string, readonly LimitNow[] | undefined>();
+      const told: ExplainedCall[] = [];
+      for (const call of listed) {
+        const { keyId, budgets, refusedBy, errorCode } = call;
+        const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind, errorCode]);
+        if (!limits.has(by)) limits.set(by, await limitsNow(call, desk.store));
+        told.push(callTold(call, limits.get(by)));
+      }
+      return paged(told, query.limit, ({ requestId }) => requestId, given({ errorCodes }));
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/calls/:id",
+    about: "Returns a recorded call by its request id, with the reasons of its end, and with what helps next.",
+    needs: "calls",
+    answer: CALL,
+    async run(desk, { id }) {
+      const call = await recordedIn(desk).find(id);
+      if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
+      return { body: callTold(call, await limitsNow(call, desk.store)) };
+    },
+  }),
+];
+
+/** The calls of the host, in operations that need them. */
+function recordedIn({ calls }: Desk): CallAdmin {
+  if (!calls) throw new Error("The admin has no calls.");
+  return calls;
+}
+
+/** A call with sentences that say why it has ended so, and with what helps its caller. */
+export interface ExplainedCall extends RecordedCall, Pick<CallReason, "reasons" | "next"> {}
+
+const callTold = (call: RecordedCall, now: readonly LimitNow[] | undefined): ExplainedCall => ({
+  ...call,
+  reasons: reasonsOf(call),
+  next: nextSteps(call, undefined, now),
+});

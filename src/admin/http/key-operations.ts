@@ -1,0 +1,263 @@
+/** The operations on keys and their secrets. */
+
+import * as v from "valibot";
+import { given } from "../../model/json.ts";
+import { type Clock } from "../../ports/clock.ts";
+import type { ApiKey } from "../../ports/quota-store.ts";
+import { type KeyReport } from "../../stores/durable.ts";
+import { modelsOf } from "../../stores/ledger.ts";
+import { KEY_STATES } from "../key-admin.ts";
+import { expects, tagOf } from "./edit.ts";
+import {
+  assertKnown,
+  type Desk,
+  elsewhere,
+  ID,
+  idIn,
+  NEW_ID,
+  type Operation,
+  operation,
+  PAGE,
+  paged,
+  pageOf,
+  refused,
+  TEXT,
+  type Told,
+  UNITS,
+  unlessTaken,
+} from "./operation.ts";
+
+const SECONDS = v.pipe(v.number(), v.safeInteger());
+
+const NEW_KEY = v.strictObject({
+  id: v.exactOptional(NEW_ID),
+  name: v.exactOptional(TEXT),
+  granted: v.exactOptional(UNITS),
+  models: v.exactOptional(v.array(TEXT)),
+  expiresAt: v.exactOptional(SECONDS),
+  paused: v.exactOptional(v.boolean()),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  budget: v.exactOptional(ID),
+});
+
+const KEY_CHANGES = v.strictObject(
+  {
+    name: v.exactOptional(TEXT),
+    models: v.exactOptional(v.nullable(v.array(TEXT))),
+    expiresAt: v.exactOptional(SECONDS),
+    paused: v.exactOptional(v.boolean()),
+    metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
+  },
+  elsewhere({
+    budget: "is set with PUT /keys/ID/budget",
+    granted: "is changed with POST /keys/ID/grant and POST /keys/ID/lower",
+  }),
+);
+
+const KEY = v.object({
+  id: TEXT,
+  name: TEXT,
+  unlimited: v.boolean(),
+  modelLimits: v.record(TEXT, v.boolean()),
+  modelLimitsEnabled: v.boolean(),
+  expiresAt: SECONDS,
+  paused: v.exactOptional(v.boolean()),
+  budget: v.exactOptional(TEXT),
+  metadata: v.exactOptional(v.record(TEXT, TEXT)),
+  granted: UNITS,
+  used: UNITS,
+  available: UNITS,
+  held: UNITS,
+  overdraft: UNITS,
+  estimated: UNITS,
+  secrets: UNITS,
+  revoked: v.boolean(),
+  spoilt: v.exactOptional(v.array(TEXT)),
+});
+
+/** A secret, which is shown once. */
+const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
+
+/** Reads a filter by metadata: `team=a`, or several of them. */
+const METADATA = v.pipe(
+  v.union([v.string(), v.array(v.string())]),
+  v.transform((written) => [written].flat()),
+  v.check((entries) => entries.every((entry) => entry.includes("=")), "must be written as name=text"),
+  v.transform((entries) => Object.fromEntries(entries.map(entryOf))),
+);
+
+const entryOf = (written: string): [name: string, text: string] => {
+  const at = written.indexOf("=");
+  return [written.slice(0, at), written.slice(at + 1)];
+};
+
+export const KEY_OPERATIONS: readonly Operation[] = [
+  operation({
+    method: "GET",
+    path: "/keys",
+    about: "Lists keys in the order of their ids.",
+    query: v.strictObject({
+      ...PAGE,
+      state: v.exactOptional(v.picklist(KEY_STATES)),
+      budget: v.exactOptional(ID),
+      metadata: v.exactOptional(METADATA),
+    }),
+    answer: pageOf(KEY),
+    async run(desk, { query }) {
+      const listed = await desk.keys.list(query);
+      if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
+      return paged(listed, query.limit, idIn);
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/keys",
+    about: "Makes a key. Its secret is in the answer, and is never shown again.",
+    action: "keys.create",
+    body: NEW_KEY,
+    status: 201,
+    answer: ISSUED,
+    async run({ keys, store, clock }, { body }) {
+      const { id = "" } = body;
+      assertAhead(body.expiresAt, clock);
+      const issued = await unlessTaken(keys.create(body), () => store.report(id));
+      return { body: issued, made: issued.id };
+    },
+  }),
+  operation({
+    method: "GET",
+    path: "/keys/:id",
+    about: "Returns a key and its units.",
+    answer: KEY,
+    tagged: true,
+    run: async ({ keys }, { id }) => keyTold(await keys.usage(id)),
+  }),
+  operation({
+    method: "PATCH",
+    conditional: true,
+    path: "/keys/:id",
+    about: "Changes a key. What is not named stays. `paused` stops a key, or lets it work again.",
+    action: "keys.update",
+    body: KEY_CHANGES,
+    seen: keySeen,
+    answer: KEY,
+    tagged: true,
+    async run(desk, { id, body, ifMatch }) {
+      const { keys, clock } = desk;
+      const expected = expects(ifMatch, tagOfKey);
+      // An editor may send all fields of a key that has expired already.
+      if (body.expiresAt !== undefined && body.expiresAt !== (await desk.store.report(id))?.expiresAt)
+        assertAhead(body.expiresAt, clock);
+      return expected.in(async () => keyTold(await keys.update(id, body, expected.holds)));
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/rotate",
+    about: "Gives a key a new secret. The older ones end after `overlapMs` milliseconds: a day by default.",
+    action: "keys.rotate",
+    body: v.strictObject({ overlapMs: v.exactOptional(UNITS) }),
+    answer: v.object({ ...ISSUED.entries, olderEndAt: UNITS }),
+    run: async ({ keys }, { id, body }) => ({ body: await keys.rotate(id, body) }),
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/secrets",
+    about: "Gives a key one more secret. The others stay.",
+    action: "keys.add-secret",
+    body: v.strictObject({ expiresAt: v.exactOptional(SECONDS) }),
+    status: 201,
+    answer: ISSUED,
+    async run({ keys, clock }, { id, body }) {
+      assertAhead(body.expiresAt, clock);
+      return { body: await keys.addSecret(id, body) };
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/keys/:id/revoke",
+    about: "Deletes all secrets of a key for good. Running calls are still charged.",
+    action: "keys.revoke",
+    answer: KEY,
+    tagged: true,
+    async run({ keys }, { id }) {
+      await keys.revoke(id);
+      return keyTold(await keys.usage(id));
+    },
+  }),
+  ...(["grant", "lower"] as const).map((verb) =>
+    operation({
+      method: "POST",
+      path: `/keys/:id/${verb}`,
+      about: verb === "grant" ? "Adds units to a key's quota." : "Takes available units back from a key's quota.",
+      action: `keys.${verb}`,
+      body: v.strictObject({ units: UNITS }),
+      answer: KEY,
+      tagged: true,
+      run: async ({ keys }, { id, body }) => keyTold(await keys[verb](id, body.units)),
+    }),
+  ),
+  operation({
+    method: "PUT",
+    path: "/keys/:id/budget",
+    about: "Lets a key draw on a budget, or on none.",
+    action: "keys.assign-budget",
+    needs: "budgets",
+    body: v.strictObject({ budget: v.nullable(ID) }),
+    answer: KEY,
+    tagged: true,
+    async run({ keys, store }, { id, body }) {
+      await store.assignBudget?.(id, body.budget ?? undefined);
+      return keyTold(await keys.usage(id));
+    },
+  }),
+  operation({
+    method: "POST",
+    path: "/secrets/remove",
+    about: "Deletes one secret. Its key stays. An unknown secret changes nothing.",
+    action: "secrets.remove",
+    body: v.strictObject({ apiKey: ID }),
+    answer: v.object({ removed: v.boolean() }),
+    async run({ keys }, { body }) {
+      await keys.removeSecret(body.apiKey);
+      return { body: { removed: true } };
+    },
+  }),
+];
+
+/** Returns the fields of a key that an edit may name. */
+async function keySeen({ store }: Desk, id: string): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const key = await store.report(id);
+  return key && { paused: false, metadata: {}, ...key, models: modelsOf(key) ?? null };
+}
+
+/** Refuses a time that is over. */
+function assertAhead(expiresAt = 0, clock: Clock): void {
+  if (expiresAt > 0 && expiresAt * 1_000 <= clock.now())
+    throw refused(400, `expiresAt: must be in the future, or 0 for never, not ${expiresAt}. To stop a key, pause it.`);
+}
+
+const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
+
+/** Returns the tag of what an editor can change: the units that calls use do not count. */
+function tagOfKey({
+  name,
+  modelLimits,
+  modelLimitsEnabled,
+  expiresAt,
+  paused = false,
+  budget,
+  metadata = {},
+}: ApiKey): string {
+  const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
+  return tagOf([
+    name,
+    models,
+    expiresAt,
+    paused,
+    budget ?? null,
+    Object.keys(metadata)
+      .toSorted()
+      .map((entry) => [entry, metadata[entry]]),
+  ]);
+}

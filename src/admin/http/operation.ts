@@ -1,0 +1,225 @@
+/** One operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
+
+import { HTTPError } from "h3";
+import * as v from "valibot";
+import type { GatewayHealth } from "../../pipeline/health.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { LiveCall } from "../../ports/observer.ts";
+import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
+import type { CallAdmin } from "../call-admin.ts";
+import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
+import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import { idsInWords, idsLike, type ListNamed } from "../names.ts";
+
+/** The part of a gateway that the admin shows. */
+export interface AdminGateway {
+  health(): Promise<GatewayHealth>;
+  /** Lists the calls that run, at most `limit`. Without this and the next two functions, the admin shows and stops no calls. */
+  liveCalls?(options?: { readonly limit?: number }): readonly LiveCall[];
+  /** Counts the calls that run. */
+  liveCallCount?(): number;
+  /** Stops a call, and returns false when it does not run. */
+  stopCall?(requestId: string): boolean;
+}
+
+/** The parts of the host that the operations work on. */
+export interface Desk {
+  readonly keys: KeyAdmin;
+  readonly store: KeyDirectory & Partial<BudgetDirectory>;
+  readonly audit: AuditLog;
+  readonly gateway: AdminGateway | undefined;
+  readonly calls: CallAdmin | undefined;
+  readonly clock: Clock;
+}
+
+/** A request after its checks. */
+export interface Asked<Body = unknown, Query = unknown> {
+  readonly user: AdminUser;
+  /** The id in the path, decoded. Empty for a path without one. */
+  readonly id: string;
+  readonly body: Body;
+  readonly query: Query;
+  /** The `If-Match` of the request: the tag of the resource that the user has seen. */
+  readonly ifMatch: string | undefined;
+  /** The media types that the client prefers, as it has written them. */
+  readonly accept: string | undefined;
+}
+
+/** An answer before it is written. */
+export interface Told {
+  readonly body?: unknown;
+  /** The answer as a CSV file, in place of a body. */
+  readonly csv?: { readonly text: string; readonly fileName: string };
+  /** The tag of the resource, for the next `If-Match`. */
+  readonly tag?: string;
+  /** The id of what was made. */
+  readonly made?: string;
+}
+
+/** A part of the admin that only some hosts have. */
+export type AdminPart = "budgets" | "health" | "live" | "calls";
+
+/** An operation of the admin. */
+export interface Operation {
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** The path below the mount; `:id` is an id. */
+  readonly path: string;
+  /** A sentence for the OpenAPI document. */
+  readonly about: string;
+  /** The name in the audit log. Absent for an operation that changes nothing. */
+  readonly action?: string;
+  readonly body?: v.GenericSchema;
+  readonly query?: v.GenericSchema;
+  /** The schema of the answer, for the OpenAPI document. */
+  readonly answer: v.GenericSchema;
+  /** The status of an answer that is no error. Default: 200. */
+  readonly status?: 201;
+  /** True when the answer has a tag. */
+  readonly tagged?: boolean;
+  /** True when the operation takes the tag of what its user has seen. */
+  readonly conditional?: boolean;
+  /** Reads the fields of an edit as they are before it. The log of changes leaves out the fields that stay, for an edit with `If-Match`. */
+  readonly seen?: (desk: Desk, id: string) => Promise<Readonly<Record<string, unknown>> | undefined>;
+  /** The part of the host that the operation needs. */
+  readonly needs?: AdminPart;
+  /** True when the answer may be CSV. */
+  readonly asCsv?: boolean;
+  run(desk: Desk, asked: Asked<never, never>): Promise<Told>;
+}
+
+/** Somebody who may use the admin, as the host knows them. */
+export interface AdminUser {
+  /** Stands in the log of changes: 1 to 200 characters. */
+  readonly name: string;
+  /** True for a user who may look, and change nothing. Default: false. */
+  readonly readOnly?: boolean;
+}
+
+/** Gives the schemas' types to the work of an operation. */
+export const operation = <
+  Body extends v.GenericSchema = v.GenericSchema,
+  Query extends v.GenericSchema = v.GenericSchema,
+>(
+  it: Omit<Operation, "body" | "query" | "run"> & {
+    readonly body?: Body;
+    readonly query?: Query;
+    run(desk: Desk, asked: Asked<v.InferOutput<Body>, v.InferOutput<Query>>): Promise<Told>;
+  },
+): Operation => it;
+
+export const TEXT: v.StringSchema<undefined> = v.string();
+export const UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+export const ID: v.GenericSchema<string> = v.pipe(v.string(), v.minLength(1));
+/** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
+export const NEW_ID: v.GenericSchema<string> = v.pipe(
+  ID,
+  v.regex(/^(?!\.{1,2}$)/, "cannot be . or .., which no address can hold"),
+);
+
+/** Words the error for fields that people expect in a body: what to do instead. */
+export function elsewhere(hints: Readonly<Record<string, string>>) {
+  const byName = new Map(Object.entries(hints));
+  return ({ message, path }: v.StrictObjectIssue): string => byName.get(String(path?.at(-1)?.key)) ?? message;
+}
+
+export const OF_QUERY: v.GenericSchema<string, number> = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
+export const SIZE: v.GenericSchema<string, number> = v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED));
+export const LIMIT: v.OptionalSchema<typeof SIZE, "100"> = v.optional(SIZE, "100");
+export const PAGE: { readonly after: v.ExactOptionalSchema<typeof TEXT, undefined>; readonly limit: typeof LIMIT } = {
+  after: v.exactOptional(TEXT),
+  limit: LIMIT,
+};
+
+/** The choices of an answer that may be CSV. */
+export const FILE: {
+  readonly format: v.ExactOptionalSchema<v.PicklistSchema<readonly ["json", "csv"], undefined>, undefined>;
+  readonly spreadsheet: v.ExactOptionalSchema<v.PicklistSchema<typeof SPREADSHEETS, undefined>, undefined>;
+  readonly currency: v.ExactOptionalSchema<typeof TEXT, undefined>;
+} = {
+  format: v.exactOptional(v.picklist(["json", "csv"])),
+  spreadsheet: v.exactOptional(v.picklist(SPREADSHEETS)),
+  currency: v.exactOptional(TEXT),
+};
+
+/** True for a query with the format CSV or a spreadsheet, and for one without a format whose client accepts CSV. */
+export function wantsCsv(
+  { format, spreadsheet }: { readonly format?: "json" | "csv"; readonly spreadsheet?: Spreadsheet },
+  accept = "",
+): boolean {
+  if (format === "json" && spreadsheet) throw refused(400, "Choose format=json, or a spreadsheet.");
+  return format === undefined ? spreadsheet !== undefined || /\btext\/csv\b/i.test(accept) : format === "csv";
+}
+
+/** A page, and the value of `after` for the next one: null on the last page. */
+export const pageOf = <Item extends v.GenericSchema>(
+  item: Item,
+): v.ObjectSchema<
+  { readonly data: v.ArraySchema<Item, undefined>; readonly next: v.NullableSchema<typeof TEXT, undefined> },
+  undefined
+> => v.object({ data: v.array(item), next: v.nullable(TEXT) });
+
+/** Says which parts of the admin a host has. */
+export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<AdminPart, boolean>> => ({
+  budgets: store.addBudget !== undefined,
+  health: gateway !== undefined,
+  live: (["liveCalls", "liveCallCount", "stopCall"] as const).every((verb) => gateway?.[verb] !== undefined),
+  calls: calls !== undefined,
+});
+
+/** Makes the parts that the operations work on. */
+export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk => ({
+  ...parts,
+  store,
+  keys: keyAdmin(store),
+});
+
+/** An error with the reason that the user gets. */
+export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPError =>
+  new HTTPError({ status, message });
+
+export function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {
+  const last = data.at(-1);
+  return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last), ...more } };
+}
+
+/** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */
+export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promise<unknown>): Promise<Made> {
+  try {
+    return await making;
+  } catch (error) {
+    if (error instanceof RangeError && (await find())) throw refused(409, "This id is taken.");
+    throw error;
+  }
+}
+
+export const idIn = ({ id }: { readonly id: string }): string => id;
+
+/**
+ * Refuses calls or keys of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
+ * another store has their keys.
+ */
+export async function assertKnown(
+  desk: Desk,
+  filter: { readonly key?: string; readonly budget?: string; readonly ownBudget?: string },
+): Promise<void> {
+  const { keys, store } = desk;
+  const listBudgets: ListNamed = async (page) => (await store.listBudgets?.(page)) ?? [];
+  const hasKey = async (id: string): Promise<boolean> => (await store.report(id)) !== undefined;
+  // A store without budgets knows nothing of their ids.
+  const hasBudget = async (id: string): Promise<boolean> =>
+    !store.budgetReport || (await store.budgetReport(id)) !== undefined;
+  for (const [name, noun, has, list] of [
+    ["key", "key", hasKey, (page) => keys.list(page)],
+    ["budget", "budget", hasBudget, listBudgets],
+    ["ownBudget", "budget", hasBudget, listBudgets],
+  ] as const satisfies readonly (readonly [string, string, typeof hasKey, ListNamed])[]) {
+    const id = filter[name];
+    // An empty text stands for calls without any.
+    if (!id || (await has(id))) continue;
+    if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
+    const ids = await idsLike(id, list);
+    const hint = ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
+    throw refused(404, `No ${noun} has the id ${id}.${hint}`);
+  }
+}
