@@ -642,7 +642,8 @@ describe("the records that a host keeps", () => {
     await ask();
     const before = taken();
     for (let call = 0; call < 20; call++) await ask();
-    expect(taken() - before).toBeLessThan(10_000_000);
+    // What was taken outside the heap is given back a moment after its collection.
+    await expect.poll(() => taken() - before, { timeout: 20_000 }).toBeLessThan(10_000_000);
     expect(records).toHaveLength(21);
     expect(records.at(-1)).toMatchObject({ modelAsked: "a-name-that-is-long", status: 400 });
   });

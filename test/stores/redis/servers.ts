@@ -32,7 +32,9 @@ const freshPrefix = (): string => `polygate-test-${randomUUID().slice(0, 8)}`;
 
 async function nodeRedis(): Promise<RedisPlace> {
   const prefix = freshPrefix();
-  const client = await createClient({ url: REDIS, socket: { reconnectStrategy: false } }).connect();
+  // By default, the client gives up a command that has waited for 5 seconds, as thousands at once do on a busy machine.
+  const options = { socket: { reconnectStrategy: false }, commandOptions: { timeout: 60_000 } } as const;
+  const client = await createClient({ url: REDIS, ...options }).connect();
   return {
     client: { sendCommand: (args: string[]) => client.sendCommand(args) },
     prefix,
