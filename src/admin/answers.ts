@@ -56,7 +56,7 @@ const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "a
 interface Bill {
   /** The charges of the period, as reports of usage sum them up: also beyond the budget, without the holds of running calls. */
   readonly spent: number;
-  /** The share of what the period was given that is spent, in whole percent, rounded down. It may be above 100. */
+  /** The share of `granted` that is spent, in whole percent, rounded down. It may be above 100. */
   readonly percentSpent: number;
 }
 
@@ -69,10 +69,9 @@ export interface PeriodTold extends BudgetPeriodReport, Bill {}
 /** Adds to a budget, or to a period of a budget, what was spent. */
 export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(report: Report): Report & Bill {
   const spent = spentOf(report);
-  const { granted, gap = 0 } = report;
-  const given = granted - gap;
+  const { granted } = report;
   // A budget without any units has none left.
-  return { ...report, spent, percentSpent: given === 0 ? 100 : Math.floor((100 * spent) / given) };
+  return { ...report, spent, percentSpent: granted === 0 ? 100 : Math.floor((100 * spent) / granted) };
 }
 
 /**

@@ -42,7 +42,7 @@ export interface BudgetChanges {
 /** The time after which a budget begins anew: a day, a week from Monday, or a calendar month. */
 export type BudgetPeriod = "day" | "week" | "month";
 
-/** A budget and the books of its current period, in units. `granted` is the sum of `used` and `available`. */
+/** A budget and the books of its current period, in units. `available` is `granted` less `used`, or 0 when `used` is more. */
 export interface BudgetReport {
   readonly id: string;
   readonly name: string;
@@ -56,14 +56,14 @@ export interface BudgetReport {
   /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
   readonly endsAt?: number;
-  /** The units of the period: the amount, with what was taken over and topped up. */
+  /** The units that the period was given: the amount, with those that were taken over and topped up, less those that were taken back. */
   readonly granted: number;
-  /** Includes the units of live holds. */
+  /** The units that are spent or held by running calls: more than `granted` only after the amount was lowered. */
   readonly used: number;
   readonly available: number;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
-  /** The units of `used` beyond those that the period was given, after its amount was lowered. Top-ups fill them first. Absent for none. */
+  /** The units by which `used` is more than `granted`, after the amount was lowered. Top-ups fill them first. Absent for none. */
   readonly gap?: number;
   /** Units that were consumed beyond the budget. */
   readonly overdraft: number;
@@ -271,9 +271,8 @@ export class Budget {
 
   get report(): BudgetReport {
     const { period, timeZone, rollover, chain, ...named } = this.terms;
-    const { used, available, held, overdraft, estimated } = this.window;
-    const granted = used + available;
-    const gap = granted - this.window.granted;
+    const { granted, used, available, held, overdraft, estimated } = this.window;
+    const gap = used - granted;
     const parent = chain[1];
     return {
       ...named,

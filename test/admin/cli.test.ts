@@ -1257,7 +1257,9 @@ describe("polygate usage and why", () => {
       `${gap} 500.\n`,
     );
     expect((await run("budgets", "top-up", "lowered", "400", ...IN_UNITS)).stderr).toContain(`${gap} 100.\n`);
-    expect((await run("budgets", "usage", "lowered")).stdout).toMatch(/^granted: 600\n.*^gap: 100\n/ms);
+    expect((await run("budgets", "usage", "lowered")).stdout).toMatch(
+      /^granted: 500\nused: 600\navailable: 0\nheld: 600\ngap: 100\n/m,
+    );
     // A change of the name adds no units.
     expect((await run("budgets", "update", "lowered", "--name", "Low")).stderr).not.toContain("Nothing is available");
     const enough = await run("budgets", "top-up", "lowered", "107", ...IN_UNITS);
@@ -1747,19 +1749,19 @@ describe("polygate budgets", () => {
     await run("", "migrate");
     const [headings = "", ...rows] = (await listed("--currency", "usd")).split("\n");
     expect(headings.split(/ {2,}/)).toEqual(
-      "ID,AMOUNT USD,GRANTED USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
+      "ID,AMOUNT USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
-    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
-      ["0.000100", "0.000100", "0.000029", "29 %", "0.000071", "0.000000", "0.000000"],
-      ["0.001000", "0.001000", "0.000001", "<1 %", "0.000999", "0.000000", "0.000000"],
-      ["0.000400", "0.000500", "0.000500", "125 %", "0.000000", "0.000000", "0.000100"],
-      ["0.000000", "0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000"],
-      ["0.000010", "0.000010", "0.000025", "250 %", "0.000000", "0.000015", "0.000000"],
+    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 7))).toEqual([
+      ["0.000100", "0.000029", "29 %", "0.000071", "0.000000", "0.000000"],
+      ["0.001000", "0.000001", "<1 %", "0.000999", "0.000000", "0.000000"],
+      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000", "0.000100"],
+      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000"],
+      ["0.000010", "0.000025", "250 %", "0.000000", "0.000015", "0.000000"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
       { id: "a-third", spent: 29, percentSpent: 29 },
       { id: "little", percentSpent: 0 },
-      { id: "lowered", amount: 400, granted: 500, spent: 500, gap: 100, percentSpent: 125 },
+      { id: "lowered", amount: 400, granted: 400, spent: 500, gap: 100, percentSpent: 125 },
       { id: "none", percentSpent: 100 },
       { id: "over", spent: 25, overdraft: 15, percentSpent: 250 },
     ]);

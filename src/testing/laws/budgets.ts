@@ -132,7 +132,9 @@ class Stage {
     const report = await this.report(budget);
     const told = Object.fromEntries(Object.keys(expected).map((name) => [name, report[name as keyof BudgetReport]]));
     assert.deepEqual(told, expected, `${budget}: ${why}`);
-    assert.equal(report.used + report.available, report.granted, `${budget}: granted = used + available`);
+    const { granted, used, available, gap } = report;
+    assert.equal(available, Math.max(0, granted - used), `${budget}: available = granted - used`);
+    assert.equal(gap, used > granted ? used - granted : undefined, `${budget}: gap = used - granted`);
   }
 
   async advance(ms: number): Promise<void> {
@@ -431,7 +433,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     const key = stage.key();
     await key.hold("call", 80);
     await stage.setAmount("team", 50);
-    await stage.expect("team", { amount: 50, used: 80, available: 0, gap: 30 }, "what is held stays held");
+    await stage.expect("team", { amount: 50, granted: 50, used: 80, available: 0, gap: 30 }, "what is held stays held");
     await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 80 }, "nothing is available");
     await key.settle("call", 10);
     await stage.expect("team", { used: 10, available: 40, overdraft: 0 }, "the rest of the lowered amount");
@@ -442,9 +444,13 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.settle("last", 30);
     await stage.expect(
       "team",
-      { used: 10, available: 0, gap: 10, overdraft: 30 },
+      { granted: 0, used: 10, available: 0, gap: 10, overdraft: 30 },
       "what it no longer covers is overdraft",
     );
+    await stage.topUp("team", 4);
+    await stage.expect("team", { granted: 4, used: 10, available: 0, gap: 6 }, "a top-up fills the gap first");
+    await stage.topUp("team", 7);
+    await stage.expect("team", { granted: 11, used: 10, available: 1 }, "the rest is available");
   }),
 
   law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage) => {

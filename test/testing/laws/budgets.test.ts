@@ -258,6 +258,15 @@ const mutants: readonly BudgetMutant[] = [
       },
     };
   }),
+  withFault("reports that a lowered budget was granted what it has used", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async budgetReport(id) {
+        const report = await opened.budgets.budgetReport(id);
+        return report && { ...report, granted: report.used + report.available };
+      },
+    },
+  })),
   withFault("takes any budget", (opened) => ({
     budgets: {
       ...budgetsOf(opened),

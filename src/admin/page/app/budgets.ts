@@ -308,9 +308,9 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
     {
       name: amountsNamed("Spent"),
       isNumber: true,
-      cell: ({ spent, held, granted, gap = 0, available }) =>
+      cell: ({ spent, held, granted, available }) =>
         html`${ofSpent(spent)} ${held > 0 && html`<span class="quiet long">running calls hold ${amountOf(held)}</span>`}
-          <${Share} used=${spent} of=${granted - gap} left=${available} />`,
+          <${Share} used=${spent} of=${granted} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),
