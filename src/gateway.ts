@@ -36,7 +36,7 @@ import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
 import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
 import type { GatewayGauges, LiveCall, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
-import type { QuotaStore } from "./ports/quota-store.ts";
+import type { ApiKey, QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
@@ -204,6 +204,11 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
    */
   readonly stopCall: (requestId: string) => boolean;
   /**
+   * Says in a sentence why calls of a key would be refused as `misconfigured`, such as for a rate tier that does not exist. Returns
+   * undefined for a sound key, and when the rate limiter cannot tell.
+   */
+  readonly keyFault: (key: ApiKey) => string | undefined;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
@@ -312,6 +317,7 @@ export function gatewayOf<Context>(
     },
     liveCallCount: () => services.inFlight.count(),
     stopCall: (requestId) => services.inFlight.stop(requestId),
+    keyFault: (key) => quietly(() => options.rateLimiter?.keyFault?.(key)),
     isClosing: () => services.inFlight.isClosing,
     close: async (how) => {
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);

@@ -10,12 +10,13 @@ import { UsageError } from "../stores/open/connection.ts";
 import type { KeyMade } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
-import { KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
+import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
+import { idsInWords } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
-import { spanOf, unitsOf, wordOf } from "./values.ts";
+import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
 
 /** Returns a command that pauses a key, or lets it work again, and shows it. */
 const pausing = (paused: boolean, about: string, example: string): Command => ({
@@ -82,8 +83,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
       const unlimited = granted === undefined && budget === undefined;
       return async (keys): Promise<KeyMade> => {
+        const note = values.json ? undefined : await noteOfTier(keys, key.metadata);
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = await keys.create(key);
+        if (note !== undefined) warn?.(note);
         if (unlimited && !values.json)
           warn?.(
             `The key "${oneLine(made.id)}" is unlimited: it has neither a quota nor a budget. "polygate budgets assign ${argument(made.id)} BUDGET" limits it.`,
@@ -111,12 +114,17 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
       granted: '"keys grant ID AMOUNT" adds to a quota, and "keys lower ID AMOUNT" takes from it.',
     },
-    read([id = ""], values) {
+    read([id = ""], values, { warn }) {
       const changes = changesOf(values);
       assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires or --metadata.");
-      return (keys) => keys.update(id, changes);
+      return async (keys) => {
+        const note = values.json ? undefined : await noteOfTier(keys, changes.metadata);
+        const key = await keys.update(id, changes);
+        if (note !== undefined) warn?.(note);
+        return key;
+      };
     },
   },
   rotate: {
@@ -298,6 +306,19 @@ function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
     ...(expires !== undefined && { expiresAt: secondsOf(expires) }),
     ...(metadata && { metadata: Object.fromEntries(metadata.map(entryOf)) }),
   };
+}
+
+/**
+ * Notes a tier that no key has, where keys have other tiers: it may be mistyped, and only a gateway knows its tiers. Looks at one page of
+ * keys.
+ */
+async function noteOfTier(keys: KeyAdmin, { tier }: KeyChanges["metadata"] = {}): Promise<string | undefined> {
+  if (!tier) return undefined;
+  const page = await keys.list({ limit: MOST_LISTED });
+  const known = [...new Set(page.flatMap(({ metadata }) => metadata?.["tier"] ?? []))];
+  if (known.length === 0 || known.includes(tier)) return undefined;
+  const none = page.length < MOST_LISTED ? "No other key has" : `None of the first ${MOST_LISTED} keys has`;
+  return `${none} the tier ${oneLine(tier)}; known are ${idsInWords(known.map(oneLine))}.${nearestHint(tier, known)} A gateway without this tier refuses the calls of the key.`;
 }
 
 /** Reads a list of models. */

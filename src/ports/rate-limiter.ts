@@ -33,6 +33,11 @@ export interface RateLimiter<Context = unknown> {
    * for an unknown id.
    */
   end(id: string, tokens: number, call?: CallInfo<Context>): Promise<void>;
+  /**
+   * Says in a sentence why the calls of a key would be refused as `misconfigured`, such as for a tier that the limiter does not have.
+   * Returns undefined for a sound key. The admin over HTTP makes no key with a fault. Default: all keys are sound.
+   */
+  keyFault?(key: ApiKey): string | undefined;
 }
 
 /** A call that begins. */

@@ -298,10 +298,24 @@ class FlexibleRateLimiter implements RateLimiter {
     await Promise.all(live.tokens.map((taken) => correct(taken, tokens, this.#clock)));
   }
 
+  keyFault(key: ApiKey): string | undefined {
+    const { tiers, tierOf } = this.#options;
+    const tier = this.#tierOf(key);
+    if (tiers === undefined || tier === undefined || Object.hasOwn(tiers, tier)) return undefined;
+    const known = Object.keys(tiers).map(quoted).join(" or ") || "left out";
+    return `${tierOf ? "The rate tier of the key" : "metadata.tier"} must be ${known}, not ${quoted(tier)}.`;
+  }
+
+  /** Returns the tier that a key names; undefined without one, and for a limiter without tiers. */
+  #tierOf(key: ApiKey): string | undefined {
+    const { tiers, tierOf = tierInMetadata } = this.#options;
+    return tiers && tierOf(key);
+  }
+
   /** Returns the limits of a call: those of its key and its group, and those of its key with a model. */
   #scopesOf({ keyId, key }: CallDemand, model = ""): { readonly shared: readonly Scope[]; readonly ofModel: Scope } {
-    const { tiers = {}, tierOf = tierInMetadata, groupOf = groupInMetadata } = this.#options;
-    const tier = this.#options.tiers && key ? tierOf(key) : undefined;
+    const { tiers = {}, groupOf = groupInMetadata } = this.#options;
+    const tier = key && this.#tierOf(key);
     if (tier !== undefined && !Object.hasOwn(tiers, tier))
       throw noTier(keyId, tier, Object.keys(tiers), this.#options.tierOf);
     const own = tier === undefined ? {} : (tiers[tier] ?? {});

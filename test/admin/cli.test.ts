@@ -171,6 +171,25 @@ describe("polygate keys", () => {
       expect(await run("keys", "create", ...limited)).toMatchObject({ code: 0, stderr: "" });
   });
 
+  it("notes a tier that no other key has, where others have tiers", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "tiers.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const note =
+      "No other key has the tier golld; known are gold. Did you mean gold? A gateway without this tier refuses the calls of the key.\n";
+    const create = ["create", "--granted", "1", "--metadata"];
+    for (const [args, stderr] of [
+      [[...create, "tier=gold"], ""],
+      [["create", "--granted", "1", "--id", "a"], ""],
+      [["update", "a", "--metadata", "team=golld"], ""],
+      [["update", "a", "--metadata", "tier=golld"], note],
+      [["update", "a", "--metadata", "tier="], ""],
+      [[...create, "tier=golld"], note],
+      [[...create, "tier=golld"], ""],
+      [[...create, "tier=other", "--json"], ""],
+    ] as const)
+      expect([args, await polygate(["keys", ...args], env)]).toMatchObject([args, { code: 0, stderr }]);
+  });
+
   it("makes a key with models and an end", async () => {
     const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
     expect(text).toMatch(/^quota: unlimited\nmodels: small, large\n/m);

@@ -27,7 +27,13 @@ import {
   memoryAuditLog,
 } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway, type Gateway, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
+import {
+  createGateway,
+  flexibleRateLimiter,
+  type Gateway,
+  memoryQuotaStore,
+  memoryReplayStore,
+} from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
@@ -80,6 +86,10 @@ function endless(): { gateway: Gateway; clock: ReturnType<typeof manualClock> } 
 }
 
 const unasked = async (): Promise<never> => ({}) as never;
+
+const throwing = (): never => {
+  throw new Error("Out of order.");
+};
 
 const streamed = (model: string): Request =>
   new Request("http://host/v1/chat/completions", {
@@ -501,6 +511,32 @@ describe("adminHandler", () => {
       expect((await ask("GET", "/me")).body).toMatchObject({ live: false });
       expect((await ask("GET", "/live")).status).toBe(404);
     }
+  });
+
+  it("makes no key with a rate tier that its gateway does not have, and still changes a key that has one", async () => {
+    const { quotas } = stores.ports;
+    const backend = { async *chat() {} };
+    const rateLimiter = flexibleRateLimiter({ tiers: { gold: {}, slow: {} } });
+    const ask = asking({ gateway: createGateway({ backend, quotas, rateLimiter }) });
+    const wrong = 'metadata.tier must be "gold" or "slow", not "golld".';
+    const golld = { metadata: { tier: "golld", team: "a" } };
+    const refusal = { status: 400, body: { error: { message: wrong } } };
+    expect(await ask("POST", "/keys", { id: "one", ...golld })).toMatchObject(refusal);
+    expect(await ask("POST", "/keys", golld)).toMatchObject(refusal);
+    expect(await quotas.report("one")).toBeUndefined();
+    expect((await ask("POST", "/keys", { id: "one", metadata: { tier: "gold" } })).status).toBe(201);
+    expect(await ask("PATCH", "/keys/one", golld)).toMatchObject(refusal);
+    expect((await quotas.report("one"))?.metadata).toEqual({ tier: "gold" });
+    // The tier may have gone from the limiter: its keys can still be stopped, and moved.
+    await quotas.update("one", golld);
+    expect(await ask("PATCH", "/keys/one", { paused: true, ...golld })).toMatchObject({ status: 200 });
+    expect((await ask("PATCH", "/keys/one", { metadata: { tier: "gold" } })).status).toBe(200);
+    expect((await ask("PATCH", "/keys/nobody", golld)).status).toBe(404);
+
+    // Without a gateway that can tell, every tier is taken.
+    const faulty = flexibleRateLimiter({ tiers: {}, tierOf: throwing });
+    for (const options of [{}, { gateway: createGateway({ backend, quotas, rateLimiter: faulty }) }])
+      expect((await asking(options)("POST", "/keys", golld)).status).toBe(201);
   });
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {

@@ -373,6 +373,18 @@ describe("tiers and groups", () => {
     });
   });
 
+  it("says what is wrong with the tier of a key", () => {
+    const tiers = { gold: {}, slow: {} };
+    const limiter = flexibleRateLimiter({ tiers });
+    expect(limiter.keyFault?.(keyOf("a", { tier: "golld" }))).toBe(
+      'metadata.tier must be "gold" or "slow", not "golld".',
+    );
+    for (const metadata of [{ tier: "gold" }, {}]) expect(limiter.keyFault?.(keyOf("a", metadata))).toBeUndefined();
+    const ofHost = flexibleRateLimiter({ tiers: {}, tierOf: () => "vip" });
+    expect(ofHost.keyFault?.(keyOf("a"))).toBe('The rate tier of the key must be left out, not "vip".');
+    expect(flexibleRateLimiter({}).keyFault?.(keyOf("a", { tier: "any" })), "no tiers").toBeUndefined();
+  });
+
   it("shares the limits of a group between its keys", async () => {
     const limiter = flexibleRateLimiter({ perKey: requests(3), perGroup: requests(4) });
     expect(await admitted(limiter, keyOf("a", { group: "team" }))).toBe(3);

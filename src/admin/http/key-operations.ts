@@ -5,10 +5,11 @@ import { given } from "../../model/json.ts";
 import { type Clock } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport } from "../../stores/durable.ts";
-import { modelsOf } from "../../stores/ledger.ts";
+import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
 import { KEY_STATES } from "../key-admin.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
+  type AdminGateway,
   assertKnown,
   type Desk,
   elsewhere,
@@ -117,9 +118,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     body: NEW_KEY,
     status: 201,
     answer: ISSUED,
-    async run({ keys, store, clock }, { body }) {
+    async run({ keys, store, clock, gateway }, { body }) {
       const { id = "" } = body;
       assertAhead(body.expiresAt, clock);
+      assertSound(gateway, newKeyOf(id, body).key);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       return { body: issued, made: issued.id };
     },
@@ -143,11 +145,12 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     answer: KEY,
     tagged: true,
     async run(desk, { id, body, ifMatch }) {
-      const { keys, clock } = desk;
+      const { keys, store, clock, gateway } = desk;
       const expected = expects(ifMatch, tagOfKey);
+      const before = await store.report(id);
       // An editor may send all fields of a key that has expired already.
-      if (body.expiresAt !== undefined && body.expiresAt !== (await desk.store.report(id))?.expiresAt)
-        assertAhead(body.expiresAt, clock);
+      if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
+      if (before) assertSound(gateway, changedKeyOf(before, body), before);
       return expected.in(async () => keyTold(await keys.update(id, body, expected.holds)));
     },
   }),
@@ -235,6 +238,12 @@ async function keySeen({ store }: Desk, id: string): Promise<Readonly<Record<str
 function assertAhead(expiresAt = 0, clock: Clock): void {
   if (expiresAt > 0 && expiresAt * 1_000 <= clock.now())
     throw refused(400, `expiresAt: must be in the future, or 0 for never, not ${expiresAt}. To stop a key, pause it.`);
+}
+
+/** Refuses a key whose calls the gateway would refuse. A key that had the same fault before can still be paused or renamed. */
+function assertSound(gateway: AdminGateway | undefined, key: ApiKey, before?: ApiKey): void {
+  const fault = gateway?.keyFault?.(key);
+  if (fault !== undefined && !(before && gateway?.keyFault?.(before) === fault)) throw refused(400, fault);
 }
 
 const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });

@@ -6,6 +6,7 @@ import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
+import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
 import type { CallAdmin } from "../call-admin.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
@@ -21,6 +22,8 @@ export interface AdminGateway {
   liveCallCount?(): number;
   /** Stops a call, and returns false when it does not run. */
   stopCall?(requestId: string): boolean;
+  /** Says in a sentence what is wrong with a key, such as its rate tier; undefined for nothing. The admin makes no key with a fault. */
+  keyFault?(key: ApiKey): string | undefined;
 }
 
 /** The parts of the host that the operations work on. */
