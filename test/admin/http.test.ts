@@ -546,6 +546,9 @@ describe("adminHandler", () => {
     expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");
     expect(body).toMatchObject({
       paths: {
+        "/keys": {
+          post: { summary: expect.stringContaining("Without `granted` and `budget`, the key is unlimited.") },
+        },
         "/usage": { get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } } },
         "/budgets/{id}/periods": {
           get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } },

@@ -113,7 +113,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     method: "POST",
     path: "/keys",
-    about: "Makes a key. Its secret is in the answer, and is never shown again.",
+    about:
+      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again.",
     action: "keys.create",
     body: NEW_KEY,
     status: 201,
