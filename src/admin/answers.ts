@@ -5,10 +5,12 @@ import { oneLine } from "../options.ts";
 import type { BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
+import { argument } from "./call-admin.ts";
 import {
   amountColumn,
   type Column,
   csvOf,
+  dayIn,
   type FittedTable,
   PLAIN_COLUMNS,
   type Spreadsheet,
@@ -161,7 +163,7 @@ const KEY_LIST: List<KeyShown> = {
     },
     amountColumn({ name: "spent", word: "Spent" }, currency, spentOf),
     amountColumn({ name: "available", word: "Available" }, currency, (key) => ownOf(key)?.available),
-    amountColumn({ name: "held", word: "Held" }, currency, ({ held }) => held),
+    rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),
     rareAmount({ name: "overdraft", word: "Overdraft" }, currency, ({ overdraft }) => overdraft),
     amountColumn({ name: "left", word: "Left", none: UNLIMITED }, currency, (key) => limitOf(key)?.available),
     currencyColumn(currency),
@@ -212,6 +214,7 @@ const KEY_LIST: List<KeyShown> = {
     "name",
     "granted",
     "spent",
+    "held",
     "left",
     "overdraft",
     "state",
@@ -221,7 +224,7 @@ const KEY_LIST: List<KeyShown> = {
     "limitedBy",
     "metadata",
   ],
-  spare: ["models", "granted", "expiresAt", "limitedBy", "metadata", "budget", "spent"],
+  spare: ["held", "models", "granted", "expiresAt", "limitedBy", "metadata", "budget", "spent"],
   whole: ["id", "state", "expiresAt"],
 };
 
@@ -275,6 +278,7 @@ const BUDGET_LIST: List<BudgetTold> = {
     "granted",
     "spent",
     "percentSpent",
+    "held",
     "available",
     "overdraft",
     "gap",
@@ -282,7 +286,7 @@ const BUDGET_LIST: List<BudgetTold> = {
     "endsAt",
     "parent",
   ],
-  spare: ["gap", "granted", "parent", "period"],
+  spare: ["gap", "held", "granted", "parent", "period"],
   whole: ["id", "period", "endsAt"],
   // An amount for each day and one for each month have no sum.
   addsUp: (rows) => areApart(rows) && new Set(rows.map(({ period }) => period)).size === 1,
@@ -310,8 +314,8 @@ const PERIOD_LIST: List<PeriodTold> = {
     "granted",
     "spent",
     "percentSpent",
-    "available",
     "held",
+    "available",
     "overdraft",
     "gap",
     "ended",
@@ -366,6 +370,10 @@ export function textOf(answer: object, currency?: string): string {
 
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
+
+/** Notes that nothing limits a key. */
+export const unlimitedNote = (id: string): string =>
+  `The key "${oneLine(id)}" is unlimited: it has neither a quota nor a budget. "polygate budgets assign ${argument(id)} BUDGET" limits it.`;
 
 /** What reports of usage sum up for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
 const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "overdraft">): number =>
@@ -436,9 +444,12 @@ class Text {
   }
 
   lines(answer: object): string[] {
+    const { timeZone } = answer as Partial<BudgetReport>;
     return Object.entries(answer).map(([name, value]) => {
       const word = FIELD_WORDS[name] ?? name.replaceAll(/(?=[A-Z])/g, " ").toLowerCase();
-      return `${word}: ${oneLine(this.#word(name, value))}`;
+      // A period begins and ends with a day of its time zone.
+      const isDay = name === "startsAt" || name === "endsAt";
+      return `${word}: ${isDay ? dayIn(timeZone, value as number) : oneLine(this.#word(name, value))}`;
     });
   }
 
@@ -484,10 +495,7 @@ class Text {
   }
 
   #word(name: string, value: unknown): string {
-    if (typeof value === "number") {
-      if (name === "startsAt" || name === "endsAt") return new Date(value).toISOString();
-      if (AMOUNTS.has(name)) return this.#amount(value);
-    }
+    if (typeof value === "number" && AMOUNTS.has(name)) return this.#amount(value);
     if (typeof value === "string") return value;
     if (Array.isArray(value)) return value.join(",");
     if (typeof value === "boolean") return value ? "yes" : "no";

@@ -6,6 +6,7 @@ import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport } from "../stores/
 import { MOST_LISTED } from "../stores/durable.ts";
 import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
+import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
 import type { Command, Terminal, Values, Words } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
@@ -89,11 +90,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   "top-up": changing("topUpBudget", "adds an amount to the current period", "top-up team-a 50"),
-  lower: changing(
-    "lowerBudget",
-    "takes an amount of the current period back, as far as it is available",
-    "lower team-a 50",
-  ),
+  lower: changing("lowerBudget", "takes an available amount of the current period back", "lower team-a 50"),
   assign: {
     about: "lets a key draw on a budget",
     examples: ["assign bob team-a"],
@@ -109,10 +106,12 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     about: "lets a key draw on no budget",
     examples: ["unassign bob"],
     operands: ["KEY"],
-    read([keyId = ""]) {
+    read([keyId = ""], { json = false }, { warn }) {
       return async (keys, { store }) => {
         await store.assignBudget(keyId, undefined);
-        return keys.usage(keyId);
+        const key = await keys.usage(keyId);
+        if (key.unlimited && !json) warn?.(unlimitedNote(keyId));
+        return key;
       };
     },
   },

@@ -158,7 +158,7 @@ export function timeIn(timeZone: string, at: number): string {
 }
 
 /** Writes the day of a time in a time zone. A period ends at the beginning of a day there. */
-const dayIn = (timeZone: string | undefined, at: number): string =>
+export const dayIn = (timeZone: string | undefined, at: number): string =>
   new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone ?? "UTC" }).format(at);
 
 /** The width of a table that goes to no terminal, in characters. */

@@ -269,7 +269,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
     if (error instanceof TooFewUnits && currency !== undefined)
-      throw new CommandError(`The ${error.owner} has too few available: ${moneyOf(error.available, currency)}.`);
+      throw new CommandError(`The ${error.owner} has only ${moneyOf(error.available, currency)} available.`);
     throw named(error, address);
   } finally {
     await opened.close();

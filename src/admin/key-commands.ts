@@ -7,7 +7,7 @@ import { MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import type { KeyMade } from "./answers.ts";
+import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
 import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
@@ -87,10 +87,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = await keys.create(key);
         if (note !== undefined) warn?.(note);
-        if (unlimited && !values.json)
-          warn?.(
-            `The key "${oneLine(made.id)}" is unlimited: it has neither a quota nor a budget. "polygate budgets assign ${argument(made.id)} BUDGET" limits it.`,
-          );
+        if (unlimited && !values.json) warn?.(unlimitedNote(made.id));
         return {
           ...made,
           unlimited,
@@ -184,7 +181,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   lower: changingQuota(
     "lower",
     "takes an available amount back from its quota",
-    (budget) => `update ${budget} --amount AMOUNT changes that.`,
+    (budget) => `lower ${budget} AMOUNT takes from that.`,
   ),
   usage: {
     about: "what a key has used and has left",

@@ -40,10 +40,10 @@ export function readUnits(name: string, text: string, currency: string | undefin
   return Number(whole);
 }
 
-/** Says how to write an amount that has commas. None is guessed: an amount that is read wrong is money. */
+/** Says how to write an amount that has commas or signs between thousands. None is guessed: an amount that is read wrong is money. */
 function hintOf(text: string): string {
   if (/^\d+,\d+$/.test(text)) return ` Write ${text.replace(",", ".")}.`;
-  return /^\d[\d.,]*,\d+$/.test(text)
+  return /^\d+(?:[.,'’_\s]\d+)+$/.test(text) && !/^\d+\.\d+$/.test(text)
     ? " Write a point before the decimals and nothing between thousands: 1234.56."
     : "";
 }

@@ -171,6 +171,20 @@ describe("polygate keys", () => {
       expect(await run("keys", "create", ...limited)).toMatchObject({ code: 0, stderr: "" });
   });
 
+  it("notes that a key is unlimited after it was taken off its budget", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "unassigned.db")}`, POLYGATE_CURRENCY: "usd" };
+    const run = (...args: string[]) => polygate(args, env);
+    await run("keys", "migrate");
+    await run("budgets", "create", "all", "--amount", "5");
+    await run("keys", "create", "--id", "zed", "--budget", "all");
+    await run("keys", "create", "--id", "own", "--budget", "all", "--granted", "1");
+    expect((await run("budgets", "unassign", "zed")).stderr).toBe(
+      'The key "zed" is unlimited: it has neither a quota nor a budget. "polygate budgets assign zed BUDGET" limits it.\n',
+    );
+    expect(await run("budgets", "unassign", "own")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run("budgets", "unassign", "zed", "--json")).toMatchObject({ code: 0, stderr: "" });
+  });
+
   it("notes a tier that no other key has, where others have tiers", async () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "tiers.db")}`, POLYGATE_CURRENCY: "usd" };
     await polygate(["keys", "migrate"], env);
@@ -238,7 +252,7 @@ describe("polygate keys", () => {
     expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
     await expect(run("", "lower", "team", "6")).rejects.toThrow("The key team has too few available units: 5.");
     await expect(run("", "lower", "team", "6", "--currency", "usd")).rejects.toThrow(
-      "The key team has too few available: 0.000005 USD.",
+      "The key team has only 0.000005 USD available.",
     );
   });
 
@@ -1314,7 +1328,7 @@ describe("polygate usage and why", () => {
     expect(call).toMatchObject({ units: 0, inputTokens: 0 });
   });
 
-  it("lists what a key has spent as the report sums it up, without what is held", async () => {
+  it("lists what a key has spent as the report sums it up, and beside it what is held", async () => {
     const stores = await openStores(where);
     const { quotas } = stores.ports;
     await quotas.add({ id: "over", apiKey: "sk-over", granted: 50 });
@@ -1324,7 +1338,8 @@ describe("polygate usage and why", () => {
     await quotas.reserve({ id: "h2", keyId: "over", atLeast: 1, atMost: 20, leaseMs: 60_000 }, {} as never);
     await stores.close();
     const { stdout } = await run("keys", "list");
-    expect(stdout).toMatch(/^over +- +80 +90 +10 +40 +active /m);
+    expect(stdout).toMatch(/^ID +NAME +GRANTED +SPENT +HELD +LEFT +OVERDRAFT +STATE /);
+    expect(stdout).toMatch(/^over +- +80 +90 +20 +10 +40 +active /m);
     expect((await run("keys", "usage", "over")).stdout).toMatch(/^spent: 90\n(?:.*\n)*used: 70\n(?:.*\n)*held: 20\n/m);
     expect((await run("budgets", "usage", "team", "--currency", "usd")).stdout).toMatch(/^spent: 0\.00 USD$/m);
   });
@@ -1642,7 +1657,7 @@ describe("polygate usage and why", () => {
     ]) {
       const { stdout, stderr } = await run(...args);
       expect([stdout === "", stderr]).toEqual([false, note]);
-      expect((await run(...args, "--currency", "usd")).stderr).toBe("");
+      expect((await run(...args, "--currency", "usd")).stderr).not.toContain("Amounts are units");
       expect((await run(...args, ...IN_UNITS)).stderr).toBe("");
       expect((await run(...args, "--json")).stderr).toBe("");
     }
@@ -1687,7 +1702,9 @@ const dayOf = (at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZon
 describe("polygate budgets", () => {
   it("creates, changes and lists budgets, and gives them to keys", async () => {
     const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
-    expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*begins: \d{4}-\d\d-/s);
+    expect(await budgets("create", ...org)).toMatch(
+      /^id: org\n.*amount: 1000\n.*begins: \d{4}-\d\d-01\nends: \d{4}-\d\d-01\n/s,
+    );
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     expect(await keys("create", "--id", "member", "--budget", "team")).toMatch(
       /^quota: none of its own\nbudget: team\nmodels: every model\n/m,
@@ -1740,7 +1757,7 @@ describe("polygate budgets", () => {
     expect(await keys("verify")).toContain("differences: 0");
   });
 
-  it("lists the share that is spent of what the period was given, and what is overdrawn", async () => {
+  it("lists the share that is spent of what the period was given, what is held, and what is overdrawn", async () => {
     const { run } = await fresh("shares");
     const stores = await openStores(`sqlite:${join(folder, "shares.db")}`);
     const { quotas } = stores.ports;
@@ -1757,6 +1774,7 @@ describe("polygate budgets", () => {
       await quotas.settle(id, { used, certainty: "exact" });
     }
     await quotas.updateBudget("lowered", { amount: 400 });
+    await quotas.reserve({ id: "runs", keyId: "little", atLeast: 5, atMost: 5, leaseMs: LONGEST_MS });
     await stores.close();
     const lines: string[] = [];
     const listed = async (...args: string[]): Promise<string> => {
@@ -1768,14 +1786,14 @@ describe("polygate budgets", () => {
     await run("", "migrate");
     const [headings = "", ...rows] = (await listed("--currency", "usd")).split("\n");
     expect(headings.split(/ {2,}/)).toEqual(
-      "ID,AMOUNT USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
+      "ID,AMOUNT USD,SPENT USD,SPENT %,HELD USD,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
-    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 7))).toEqual([
-      ["0.000100", "0.000029", "29 %", "0.000071", "0.000000", "0.000000"],
-      ["0.001000", "0.000001", "<1 %", "0.000999", "0.000000", "0.000000"],
-      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000", "0.000100"],
-      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000"],
-      ["0.000010", "0.000025", "250 %", "0.000000", "0.000015", "0.000000"],
+    expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
+      ["0.000100", "0.000029", "29 %", "0.000000", "0.000071", "0.000000", "0.000000"],
+      ["0.001000", "0.000001", "<1 %", "0.000005", "0.000994", "0.000000", "0.000000"],
+      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000", "0.000000", "0.000100"],
+      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000", "0.000000"],
+      ["0.000010", "0.000025", "250 %", "0.000000", "0.000000", "0.000015", "0.000000"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
       { id: "a-third", spent: 29, percentSpent: 29 },
@@ -1984,7 +2002,7 @@ describe("polygate budgets", () => {
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const none = "The API key only has no quota of its own: it draws on the budget below. polygate budgets";
     await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below AMOUNT adds to that.`);
-    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} update below --amount AMOUNT changes that.`);
+    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} lower below AMOUNT takes from that.`);
     await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither has no quota.");
     const rows = rowsOf((await listedIn(200, "--store", store)).lines.join("\n")).split("\n");
     expect(rows).toContain("both\t-\t500\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
@@ -2102,6 +2120,10 @@ describe("polygate budgets", () => {
     [
       ["--amount=1.234,56", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1.234,56. Write a point before the decimals and nothing between thousands: 1234.56.",
+    ],
+    [
+      ["--amount=1,000.50", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1,000.50. Write a point before the decimals and nothing between thousands: 1234.56.",
     ],
     [
       ["--amount", "0,5"],

@@ -204,7 +204,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     method: "PUT",
     path: "/keys/:id/budget",
-    about: "Lets a key draw on a budget, or on none.",
+    about: "Lets a key draw on a budget, or on none: without a quota, it is then unlimited.",
     action: "keys.assign-budget",
     needs: "budgets",
     body: v.strictObject({ budget: v.nullable(ID) }),
