@@ -92,7 +92,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "gateway",
     "node-version",
   ],
-  "admin/page": ["admin/http", "options", "node-version", "model", "stores", "ports", "pipeline"],
+  "admin/page": ["admin", "admin/http", "options", "node-version", "model", "stores", "ports", "pipeline"],
   admin: [
     "options",
     "stores",

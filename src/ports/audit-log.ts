@@ -8,7 +8,7 @@ export interface AuditEntry {
   readonly id: string;
   /** The time of the request, in milliseconds since the Unix epoch. */
   readonly at: number;
-  /** The name of the user, as `authorize` returned it. */
+  /** The name of the user, as `authorize` returned it. A user of the command line is named with `(command line)` after the name. */
   readonly user: string;
   /** The operation, such as `keys.update`. */
   readonly action: string;
@@ -16,6 +16,11 @@ export interface AuditEntry {
   readonly target?: string;
   /** The fields of the request, without secrets. An edit with `If-Match` has only those that it changes. */
   readonly changes?: Readonly<Record<string, unknown>>;
+  /**
+   * The values that the fields of `changes` had just before an edit, with null for none. For `units`, which are added or taken, it is
+   * `granted`. Absent for other changes, and when the store did not tell them.
+   */
+  readonly former?: Readonly<Record<string, unknown>>;
 }
 
 /** The end of a change. */
@@ -30,15 +35,35 @@ export interface AuditOutcome {
 /** A change with its end. Without a state, its process has died before the end, and nobody knows whether it was made. */
 export type AuditRecord = AuditEntry & Partial<AuditOutcome>;
 
-/** A page of the log: at most `limit` records that are older than the record of the id `before`, the newest first. */
+/**
+ * A page of the log: at most `limit` records that are older than the record of the id `before` and match all conditions, the newest first.
+ * Texts match as a whole.
+ */
 export interface AuditPage {
   readonly before?: string;
   readonly limit: number;
+  readonly user?: string;
+  readonly action?: string;
+  readonly target?: string;
+  /** Only changes from this time on: Unix time in milliseconds. */
+  readonly since?: number;
+  /** Only changes before this time: Unix time in milliseconds. */
+  readonly until?: number;
 }
 
 /** Throws a TypeError or a RangeError for a wrong page. */
 export function assertAuditPage(page: AuditPage): void {
-  assertOptions<AuditPage>("list", page, { before: "string?", limit: "positive" });
+  assertOptions<AuditPage>("list", page, {
+    before: "string?",
+    limit: "positive",
+    user: "string?",
+    action: "string?",
+    target: "string?",
+    since: "fromZero?",
+    until: "fromZero?",
+  });
+  const { since = 0, until = since } = page;
+  if (since > until) throw new RangeError(`list: since must not be after until, but ${since} is after ${until}`);
 }
 
 /** Keeps the log of changes. A change is made only after `begin` has resolved. */

@@ -26,10 +26,18 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
     },
     async list(page) {
       assertAuditPage(page);
-      const { before, limit } = page;
+      const { before, limit, since = 0, until = Infinity } = page;
       const newest = [...records.values()].toReversed();
       const from = before === undefined ? 0 : newest.findIndex(({ id }) => id === before) + 1;
-      return before !== undefined && from === 0 ? [] : newest.slice(from, from + limit);
+      if (before !== undefined && from === 0) return [];
+      const matches = (record: AuditRecord): boolean =>
+        record.at >= since &&
+        record.at < until &&
+        TEXTS.every((name) => page[name] === undefined || page[name] === record[name]);
+      return newest.slice(from).filter(matches).slice(0, limit);
     },
   };
 }
+
+/** The texts by which a page chooses records. */
+const TEXTS = ["user", "action", "target"] as const;

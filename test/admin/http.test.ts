@@ -968,6 +968,158 @@ describe("the log of changes", () => {
     expect((await ask("GET", "/audit?before=unknown")).body).toMatchObject({ data: [] });
   });
 
+  it("has the values that the fields of an edit had before it, with and without If-Match", async () => {
+    const ask = asking();
+    await ask("POST", "/budgets", { id: "all", amount: 100 });
+    await ask("POST", "/keys", { id: "team", granted: 10, models: ["a"], metadata: { plan: "gold", team: "x" } });
+    await ask("POST", "/keys", { id: "drawing", budget: "all" });
+    const fields = { name: "New", models: null, paused: true, expiresAt: 4e9, metadata: { plan: "blue", none: null } };
+    for (const [method, path, body, former] of [
+      [
+        "PATCH",
+        "/keys/team",
+        fields,
+        { name: "team", models: ["a"], paused: false, expiresAt: 0, metadata: { plan: "gold", none: null } },
+      ],
+      ["PATCH", "/keys/team", { paused: false }, { paused: true }],
+      ["PUT", "/keys/team/budget", { budget: "all" }, { budget: null }],
+      ["PUT", "/keys/team/budget", { budget: null }, { budget: "all" }],
+      ["POST", "/keys/team/grant", { units: 5 }, { granted: 10 }],
+      ["POST", "/keys/team/lower", { units: 1 }, { granted: 15 }],
+      ["PATCH", "/budgets/all", { name: "All", amount: 50 }, { name: "all", amount: 100 }],
+      ["POST", "/budgets/all/top-up", { units: 5 }, { granted: 50 }],
+      ["POST", "/budgets/all/lower", { units: 500 }, { granted: 55 }],
+      ["POST", "/keys/team/rotate", { overlapMs: 0 }, undefined],
+      ["POST", "/keys/nobody/grant", { units: 5 }, undefined],
+      ["DELETE", "/budgets/all", undefined, undefined],
+    ] as const) {
+      await ask(method, path, body);
+      const [entry] = (await ask("GET", "/audit?limit=1")).body["data"] as { former?: object }[];
+      expect([path, entry?.former]).toEqual([path, former]);
+    }
+    const { headers } = await ask("GET", "/budgets/all");
+    await ask("PATCH", "/budgets/all", { name: "All", amount: 7 }, { "if-match": headers.get("etag") ?? "" });
+    const [entry] = (await ask("GET", "/audit?limit=1")).body["data"] as object[];
+    expect(entry).toMatchObject({ changes: { amount: 7 }, former: { amount: 50 } });
+    expect(Object.keys((entry as { former: object }).former)).toEqual(["amount"]);
+  });
+
+  it.each<[string, () => unknown]>([
+    ["hangs", () => new Promise(() => {})],
+    ["fails", () => Promise.reject(new Error("The store is broken."))],
+    [
+      "throws",
+      () => {
+        throw new Error("The store is broken.");
+      },
+    ],
+    ["tells no key", async () => "a text"],
+    ["tells a key without its models", async () => ({ name: "x", modelLimitsEnabled: true })],
+    ["tells what is no JSON", async () => ({ name: 5n, modelLimits: {}, modelLimitsEnabled: false })],
+    ["tells too much", async () => ({ name: "x".repeat(100_000), modelLimits: {}, modelLimitsEnabled: false })],
+  ])("has an edit without its former values when the store %s", async (what, lie) => {
+    const clock = manualClock(0);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", name: "Team" });
+    let isFirst = true;
+    const report = (id: string): unknown => (isFirst ? ((isFirst = false), lie()) : quotas.report(id));
+    const store = new Proxy(quotas, {
+      get: (target, name) => {
+        const verb: unknown = name === "report" ? report : Reflect.get(target, name);
+        return typeof verb === "function" ? verb.bind(target) : verb;
+      },
+    });
+    const admin = adminHandler(store, { authorize, clock });
+    const headers = { "x-user": "ann", "content-type": "application/json" };
+    const asked = admin.fetch(
+      new Request("http://host/keys/team", { method: "PATCH", headers, body: JSON.stringify({ name: "New" }) }),
+    );
+    if (what === "hangs") {
+      await vi.waitUntil(() => !isFirst);
+      await new Promise(setImmediate);
+      await clock.advance(2_000);
+    }
+    expect((await asked).status).toBe(200);
+    expect((await quotas.report("team"))?.name).toBe("New");
+    const log = (await (await admin.fetch(new Request("http://host/audit", { headers }))).json()) as {
+      data: Record<string, unknown>[];
+    };
+    expect(log.data[0]).toMatchObject({ changes: { name: "New" }, state: "done" });
+    expect(log.data[0]).not.toHaveProperty("former");
+  });
+
+  it("has no secret that somebody takes for the id of a key", async () => {
+    const ask = asking();
+    const { apiKey } = (await ask("POST", "/keys", { id: "team" })).body as { apiKey: string };
+    expect((await ask("POST", `/keys/${apiKey}/grant`, { units: 1 })).status).toBe(404);
+    await ask("PATCH", "/keys/team", { name: `of ${apiKey}` });
+    await ask("PATCH", "/keys/team", { name: "new" });
+    const { body } = await ask("GET", "/audit");
+    expect(JSON.stringify(body)).not.toContain(apiKey.slice(3));
+    expect(body).toMatchObject({
+      data: [
+        { changes: { name: "new" }, former: { name: "of sk-…" } },
+        { changes: { name: "of sk-…" }, former: { name: "team" } },
+        { target: "sk-…", state: "refused", reason: "There is no API key of the id sk-…." },
+        {},
+      ],
+    });
+  });
+
+  it("does not hold up an answer for an end that hangs", async () => {
+    const clock = manualClock(0);
+    const onFailure = vi.fn<(error: unknown) => void>();
+    let isEnding = false;
+    const end = (): Promise<never> => {
+      isEnding = true;
+      return new Promise(() => {});
+    };
+    const ask = asking({ audit: { ...memoryAuditLog(), end }, onFailure, clock });
+    const asked = ask("POST", "/keys", { id: "team" });
+    await vi.waitFor(() => expect(isEnding).toBe(true));
+    await new Promise(setImmediate);
+    await clock.advance(5_000);
+    expect((await asked).status).toBe(201);
+    expect(String(onFailure.mock.calls)).toContain("has not taken the end of a change in time");
+  });
+
+  it("lists the changes of a user, of an operation, of an id and of a time", async () => {
+    const clock = manualClock(1_000);
+    const ask = asking({ clock });
+    await ask("POST", "/keys", { id: "one" });
+    await clock.advance(1_000);
+    await ask("POST", "/keys", { id: "two" }, { "x-user": "bob" });
+    await clock.advance(1_000);
+    await ask("PATCH", "/keys/one", { name: "One" }, { "x-user": "bob" });
+    const found = async (query: string): Promise<unknown> => {
+      const { data } = (await ask("GET", `/audit?${query}`)).body as { data: { target: string; at: number }[] };
+      return data.map(({ target, at }) => `${target} ${at}`);
+    };
+    expect(await found("user=bob")).toEqual(["one 3000", "two 2000"]);
+    expect(await found("target=one")).toEqual(["one 3000", "one 1000"]);
+    expect(await found("action=keys.create")).toEqual(["two 2000", "one 1000"]);
+    expect(await found("since=2000")).toEqual(["one 3000", "two 2000"]);
+    expect(await found("until=2000")).toEqual(["one 1000"]);
+    expect(await found("user=bob&action=keys.create&since=0&until=2001")).toEqual(["two 2000"]);
+    expect(await found("user=nobody")).toEqual([]);
+    const { next } = (await ask("GET", "/audit?user=bob&limit=1")).body as { next: string };
+    expect(await found(`user=bob&limit=1&before=${next}`)).toEqual(["two 2000"]);
+  });
+
+  it.each([
+    ["action=keys.updat", "action: must be keys.create, keys.update, ", " Did you mean keys.update?"],
+    ["user=", "user: must be a text that is not empty", ""],
+    ["since=2026-11-01", "since: must be an integer from 0 up", ""],
+    ["since=2&until=1", "list: since must not be after until, but 2 is after 1", ""],
+    ["who=ann", "who does not exist; there are before, limit, user, action, target, since, until.", ""],
+    ["user=a&user=b", "user: must be a text that is not empty", ""],
+  ])("refuses the filter %s", async (query, message, end) => {
+    const { status, body } = await asking()("GET", `/audit?${query}`);
+    expect([status, body.error?.code]).toEqual([400, "invalid_request"]);
+    expect(body.error?.message).toContain(message);
+    expect(body.error?.message.endsWith(end)).toBe(true);
+  });
+
   it("has all fields of an edit that another edit may outrun", async () => {
     const audit = memoryAuditLog();
     const begin: AuditLog["begin"] = async (entry) => {

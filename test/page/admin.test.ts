@@ -1381,7 +1381,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("button", { name: /a\/b/ }).count()).toBe(0);
     await page.getByRole("link", { name: "Changes" }).click();
     await rowOf(page, "Revoke key").waitFor();
-    expect(await rowOf(page, "Add quota").locator(".note").allTextContents()).toEqual(["Amount: $0.50"]);
+    expect(await rowOf(page, "Add quota").locator(".note").allTextContents()).toEqual([
+      "Amount: $0.50",
+      "Granted before: $1.00",
+    ]);
     expect(await rowOf(page, "New secret").locator(".note").allTextContents()).toEqual(["Older secrets end: at once"]);
     expect(await rowOf(page, "Name: ").textContent()).toContain("<img src=x");
     expect(await page.title()).not.toBe("taken");
@@ -1574,7 +1577,64 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "Begins anew: each month",
       "Time zone: Europe/Berlin",
     ]);
-    expect(await rowOf(page, "Top up budget").locator(".note").allTextContents()).toEqual(["Amount: $20.00"]);
+    expect(await rowOf(page, "Top up budget").locator(".note").allTextContents()).toEqual([
+      "Amount: $20.00",
+      "Granted before: $100.00",
+    ]);
+    expect(await rowOf(page, "Edit budget").locator(".note").allTextContents()).toEqual([
+      "Name: from team-a to The first team",
+      "Amount: from $100.00 to $50.00",
+    ]);
+    await page.close();
+  });
+
+  it("finds changes by user, operation, id and day, under an address of its own, also on a phone and with the keyboard", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team-a" });
+    await quotas.addBudget({ id: "company", amount: 1 });
+    for (const [method, path, body] of [
+      ["PATCH", "/keys/team-a", { paused: true }],
+      ["PUT", "/keys/team-a/budget", { budget: "company" }],
+      ["PATCH", "/budgets/company", { amount: 2_000_000 }],
+    ] as const) {
+      const headers = { "content-type": "application/json" };
+      await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) });
+    }
+    const page = await open("?part=changes", { viewport: { width: 390, height: 844 }, locale: "en-US" });
+    await rowOf(page, "Edit budget").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(3);
+    expect(await barriers(page)).toEqual([]);
+    expect(await isWiderThanScreen(page)).toBe(false);
+    await page.getByLabel("User").focus();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("team-a");
+    await page.keyboard.press("Enter");
+    await rowOf(page, "Edit budget").waitFor({ state: "detached" });
+    expect(await page.locator("tbody tr").count()).toBe(2);
+    await page.getByRole("combobox", { name: "Change" }).selectOption("Set budget of key");
+    await rowOf(page, "Edit key").waitFor({ state: "detached" });
+    expect(await rowOf(page, "Set budget").locator(".note").allTextContents()).toEqual([
+      "Budget: from none to company",
+    ]);
+    expect(new URL(page.url()).search).toBe("?part=changes&action=keys.assign-budget&target=team-a");
+    const today = await page.evaluate(() => new Intl.DateTimeFormat("sv").format(Date.now()));
+    const linked = await open(`${new URL(page.url()).search}&since=${today}&until=${today}`, { locale: "en-US" });
+    await rowOf(linked, "Set budget").waitFor();
+    expect(await linked.getByLabel("Of", { exact: true }).inputValue()).toBe("team-a");
+    await linked.getByLabel("User").fill("nobody");
+    await linked.keyboard.press("Enter");
+    await linked.getByText("No change matches. A user and an id match as a whole.").waitFor();
+    await linked.getByRole("link", { name: "Changes" }).click();
+    await rowOf(linked, "Edit budget").waitFor();
+    await linked.close();
+    const wrong = await open("?part=changes&action=keys.updat&since=7d", { locale: "en-US" });
+    await wrong.getByText("From must be a day, such as 2026-11-01, not 7d.").waitFor();
+    await wrong.getByRole("textbox", { name: "From" }).fill("");
+    await wrong.keyboard.press("Enter");
+    await wrong.getByText("Did you mean keys.update?").waitFor();
+    expect(await wrong.getByRole("row").count()).toBe(0);
+    await wrong.close();
     await page.close();
   });
 

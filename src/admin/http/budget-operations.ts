@@ -157,7 +157,6 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     action: "budgets.update",
     needs: "budgets",
     body: BUDGET_CHANGES,
-    seen: async ({ store }, id) => ({ ...(await store.budgetReport?.(id)) }),
     answer: BUDGET,
     tagged: true,
     async run(desk, { id, body, ifMatch }) {

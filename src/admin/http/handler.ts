@@ -11,7 +11,7 @@ import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
-import type { AuditLog, AuditOutcome } from "../../ports/audit-log.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
@@ -22,6 +22,7 @@ import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
+import { noted } from "../change-log.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -328,36 +329,23 @@ class Admin {
     return path.startsWith("/budgets/:id") && !(await store.budgetReport?.(id));
   }
 
-  /** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
-  async #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
-    const { audit } = this.#desk;
-    const id = crypto.randomUUID();
-    const target = asked.id || (asked.body as { id?: string } | undefined)?.id;
-    const { apiKey: _secret, ...fields } = (asked.body ?? {}) as Record<string, unknown>;
-    // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
-    const isTagged = asked.ifMatch !== undefined && asked.ifMatch !== "*";
-    // A store that is away makes no change, and the log still has the attempt.
-    const seen = isTagged ? await operation.seen?.(this.#desk, asked.id).catch(() => undefined) : undefined;
-    const changes = seen === undefined ? fields : changedFields(fields, seen);
-    await audit.begin({
-      id,
-      at: this.#services.clock.now(),
-      user: user.name,
-      action,
-      ...(target !== undefined && { target }),
-      ...(Object.keys(changes).length > 0 && { changes }),
-    });
-    // The end of a change is not worth its failure: without it, the log says that the end is unknown.
-    const end = (outcome: AuditOutcome): Promise<void> =>
-      audit.end(id, outcome).catch((error: unknown) => this.#services.onFailure(error));
-    try {
-      const told = await this.#told(operation, asked);
-      await end({ state: "done", ...(told.made !== undefined && { target: told.made }) });
-      return told;
-    } catch (error) {
-      await end(HTTPError.isError(error) ? { state: "refused", reason: error.message } : { state: "failed" });
-      throw error;
-    }
+  #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
+    const fields = (asked.body ?? {}) as { readonly id?: string };
+    return noted(
+      { ...this.#desk, onFailure: this.#services.onFailure },
+      {
+        user: user.name,
+        action,
+        target: asked.id || fields.id,
+        fields,
+        isTagged: asked.ifMatch !== undefined && asked.ifMatch !== "*",
+      },
+      () => this.#told(operation, asked),
+      {
+        idOf: ({ made }) => made,
+        reasonOf: (error) => (HTTPError.isError(error) ? error.message : undefined),
+      },
+    );
   }
 
   /** Makes a change once for all requests with the same `Idempotency-Key`. */
@@ -540,25 +528,6 @@ async function textOf(req: Request): Promise<string> {
   const text = consumedText(req) ?? (await req.text());
   if (text.length > MAX_BODY_BYTES) throw new HTTPError({ status: 413, message: "The body is too large." });
   return text;
-}
-
-type EditFields = Readonly<Record<string, unknown>>;
-
-/** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
-function changedFields(fields: EditFields, seen: EditFields): EditFields {
-  const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
-    const before = seen[name] ?? null;
-    if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];
-    const entries = changedFields(after, before);
-    return Object.keys(entries).length > 0 ? [[name, entries]] : [];
-  });
-  return Object.fromEntries(changed);
-}
-
-/** Compares texts, numbers, and lists of models, in which order and repetition mean nothing. */
-function isSame(before: unknown, after: unknown): boolean {
-  if (!Array.isArray(before) || !Array.isArray(after)) return before === after;
-  return before.every((model) => after.includes(model)) && after.every((model) => before.includes(model));
 }
 
 /** The body of a change that takes no fields. */

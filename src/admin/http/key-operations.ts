@@ -5,13 +5,12 @@ import { given } from "../../model/json.ts";
 import { type Clock } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport } from "../../stores/durable.ts";
-import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
+import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { KEY_STATES } from "../key-admin.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
   assertKnown,
-  type Desk,
   elsewhere,
   ID,
   idIn,
@@ -142,7 +141,6 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     about: "Changes a key. What is not named stays. `paused` stops a key, or lets it work again.",
     action: "keys.update",
     body: KEY_CHANGES,
-    seen: keySeen,
     answer: KEY,
     tagged: true,
     async run(desk, { id, body, ifMatch }) {
@@ -228,12 +226,6 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
 ];
-
-/** Returns the fields of a key that an edit may name. */
-async function keySeen({ store }: Desk, id: string): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const key = await store.report(id);
-  return key && { paused: false, metadata: {}, ...key, models: modelsOf(key) ?? null };
-}
 
 /** Refuses a time that is over. */
 function assertAhead(expiresAt = 0, clock: Clock): void {

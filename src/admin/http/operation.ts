@@ -82,8 +82,6 @@ export interface Operation {
   readonly tagged?: boolean;
   /** True when the operation takes the tag of what its user has seen. */
   readonly conditional?: boolean;
-  /** Reads the fields of an edit as they are before it. The log of changes leaves out the fields that stay, for an edit with `If-Match`. */
-  readonly seen?: (desk: Desk, id: string) => Promise<Readonly<Record<string, unknown>> | undefined>;
   /** The part of the host that the operation needs. */
   readonly needs?: AdminPart;
   /** True when the answer may be CSV. */

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import { LATE, within } from "../../ports/clock.ts";
+import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
@@ -10,6 +11,7 @@ import {
   ID,
   idIn,
   LIMIT,
+  OF_QUERY,
   type Operation,
   operation,
   paged,
@@ -99,8 +101,17 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/audit",
-    about: "Lists the changes, the newest first.",
-    query: v.strictObject({ before: v.exactOptional(ID), limit: LIMIT }),
+    about:
+      "Lists the changes, the newest first. `user` and `target` match as a whole; `since` and `until` are in milliseconds.",
+    query: v.strictObject({
+      before: v.exactOptional(ID),
+      limit: LIMIT,
+      user: v.exactOptional(ID),
+      action: v.exactOptional(v.picklist(ACTIONS)),
+      target: v.exactOptional(ID),
+      since: v.exactOptional(OF_QUERY),
+      until: v.exactOptional(OF_QUERY),
+    }),
     answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
     run: async ({ audit }, { query }) => paged(await audit.list(query), query.limit, idIn),
   }),

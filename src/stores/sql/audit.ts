@@ -1,6 +1,6 @@
 /** The admin's log of changes in SQL, for any number of processes. */
 
-import type { Selectable } from "kysely";
+import { type RawBuilder, type Selectable, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
 import { type AuditLog, type AuditRecord, assertAuditPage } from "../../ports/audit-log.ts";
@@ -17,16 +17,21 @@ import { type AuditTable, numberOf } from "./tables.ts";
 export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
   assertOptions<SqlStoreOptions>("sqlAuditLog", options, SQL_SHAPES);
   const access = SqlAccess.open(options);
-  const { db } = access;
+  const { db, dialect } = access;
+  /** Compares texts byte by byte. MySQL takes large letters for small ones, and ignores spaces at the end. */
+  const is = (column: "user_name" | "action" | "target", text: string): RawBuilder<boolean> =>
+    dialect === "mysql"
+      ? sql`CAST(${sql.ref(column)} AS BINARY) = CAST(${text} AS BINARY)`
+      : sql`${sql.ref(column)} = ${text}`;
   return {
-    async begin({ id, at, user, action, target, changes }) {
+    async begin({ id, at, user, action, target, changes, former }) {
       const row = {
         id,
         at,
         user_name: storable(user),
         action,
         target: target === undefined ? null : storable(target),
-        changes: changes === undefined ? null : JSON.stringify(changes),
+        changes: writtenFields(changes, former),
       };
       await access.attempt(() => db.insertInto("audit").values(row).execute());
     },
@@ -40,8 +45,17 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
     },
     async list(page) {
       assertAuditPage(page);
-      const { before, limit } = page;
+      const { before, limit, since, until } = page;
+      // Reads the log from its newest row, or from that of the page before, until the page is full: all pages together read each row once.
       let query = db.selectFrom("audit").selectAll().orderBy("seq", "desc").limit(limit);
+      if (since !== undefined) query = query.where("at", ">=", since);
+      if (until !== undefined) query = query.where("at", "<", until);
+      for (const [column, text] of [
+        ["user_name", page.user],
+        ["action", page.action],
+        ["target", page.target],
+      ] as const)
+        if (text !== undefined) query = query.where(is(column, storable(text)));
       if (before !== undefined) {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
         query = query.where("seq", "<", older);
@@ -54,6 +68,30 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
 /** Returns a text that every database stores. */
 const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
 
+type Fields = NonNullable<AuditRecord["changes"]>;
+
+/** The most bytes of a text in MySQL. */
+const MOST_BYTES = 65_535;
+
+/**
+ * Writes the fields of a change as JSON: an object, or a list of the fields and their former values. A change whose former values have no
+ * room is kept without them.
+ */
+function writtenFields(changes: Fields | undefined, former: Fields | undefined): string | null {
+  if (changes === undefined) return null;
+  const both = former && JSON.stringify([changes, former]);
+  const hasRoom = both !== undefined && new TextEncoder().encode(both).length <= MOST_BYTES;
+  return hasRoom ? both : JSON.stringify(changes);
+}
+
+/** Reads what `writtenFields` has written. The casts are safe for that reason. */
+function readFields(written: string): Pick<AuditRecord, "changes" | "former"> {
+  const fields = parseJson(written);
+  if (!Array.isArray(fields)) return { changes: fields as Fields };
+  const [changes, former] = fields as [Fields, Fields];
+  return { changes, former };
+}
+
 /** The casts are safe: the columns are written from such values. */
 function recordOf({ id, at, user_name, action, target, changes, state, reason }: Selectable<AuditTable>): AuditRecord {
   return {
@@ -62,7 +100,7 @@ function recordOf({ id, at, user_name, action, target, changes, state, reason }:
     user: user_name,
     action,
     ...(target !== null && { target }),
-    ...(changes !== null && { changes: parseJson(changes) as NonNullable<AuditRecord["changes"]> }),
+    ...(changes !== null && readFields(changes)),
     ...(state !== null && { state: state as NonNullable<AuditRecord["state"]> }),
     ...(reason !== null && { reason }),
   };

@@ -253,7 +253,7 @@ export interface AuditTable {
   user_name: string;
   action: string;
   target: string | null;
-  /** The body of the request as JSON, without secrets; null for none. */
+  /** The fields of the request as JSON, without secrets, or a list of them and of their former values; null for none. */
   changes: string | null;
   /** An `AuditOutcome["state"]`; null before the end. */
   state: string | null;

@@ -5,11 +5,11 @@ import { OPERATIONS } from "../../../src/admin/http/operations.ts";
 import type * as words from "../../../src/admin/page/app/change-words.ts";
 
 let actionInWords: typeof words.actionInWords;
-let fieldsInWords: typeof words.fieldsInWords;
+let changeInWords: typeof words.changeInWords;
 
 beforeAll(async () => {
   vi.stubGlobal("document", { documentElement: { dataset: { currency: "USD" } } });
-  ({ actionInWords, fieldsInWords } = await import("../../../src/admin/page/app/change-words.ts"));
+  ({ actionInWords, changeInWords } = await import("../../../src/admin/page/app/change-words.ts"));
 });
 afterAll(() => void vi.unstubAllGlobals());
 
@@ -25,7 +25,7 @@ describe.each(OPERATIONS.filter(({ action }) => action !== undefined))("$action"
   });
 
   it.each(fieldsOf(operation).filter((name) => name !== "id"))("has a word for its field %s", (name) => {
-    const [written = ""] = fieldsInWords({ [name]: "x" });
+    const [written = ""] = changeInWords({ changes: { [name]: "x" }, action });
     expect(written).toMatch(/^[A-Z][a-z ]+: /);
   });
 });
@@ -57,20 +57,53 @@ it.each<[string, unknown, string]>([
   ["constructor", { a: 1 }, 'constructor: {"a":1}'],
   ["paused", "yes", 'Paused: "yes"'],
 ])("writes %s of %j as people do", (name, value, written) => {
-  expect(fieldsInWords({ [name]: value })).toEqual([written]);
+  expect(changeInWords({ changes: { [name]: value }, action: "keys.update" })).toEqual([written]);
 });
 
 it("writes a time as everywhere on the page, and leaves out the id", () => {
-  const [written, ...others] = fieldsInWords({ id: "team-a", expiresAt: 1_799_999_999 });
+  const [written, ...others] = changeInWords({
+    changes: { id: "team-a", expiresAt: 1_799_999_999 },
+    action: "keys.update",
+  });
   expect(others).toEqual([]);
   expect(written).toMatch(/^Expires: Jan 1\d, 2027, /);
 });
 
+it.each<[string, unknown, unknown, ...string[]]>([
+  ["amount", 50_000_000, 100_000_000, "Amount: from $100.00 to $50.00"],
+  ["name", "New", "Old", "Name: from Old to New"],
+  ["name", "Same", "Same", "Name: Same, as before"],
+  ["models", ["small"], null, "Models: from every model to small"],
+  ["expiresAt", 0, 9e12, "Expires: from 9000000000000000 to never"],
+  ["paused", true, false, "Paused: from no to yes"],
+  ["budget", null, "team-a", "Budget: from team-a to none"],
+  ["budget", "team-a", { a: 1 }, 'Budget: from {"a":1} to team-a'],
+  [
+    "metadata",
+    { a: "1", b: null, c: "3", d: "4", e: null },
+    { a: "0", b: "2", c: null, d: "4", e: null },
+    "Metadata: a from 0 to 1, b removed, it was 2, c=3, d=4 as before, e removed",
+  ],
+])("writes %s of %j, which was %j, as people do", (name, after, before, written) => {
+  expect(changeInWords({ changes: { [name]: after }, former: { [name]: before }, action: "keys.update" })).toEqual([
+    written,
+  ]);
+});
+
+it("writes what was granted before units were added", () => {
+  expect(
+    changeInWords({ changes: { units: 5_000_000 }, former: { granted: 100_000_000 }, action: "keys.grant" }),
+  ).toEqual(["Amount: $5.00", "Granted before: $100.00"]);
+});
+
+const wordsOf = (changes: Record<string, unknown>, action = "keys.create"): readonly string[] =>
+  changeInWords({ changes, action });
+
 it("says of a new key that nothing limits it", () => {
-  expect(fieldsInWords({ id: "a", name: "A" }, "keys.create")).toEqual(["Quota: unlimited", "Name: A"]);
-  expect(fieldsInWords({ granted: 0 }, "keys.create")).toEqual(["Quota: $0.00"]);
-  expect(fieldsInWords({ budget: "team-a" }, "keys.create")).toEqual(["Budget: team-a"]);
-  expect(fieldsInWords({ name: "A" }, "keys.update")).toEqual(["Name: A"]);
+  expect(wordsOf({ id: "a", name: "A" })).toEqual(["Quota: unlimited", "Name: A"]);
+  expect(wordsOf({ granted: 0 })).toEqual(["Quota: $0.00"]);
+  expect(wordsOf({ budget: "team-a" })).toEqual(["Budget: team-a"]);
+  expect(wordsOf({ name: "A" }, "keys.update")).toEqual(["Name: A"]);
 });
 
 it("has the names of unknown operations", () => {

@@ -31,4 +31,23 @@ describe.each(databases.filter(({ available }) => available))("The log of change
     for (const before of ["none", odd, "z".repeat(300)]) expect(await one.list({ limit: 10, before })).toEqual([]);
     await expect(one.list({ limit: 0 })).rejects.toThrow("list: limit must");
   });
+
+  it("keeps the former values of an edit, unless they have no room beside the fields", async () => {
+    const log = sqlAuditLog(place.options);
+    const [small, large] = [{ name: "\0 ü 🌧" }, { name: "ü".repeat(20_000) }];
+    for (const [id, changes, former] of [
+      ["small", small, { name: null }],
+      ["list", { models: ["a"] }, { models: null }],
+      ["large", large, large],
+      ["none", undefined, undefined],
+    ] as const)
+      await log.begin({ id, at: 0, user: "ann", action: "keys.update", ...(changes && { changes, former }) });
+    const kept = (await log.list({ limit: 4 })).map(({ id, changes, former }) => [id, changes, former]);
+    expect(kept).toEqual([
+      ["none", undefined, undefined],
+      ["large", large, undefined],
+      ["list", { models: ["a"] }, { models: null }],
+      ["small", small, { name: null }],
+    ]);
+  });
 });

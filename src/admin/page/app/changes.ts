@@ -4,21 +4,53 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
+import { assertDays, noteChoices } from "./address.ts";
 import { type Listed, load, read } from "./api.ts";
-import { actionInWords, fieldsInWords } from "./change-words.ts";
-import { type Column, html, More, Table, Time, type View, Waiting } from "./parts.ts";
+import { actionInWords, ACTIONS, changeInWords } from "./change-words.ts";
+import { type Column, DayField, Filter, html, More, Select, Table, Time, type View, Waiting } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
+/** The filters, by their names in the address. Every empty one lets all changes through. */
+const filters = { user: signal(""), action: signal(""), target: signal(""), since: signal(""), until: signal("") };
+const { user, action, target, since, until } = filters;
 
-export async function loadChanges(before?: string): Promise<void> {
-  await load(async () => {
-    const query = new URLSearchParams({ limit: "100", ...(before !== undefined && { before }) });
-    const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
-    changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
-    older.value = body.next;
-  });
+const ACTION_CHOICES = [["", "every change"], ...ACTIONS.map((one) => [one, actionInWords(one)] as const)] as const;
+
+/** Lists the changes that the address asks for. */
+export async function loadChanges(): Promise<void> {
+  const asked = new URLSearchParams(location.search);
+  for (const [name, filter] of Object.entries(filters)) filter.value = asked.get(name) ?? "";
+  await list();
 }
+
+/** Returns the beginning of a day, or of the next one, by the clock of the browser. */
+function startOf(day: string, daysLater = 0): string {
+  const start = new Date(`${day}T00:00`);
+  start.setDate(start.getDate() + daysLater);
+  return String(start.getTime());
+}
+
+/** Lists the changes from the newest on, or goes on behind the last one. */
+async function list(before?: string): Promise<void> {
+  const chosen = Object.entries(filters).flatMap(([name, { value }]) => (value === "" ? [] : [[name, value] as const]));
+  noteChoices("changes", Object.fromEntries(chosen));
+  await load(
+    async () => {
+      assertDays(since.value, until.value);
+      const query = new URLSearchParams([...chosen.map((one) => [...one]), ["limit", "100"]]);
+      if (since.value !== "") query.set("since", startOf(since.value));
+      if (until.value !== "") query.set("until", startOf(until.value, 1));
+      if (before !== undefined) query.set("before", before);
+      const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
+      changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
+      older.value = body.next;
+    },
+    before === undefined ? () => void (changes.value = undefined) : undefined,
+  );
+}
+
+const again = (): Promise<void> => list();
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
@@ -28,8 +60,7 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   {
     name: "Fields",
     isWide: true,
-    cell: ({ changes: fields = {}, action }) =>
-      fieldsInWords(fields, action).map((words) => html`<span class="note">${words}</span>`),
+    cell: (change) => changeInWords(change).map((words) => html`<span class="note">${words}</span>`),
   },
   {
     name: "Outcome",
@@ -39,17 +70,33 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   },
 ];
 
+/** The id of the list of users, for the field. */
+const USERS = "known-users";
+
+const NONE = "This admin has changed nothing yet. In a SQL database, changes by the command line stand here, too.";
+const NO_SUCH = "No change matches. A user and an id match as a whole.";
+
 export function Changes(): View {
+  const isFiltered = Object.values(filters).some(({ value }) => value !== "");
+  const users = new Set(changes.value?.map((change) => change.user));
   return html`<section aria-labelledby="changes-title">
-    <header class="tools"><h2 id="changes-title" tabindex="-1">Changes</h2></header>
+    <header class="tools">
+      <h2 id="changes-title" tabindex="-1">Changes</h2>
+      <${Filter} label="User" of=${user} list=${USERS} example="whole name" onChange=${again} />
+      <datalist id=${USERS}>${[...users].map((name) => html`<option value=${name}></option>`)}</datalist>
+      <${Select} label="Change" of=${action} choices=${ACTION_CHOICES} onChange=${again} />
+      <${Filter} label="Of" of=${target} example="id" hint="The id of a key or a budget." onChange=${again} />
+      <${DayField} label="From" of=${since} onChange=${again} />
+      <${DayField} label="To" of=${until} onChange=${again} />
+    </header>
     <${Table}
       caption="Changes"
       columns=${CHANGE_COLUMNS}
       rows=${changes.value}
       keyOf=${({ id }: AuditRecord) => id}
-      empty="This admin has changed nothing yet. Changes by the command line are not among these."
+      empty=${isFiltered ? NO_SUCH : NONE}
     />
-    ${older.value !== null && html`<${More} name="Older changes" load=${() => loadChanges(older.value ?? "")} />`}
+    ${older.value !== null && html`<${More} name="Older changes" load=${() => list(older.value ?? "")} />`}
   </section>`;
 }
 

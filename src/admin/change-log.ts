@@ -1,0 +1,155 @@
+/** Makes changes that are in the log of changes, over HTTP and by commands: notes each one before it is made, and how it ended. */
+
+import { isJsonObject, parseJson } from "../model/json.ts";
+import type { AuditEntry, AuditLog, AuditOutcome } from "../ports/audit-log.ts";
+import { type Clock, LATE, within } from "../ports/clock.ts";
+import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
+import { modelsOf } from "../stores/ledger.ts";
+
+type Store = KeyDirectory & Partial<BudgetDirectory>;
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The log, and the store in which the changes are made. */
+export interface ChangeLog {
+  readonly audit: AuditLog;
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Hears of an end that could not be noted. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** A change that a user asks for. */
+export interface Change extends Pick<AuditEntry, "user" | "action"> {
+  readonly target?: string | undefined;
+  /** The fields of the request. A secret in `apiKey` is not noted. */
+  readonly fields?: Fields;
+  /** True for an edit that is refused when somebody has changed what its user has seen. The log leaves out the fields that stay. */
+  readonly isTagged?: boolean;
+}
+
+/** Reads the end of a change. */
+interface Ends<Made> {
+  /** Returns the id of what was made. */
+  readonly idOf: (made: Made) => string | undefined;
+  /** Returns the reason of a refusal. Undefined for a failure. */
+  readonly reasonOf: (error: unknown) => string | undefined;
+}
+
+/** The longest wait for the former values, and for the end to be noted, in milliseconds. A change must not hang for these. */
+const FORMER_MS = 2_000;
+const END_MS = 5_000;
+/** The most characters of former values as JSON. */
+const MOST_FORMER = 64 * 1024;
+
+/** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
+export async function noted<Made>(
+  { audit, store, clock, onFailure }: ChangeLog,
+  { user, action, target, fields: { apiKey: _secret, ...fields } = {}, isTagged = false }: Change,
+  make: () => Promise<Made>,
+  { idOf, reasonOf }: Ends<Made>,
+): Promise<Made> {
+  const id = crypto.randomUUID();
+  const read = within(fieldsBefore(store, action, target), FORMER_MS, clock);
+  // A store that is away makes no change, and the log still has the attempt.
+  const told = await read.catch(() => undefined);
+  const before = told === LATE ? undefined : told;
+  // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
+  const changes = isTagged && before ? changedFields(fields, before) : fields;
+  const former = before && namedIn(changes, before);
+  await audit.begin(
+    withoutSecrets({
+      id,
+      at: clock.now(),
+      user,
+      action,
+      ...(target !== undefined && { target }),
+      ...(Object.keys(changes).length > 0 && { changes }),
+      ...(former && Object.keys(former).length > 0 && { former }),
+    }),
+  );
+  // The end of a change is not worth its failure: without it, the log says that the end is unknown.
+  const end = async (outcome: AuditOutcome): Promise<void> => {
+    try {
+      const ended = await within(audit.end(id, withoutSecrets(outcome)), END_MS, clock);
+      if (ended === LATE) throw new Error("The log of changes has not taken the end of a change in time.");
+    } catch (error) {
+      onFailure(error);
+    }
+  };
+  try {
+    const made = await make();
+    const madeId = idOf(made);
+    await end({ state: "done", ...(madeId !== undefined && { target: madeId }) });
+    return made;
+  } catch (error) {
+    const reason = reasonOf(error);
+    await end(reason === undefined ? { state: "failed" } : { state: "refused", reason });
+    throw error;
+  }
+}
+
+/** A secret that this admin has made. People take it for the id of its key. */
+const SECRET = /\bsk-[\w-]{43}(?![\w-])/g;
+
+/** Returns a copy as plain JSON. The cast is safe: only texts are changed. */
+const withoutSecrets = <Noted extends object>(noted: Noted): Noted =>
+  parseJson(JSON.stringify(noted).replaceAll(SECRET, "sk-…")) as Noted;
+
+/** Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, and for what is no such field. */
+async function fieldsBefore(store: Store, action: string, id: string | undefined): Promise<Fields | undefined> {
+  const read = id === undefined ? undefined : EDITS.get(action);
+  const fields = read && (await read(store, id ?? ""));
+  if (!fields) return undefined;
+  // The store of a host may tell anything. The text is what the log can keep.
+  const text = JSON.stringify(fields);
+  return text.length > MOST_FORMER ? undefined : (parseJson(text) as Fields);
+}
+
+async function keyBefore(store: Store, id: string): Promise<Fields | undefined> {
+  const key = await store.report(id);
+  if (!key) return undefined;
+  const { name, expiresAt, paused = false, metadata = {}, budget = null, granted } = key;
+  return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
+}
+
+async function budgetBefore(store: Store, id: string): Promise<Fields | undefined> {
+  const budget = await store.budgetReport?.(id);
+  return budget && { name: budget.name, amount: budget.amount, granted: budget.granted };
+}
+
+/** The edits, which change fields of a key or a budget. */
+const EDITS: ReadonlyMap<string, typeof keyBefore> = new Map([
+  ...(["update", "assign-budget", "grant", "lower"] as const).map((verb) => [`keys.${verb}`, keyBefore] as const),
+  ...(["update", "top-up", "lower"] as const).map((verb) => [`budgets.${verb}`, budgetBefore] as const),
+]);
+
+/** Returns the fields that an edit names, and the entries of its metadata, as they were. Units are added to those that were granted. */
+function namedIn(changes: Fields, before: Fields): Fields {
+  const named = Object.entries(changes).flatMap(([name, after]): [string, unknown][] => {
+    const field = name === "units" ? "granted" : name;
+    if (!Object.hasOwn(before, field)) return [];
+    const value = before[field];
+    return [[field, isJsonObject(value) && isJsonObject(after) ? entriesOf(after, value) : value]];
+  });
+  return Object.fromEntries(named);
+}
+
+const entriesOf = (names: object, of: Fields): Fields =>
+  Object.fromEntries(Object.keys(names).map((name) => [name, Object.hasOwn(of, name) ? of[name] : null]));
+
+/** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
+function changedFields(fields: Fields, seen: Fields): Fields {
+  const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
+    const before = seen[name] ?? null;
+    if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];
+    const entries = changedFields(after, before);
+    return Object.keys(entries).length > 0 ? [[name, entries]] : [];
+  });
+  return Object.fromEntries(changed);
+}
+
+/** Compares texts, numbers, and lists of models, in which order and repetition mean nothing. */
+function isSame(before: unknown, after: unknown): boolean {
+  if (!Array.isArray(before) || !Array.isArray(after)) return before === after;
+  return before.every((model) => after.includes(model)) && after.every((model) => before.includes(model));
+}

@@ -1,0 +1,127 @@
+/** The words for the log of changes: what was done, and the fields of a change as people write them. */
+
+import { isJsonObject, type JsonObject } from "../model/json.ts";
+import type { AuditEntry } from "../ports/audit-log.ts";
+
+/** What a user has done, by the name of the operation. */
+const ACTION_WORDS = {
+  "keys.create": "New key",
+  "keys.update": "Edit key",
+  "keys.rotate": "New secret",
+  "keys.add-secret": "One more secret",
+  "keys.revoke": "Revoke key",
+  "keys.grant": "Add quota",
+  "keys.lower": "Take quota",
+  "keys.assign-budget": "Set budget of key",
+  "secrets.remove": "Remove secret",
+  "budgets.create": "New budget",
+  "budgets.update": "Edit budget",
+  "budgets.top-up": "Top up budget",
+  "budgets.lower": "Take from budget",
+  "budgets.remove": "Remove budget",
+  "live.stop": "Stop call",
+} as const;
+
+/** The name of an operation that the log has. */
+export type Action = keyof typeof ACTION_WORDS;
+
+// The cast is safe: these are the names of the operations.
+export const ACTIONS = Object.keys(ACTION_WORDS) as readonly Action[];
+
+/** Returns the words for an operation, and the name of an unknown one. */
+export const actionInWords = (action: string): string =>
+  Object.hasOwn(ACTION_WORDS, action) ? ACTION_WORDS[action as Action] : action;
+
+/** The periods of a budget in words. */
+export const PERIODS = { day: "each day", week: "each week", month: "each month" } as const;
+
+/** Writes amounts, times (Unix time in milliseconds) and spans of time (milliseconds). */
+export interface Writer {
+  readonly amount: (units: number) => string;
+  readonly time: (at: number) => string;
+  readonly span: (ms: number) => string;
+}
+
+/** Writes a value. Returns undefined for a value of another type. */
+type Write = (value: unknown, writer: Writer) => string | undefined;
+
+const amount: Write = (value, writer) => (typeof value === "number" ? writer.amount(value) : undefined);
+const text: Write = (value) => (value === null ? "none" : typeof value === "string" ? value : undefined);
+const yesOr =
+  (yes: string, no: string): Write =>
+  (value) =>
+    typeof value === "boolean" ? (value ? yes : no) : undefined;
+
+/** The fields of changes: the words for their names, and for their values. */
+const FIELDS = new Map<string, readonly [word: string, write: Write]>([
+  ["name", ["Name", text]],
+  ["granted", ["Quota", amount]],
+  ["units", ["Amount", amount]],
+  ["amount", ["Amount", amount]],
+  [
+    "models",
+    [
+      "Models",
+      (value) => (value === null ? "every model" : Array.isArray(value) ? value.join(", ") || "none" : undefined),
+    ],
+  ],
+  [
+    "expiresAt",
+    [
+      "Expires",
+      (value, { time }) => (typeof value !== "number" ? undefined : value > 0 ? time(value * 1_000) : "never"),
+    ],
+  ],
+  ["paused", ["Paused", yesOr("yes", "no")]],
+  [
+    "overlapMs",
+    [
+      "Older secrets end",
+      (value, { span }) => (typeof value !== "number" ? undefined : value > 0 ? `after ${span(value)}` : "at once"),
+    ],
+  ],
+  ["metadata", ["Metadata", text]],
+  ["budget", ["Budget", text]],
+  ["period", ["Begins anew", (value, writer) => PERIODS[value as keyof typeof PERIODS] ?? text(value, writer)]],
+  ["timeZone", ["Time zone", text]],
+  ["rollover", ["Unused rest", yesOr("goes into the next period", "ends with the period")]],
+  ["parent", ["Parent", text]],
+]);
+
+/**
+ * Returns the fields of a change in words, with their former values and without the id, which has its own column. Writes what has no words as
+ * JSON. A new key with neither a quota nor a budget has no field that says so.
+ */
+export function fieldsInWords(
+  { changes = {}, former = {}, action }: Pick<AuditEntry, "changes" | "former" | "action">,
+  writer: Writer,
+): readonly string[] {
+  const words = Object.entries(changes).flatMap(([name, value]) => {
+    if (name === "id") return [];
+    const [word, write] = FIELDS.get(name) ?? [name, text];
+    if (name === "metadata" && isJsonObject(value)) return `${word}: ${entriesInWords(value, former[name])}`;
+    const inWords = (one: unknown): string => write(one, writer) ?? JSON.stringify(one);
+    if (name === "units" && Object.hasOwn(former, "granted"))
+      return [`${word}: ${inWords(value)}`, `Granted before: ${inWords(former["granted"])}`];
+    if (!Object.hasOwn(former, name)) return `${word}: ${inWords(value)}`;
+    const [before, after] = [inWords(former[name]), inWords(value)];
+    return before === after ? `${word}: ${after}, as before` : `${word}: from ${before} to ${after}`;
+  });
+  const isUnlimited = action === "keys.create" && !("granted" in changes) && !("budget" in changes);
+  return isUnlimited ? ["Quota: unlimited", ...words] : words;
+}
+
+/** Returns the entries of a key's metadata in words. An entry that was not there has no former text. */
+function entriesInWords(entries: JsonObject, former: unknown): string {
+  const before = isJsonObject(former) ? former : {};
+  const words = Object.entries(entries).map(([name, entry]) => {
+    const [after, was] = [wordOf(entry), Object.hasOwn(before, name) ? wordOf(before[name]) : undefined];
+    if (after === undefined) return was === undefined ? `${name} removed` : `${name} removed, it was ${was}`;
+    if (was === undefined) return `${name}=${after}`;
+    return was === after ? `${name}=${after} as before` : `${name} from ${was} to ${after}`;
+  });
+  return words.join(", ") || "none";
+}
+
+const wordOf = (entry: unknown): string | undefined =>
+  typeof entry === "string" ? entry : entry === null ? undefined : JSON.stringify(entry);

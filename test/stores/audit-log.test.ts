@@ -1,0 +1,89 @@
+/** Each log of changes finds the changes that match, page by page. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { AuditLog, AuditPage } from "../../src/ports/audit-log.ts";
+import { memoryAuditLog } from "../../src/stores/memory-audit.ts";
+import { sqlAuditLog } from "../../src/stores/sql/index.ts";
+import { databases } from "./sql/databases.ts";
+
+const memory = async () => ({ log: memoryAuditLog(), remove: async () => {} });
+
+const LOGS: readonly {
+  readonly name: string;
+  readonly open: () => Promise<{ readonly log: AuditLog; readonly remove: () => Promise<void> }>;
+}[] = [
+  { name: "memory", open: memory },
+  ...databases
+    .filter(({ available }) => available)
+    .map((database) => ({
+      name: database.name,
+      open: async () => {
+        const opened = await database.place();
+        return { log: sqlAuditLog(opened.options), remove: () => opened.remove() };
+      },
+    })),
+];
+
+describe.each(LOGS)("the log of changes in $name", ({ open }) => {
+  let log: AuditLog;
+  let remove: () => Promise<void>;
+  beforeAll(async () => {
+    ({ log, remove } = await open());
+    for (const [id, at, user, action, target] of [
+      ["1", 10, "ann", "keys.create", "team"],
+      ["2", 20, "Ann", "keys.create", "Team"],
+      ["3", 15, "ann ", "keys.update", "team "],
+      ["4", 30, "bob's \"%_\\", "keys.update", "team"],
+      ["5", 40, "ann", "budgets.update", undefined],
+      ["6", 50, "ann", "keys.update", "team"],
+    ] as const)
+      await log.begin({ id, at, user, action, ...(target !== undefined && { target }) });
+    await log.end("5", { state: "done", target: "late" });
+  });
+  afterAll(() => remove());
+
+  it.each<[Omit<AuditPage, "limit">, string]>([
+    [{}, "654321"],
+    [{ user: "ann" }, "651"],
+    [{ user: "Ann" }, "2"],
+    [{ user: "ann " }, "3"],
+    [{ user: "bob's \"%_\\" }, "4"],
+    [{ user: "%" }, ""],
+    [{ target: "team" }, "641"],
+    [{ target: "Team" }, "2"],
+    [{ target: "late" }, "5"],
+    [{ action: "keys.update" }, "643"],
+    [{ action: "keys.%" }, ""],
+    [{ since: 20 }, "6542"],
+    [{ until: 20 }, "31"],
+    [{ since: 15, until: 40 }, "432"],
+    [{ since: 15, until: 15 }, ""],
+    [{ user: "ann", action: "keys.update", target: "team", since: 50, until: 51 }, "6"],
+    [{ user: "ann", before: "6" }, "51"],
+    [{ user: "ann", before: "4" }, "1"],
+    [{ user: "ann", before: "none" }, ""],
+  ])("finds %j", async (page, ids) => {
+    const found = await log.list({ ...page, limit: 10 });
+    expect(found.map(({ id }) => id).join("")).toBe(ids);
+  });
+
+  it("goes on behind the last change of a page", async () => {
+    let ids = "";
+    for (let before: string | undefined; ;) {
+      const [found] = await log.list({ user: "ann", limit: 1, ...(before !== undefined && { before }) });
+      if (!found) break;
+      ids += before = found.id;
+    }
+    expect(ids).toBe("651");
+  });
+
+  it.each([
+    [{ limit: 1, user: 5 }, "list: user must be a text, not a number"],
+    [{ limit: 1, since: -1 }, "list: since must be an integer from 0 up, not -1"],
+    [{ limit: 1, until: 1.5 }, "list: until must be an integer from 0 up, not 1.5"],
+    [{ limit: 1, since: 2, until: 1 }, "list: since must not be after until, but 2 is after 1"],
+    [{ limit: 1, who: "ann" }, "list: who does not exist"],
+  ])("refuses %j", async (page, message) => {
+    await expect(log.list(page as AuditPage)).rejects.toThrow(message);
+  });
+});
