@@ -3,6 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline/promises";
@@ -60,6 +61,15 @@ const servers: Servers = {
   serve: async (file, options) => (await import("./serve/run.ts")).serve(file, options),
 };
 
+/** A container may run as a number without a name. */
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
+}
+
 const print = (line: string): void => console.log(line);
 const warn = (line: string): void => console.error(line);
 const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
@@ -70,6 +80,7 @@ const code = await exitCodeOf(args, {
   print,
   warn,
   columns,
+  user: userName(),
   read,
   ask: isTerminal ? ask : undefined,
   home,

@@ -42,7 +42,7 @@ const END_MS = 5_000;
 const MOST_FORMER = 64 * 1024;
 
 /** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
-export async function noted<Made>(
+export async function withLog<Made>(
   { audit, store, clock, onFailure }: ChangeLog,
   { user, action, target, fields: { apiKey: _secret, ...fields } = {}, isTagged = false }: Change,
   make: () => Promise<Made>,

@@ -9,6 +9,7 @@ import type { RecordedCall } from "../stores/calls.ts";
 import { NO_SUCH_BUDGET, noSuchKey, TooFewUnits } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
+import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
@@ -28,6 +29,7 @@ import { DATABASES, type NewProject, nextSteps, SERVERS, writeProject } from "./
 import { keyAdmin } from "./key-admin.ts";
 import { KEY_COMMANDS } from "./key-commands.ts";
 import { csvOf, linesOfCsv, printTable } from "./lists.ts";
+import { loggedStore } from "./logged-store.ts";
 import { idNear, idsLike, type ListNamed } from "./names.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { currencyOf, wordOf } from "./values.ts";
@@ -36,6 +38,9 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   keys: KEY_COMMANDS,
   budgets: BUDGET_COMMANDS,
 };
+
+/** The commands that open a store, and have no group. */
+const SINGLE_COMMANDS: Readonly<Record<string, Command>> = { ...CALL_COMMANDS, ...AUDIT_COMMANDS };
 
 /** A command that opens no store by itself. */
 interface Program extends Syntax {
@@ -103,6 +108,7 @@ const GENERAL_HELP = `${optionsOf(WITH_STORE)}
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
 POLYGATE_CURRENCY is the default of --currency. JSON always has units.
 POLYGATE_TIME_ZONE is the default of --time-zone in calls and why. JSON and plain CSV always have UTC.
+POLYGATE_USER names you in the log of changes (SQL); by default it is your user in the system.
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
 
 const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
@@ -127,7 +133,7 @@ const usageOfGroups = (groups: readonly string[]): string =>
 
 export const USAGE: string = [
   usageOfGroups(Object.keys(GROUPS)),
-  `polygate <command> --store <address>\n\n${commandsOf(CALL_COMMANDS)}`,
+  `polygate <command> --store <address>\n\n${commandsOf(SINGLE_COMMANDS)}`,
   `polygate <command>\n\n${commandsOf(PROGRAMS)}`,
   Object.entries(PROGRAMS)
     .map(([name, { examples }]) => examplesOf(name, examples.slice(0, 1)))
@@ -152,7 +158,7 @@ function find([group = "", ...operands]: readonly string[]): Found | undefined {
     const options = [...(program.options ?? []), ...EVERYWHERE];
     return { name: group, syntax: program, options, operands, command: program };
   }
-  const single = Object.hasOwn(CALL_COMMANDS, group) ? CALL_COMMANDS[group] : undefined;
+  const single = Object.hasOwn(SINGLE_COMMANDS, group) ? SINGLE_COMMANDS[group] : undefined;
   if (single) {
     const options = [...(single.options ?? []), ...WITH_STORE];
     return { name: group, syntax: single, options, operands, command: single };
@@ -172,14 +178,14 @@ const helpOf = (group: string, { name, syntax, options }: Found): string =>
       options.filter((option) => option !== "currency" || !syntax.hasNoAmounts),
       { help: "this help", ...syntax.words },
     ),
-    Object.hasOwn(CALL_COMMANDS, group)
+    Object.hasOwn(SINGLE_COMMANDS, group)
       ? syntax.examples.map((example) => `  polygate ${example}`).join("\n")
       : examplesOf(group, syntax.examples),
   ].join("\n\n");
 
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
-  ...Object.fromEntries(Object.keys(CALL_COMMANDS).map((name) => [name, []])),
+  ...Object.fromEntries(Object.keys(SINGLE_COMMANDS).map((name) => [name, []])),
   ...Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, []])),
 };
 
@@ -222,6 +228,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     throw new UsageError(
       "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
     );
+  const user = userOf(terminal);
   const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
   const currency = currencyOf(code);
   const work = await command.read(
@@ -249,7 +256,10 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     // An empty code says that units are meant.
     if (code === undefined && units > 0) noteUnits(units, latest, values.json ? undefined : terminal.warn);
-    const answer = await work(keyAdmin(opened.store), opened);
+    const logged = loggedStore(keyAdmin(opened.store), opened, user, (error) => {
+      if (!values.json) terminal.warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
+    });
+    const answer = await work(logged.keys, { ...opened, store: logged.store });
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
     const { csv, spreadsheet } = csvOf(values);
@@ -274,6 +284,16 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   } finally {
     await opened.close();
   }
+}
+
+/** The most characters of a user's name in the log of changes. */
+const LONGEST_USER = 180;
+
+/** Returns the name of the user for the log of changes. */
+function userOf({ env, user = "unknown" }: Terminal): string {
+  const name = env["POLYGATE_USER"] || user;
+  if (name.length > LONGEST_USER) throw new UsageError(`POLYGATE_USER must have at most ${LONGEST_USER} characters.`);
+  return name;
 }
 
 /** The beginning of the message of `noSuchKey`. */

@@ -17,6 +17,8 @@ export interface Terminal {
   readonly warn?: (line: string) => void;
   /** The width of the terminal, in characters. Undefined for an output that is none. */
   readonly columns?: number | undefined;
+  /** The name of the user in the system, for the log of changes. Undefined for a user without a name. */
+  readonly user?: string | undefined;
   /** Reads a file, or the standard input when no file is named. */
   readonly read: (file?: string) => Promise<string>;
   /** Asks a question at the terminal, and resolves with the answer. Undefined when the input is not a terminal. */
@@ -95,6 +97,9 @@ export const OPTIONS = {
   spreadsheet: { type: "string" },
   host: { type: "string" },
   port: { type: "string" },
+  target: { type: "string" },
+  user: { type: "string" },
+  action: { type: "string" },
 } as const;
 
 export type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS; allowPositionals: true }>>["values"];
@@ -150,6 +155,9 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   spreadsheet: ["--spreadsheet NAME", `prints CSV for a spreadsheet to open: ${SPREADSHEETS.join(" or ")}`],
   host: ["--host ADDRESS", "the address to listen on; HOST, or 127.0.0.1 by default"],
   port: ["--port N", "the port, 0 for any free one; PORT, or 3000 by default"],
+  target: ["--target ID", "only changes of the key or the budget of this id"],
+  user: ["--user NAME", "only changes by this user, by the whole name"],
+  action: ["--action NAME", "only changes of this kind, such as keys.update or budgets.top-up"],
 };
 
 /** What to write in place of an empty text. */

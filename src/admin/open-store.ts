@@ -1,6 +1,8 @@
 /** Opens a store of quota by its address, for the commands. */
 
 import { given } from "../model/json.ts";
+import type { AuditLog } from "../ports/audit-log.ts";
+import { lacksTable } from "../stores/away.ts";
 import type { CallReader } from "../stores/calls.ts";
 import type { DurableQuotaStore } from "../stores/durable.ts";
 import { connect, type ConnectOptions } from "../stores/open/connection.ts";
@@ -15,6 +17,8 @@ export interface OpenedStore {
   readonly verify?: () => Promise<readonly LedgerDifference[]>;
   /** Reads the recorded calls. Undefined for a store without a record of calls. */
   readonly calls?: CallReader;
+  /** The log of changes. Undefined for a store without one. */
+  readonly audit?: AuditLog;
   close(): Promise<void>;
 }
 
@@ -38,10 +42,20 @@ export async function openStore(address: string, options: ConnectOptions = {}): 
       return version !== stores.SCHEMA_VERSION;
     };
     const calls = stores.sqlCallReader({ db, ...names });
-    return { store, calls, migrate, verify: () => stores.verifyLedger(db, names), close };
+    const audit = stores.sqlAuditLog({ db, ...names });
+    return { store, calls, audit: unlessMissing(audit), migrate, verify: () => stores.verifyLedger(db, names), close };
   } catch (error) {
     // An open connection would keep the process running.
     await close();
     throw error;
   }
 }
+
+/** Returns a log that makes no change fail for the table of the log, which somebody has removed. */
+const unlessMissing = (log: AuditLog): AuditLog => ({
+  ...log,
+  begin: (entry) =>
+    log.begin(entry).catch((error: unknown) => {
+      if (!lacksTable(error)) throw error;
+    }),
+});

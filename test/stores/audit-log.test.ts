@@ -36,6 +36,7 @@ describe.each(LOGS)("the log of changes in $name", ({ open }) => {
       ["4", 30, "bob's \"%_\\", "keys.update", "team"],
       ["5", 40, "ann", "budgets.update", undefined],
       ["6", 50, "ann", "keys.update", "team"],
+      ["7", 5, "Äñn 🌧", "keys.update", "tëam\0"],
     ] as const)
       await log.begin({ id, at, user, action, ...(target !== undefined && { target }) });
     await log.end("5", { state: "done", target: "late" });
@@ -43,19 +44,22 @@ describe.each(LOGS)("the log of changes in $name", ({ open }) => {
   afterAll(() => remove());
 
   it.each<[Omit<AuditPage, "limit">, string]>([
-    [{}, "654321"],
+    [{}, "7654321"],
     [{ user: "ann" }, "651"],
     [{ user: "Ann" }, "2"],
     [{ user: "ann " }, "3"],
     [{ user: "bob's \"%_\\" }, "4"],
     [{ user: "%" }, ""],
+    [{ user: "Äñn 🌧" }, "7"],
+    [{ user: "äñn 🌧" }, ""],
+    [{ target: "tëam\0" }, "7"],
     [{ target: "team" }, "641"],
     [{ target: "Team" }, "2"],
     [{ target: "late" }, "5"],
-    [{ action: "keys.update" }, "643"],
+    [{ action: "keys.update" }, "7643"],
     [{ action: "keys.%" }, ""],
     [{ since: 20 }, "6542"],
-    [{ until: 20 }, "31"],
+    [{ until: 20 }, "731"],
     [{ since: 15, until: 40 }, "432"],
     [{ since: 15, until: 15 }, ""],
     [{ user: "ann", action: "keys.update", target: "team", since: 50, until: 51 }, "6"],

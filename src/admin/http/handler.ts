@@ -22,7 +22,7 @@ import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
-import { noted } from "../change-log.ts";
+import { withLog } from "../change-log.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -331,7 +331,7 @@ class Admin {
 
   #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
     const fields = (asked.body ?? {}) as { readonly id?: string };
-    return noted(
+    return withLog(
       { ...this.#desk, onFailure: this.#services.onFailure },
       {
         user: user.name,

@@ -3,6 +3,7 @@
 import { type AliasedRawBuilder, type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
 import { assertOptions, type Shapes } from "../../options.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
+import { lacksTable } from "../away.ts";
 import {
   assertDatabase,
   SCHEMA_VERSION,
@@ -231,9 +232,6 @@ async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
   throw Object.assign(new Error(message), { code: UNMIGRATED });
 }
 
-/** The codes for a table or a schema that does not exist: of PostgreSQL, MySQL and MariaDB. */
-const MISSING: ReadonlySet<unknown> = new Set(["42P01", "3F000", 1146, 1049]);
-
 /** Returns 0 when the table is missing. Throws any other error, for example when the database is down. */
 async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
   try {
@@ -243,17 +241,4 @@ async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
     if (lacksTable(error)) return 0;
     throw error;
   }
-}
-
-/** True for the error of a statement whose table or schema does not exist. */
-function lacksTable(error: unknown): boolean {
-  const {
-    code,
-    errno,
-    message,
-    sql: statement,
-  } = Object(error) as Readonly<Record<"code" | "errno" | "message" | "sql", unknown>>;
-  // Without a statement, it is the database of the connection that does not exist, and that no migration makes.
-  if (errno === 1049 && statement === undefined) return false;
-  return MISSING.has(code) || MISSING.has(errno) || String(message).startsWith("no such table");
 }

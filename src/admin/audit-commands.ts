@@ -1,0 +1,85 @@
+/** The command `polygate audit`, which lists the log of changes. */
+
+import { given } from "../model/json.ts";
+import { amountOf } from "../model/money.ts";
+import { oneLine } from "../options.ts";
+import type { AuditPage, AuditRecord } from "../ports/audit-log.ts";
+import { UsageError } from "../stores/open/connection.ts";
+import { ACTIONS, actionInWords, fieldsInWords, type Writer } from "./change-words.ts";
+import { fittedTable, PLAIN_COLUMNS, timeIn } from "./columns.ts";
+import type { Command } from "./commands.ts";
+import { noted, pageOf } from "./lists.ts";
+import { daysOf, UNITS_MS, wordOf } from "./values.ts";
+
+export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
+  audit: {
+    about: "lists who changed which keys and budgets, the latest first (SQL)",
+    examples: ["audit --target team-a", "audit --user 'ann (command line)' --action budgets.top-up --since 7d"],
+    options: ["target", "user", "action", "since", "until", "after", "limit"],
+    words: {
+      since: "the first day in UTC, such as 2026-11-01, or a span, such as 7d; by default the first that is kept",
+      until: "the last day in UTC",
+      after: "only changes that are listed after this id, which --json has",
+    },
+    read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
+      const { user, target, json = false, currency } = values;
+      const action = wordOf("--action", values.action, ACTIONS);
+      const { since, until } = daysOf(values, undefined);
+      const { limit = 100, after: before } = pageOf(values);
+      const chosen = given({
+        user,
+        action,
+        target,
+        since: since === undefined ? undefined : Date.parse(since),
+        until: until === undefined ? undefined : Date.parse(until) + (UNITS_MS["d"] ?? 0),
+      });
+      return async (_keys, { audit }) => {
+        if (!audit) throw new UsageError("Only the stores over SQL keep a log of changes.");
+        const page: AuditPage = { ...chosen, ...given({ before }), limit };
+        const changes = await audit.list(page);
+        if (json) return changes;
+        if (changes.length > 0) print(changesText(changes, currency, columns));
+        else if (Object.keys(chosen).length === 0 && before === undefined) print("No change is noted.");
+        else print("No change matches. A user and an id match as a whole.");
+        noted(changes, { limit }, values, { warn });
+        return undefined;
+      };
+    },
+  },
+};
+
+/** Formats changes for people: a row for each, with its fields and the reason of a refusal below it. These are never cut. */
+function changesText(changes: readonly AuditRecord[], currency: string | undefined, width: number): string {
+  const rows = changes.map(({ at, user, action, target, state }) => ({
+    "AT (UTC)": timeIn("UTC", at).slice(0, "2026-11-28 21:11".length),
+    USER: oneLine(user),
+    CHANGE: actionInWords(action),
+    OF: oneLine(target ?? "-"),
+    OUTCOME: state ?? "unknown",
+  }));
+  const { text } = fittedTable(rows, width, [], ["AT (UTC)", "CHANGE", "OUTCOME"]);
+  const [headings = "", ...lines] = text.split("\n");
+  const below = changes.map((change) => [
+    fieldsInWords(change, writerIn(currency)).join("; "),
+    ...(change.reason === undefined ? [] : [change.reason]),
+  ]);
+  return [
+    headings,
+    ...lines.flatMap((line, at) => [
+      line,
+      ...(below[at] ?? []).filter((words) => words !== "").map((words) => `  ${oneLine(words)}`),
+    ]),
+  ].join("\n");
+}
+
+const writerIn = (currency: string | undefined): Writer => ({
+  amount: (units) => `${amountOf(units, currency)}${currency === undefined ? " units" : ""}`,
+  time: (at) => `${timeIn("UTC", at)} UTC`,
+  span: spanOf,
+});
+
+/** Writes a span of time as the command line reads it, such as `24h`, in the longest unit of which it is a whole number. */
+function spanOf(ms: number): string {
+  const [unit, length] = Object.entries(UNITS_MS).findLast(([, of]) => ms % of === 0) ?? ["ms", 1];
+  return `${ms / length}${unit}`;
+}
