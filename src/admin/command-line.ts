@@ -257,7 +257,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     // An empty code says that units are meant.
     if (code === undefined && units > 0) noteUnits(units, latest, values.json ? undefined : terminal.warn);
     const logged = loggedStore(keyAdmin(opened.store), opened, user, (error) => {
-      if (!values.json) terminal.warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
+      if (!values.json)
+        terminal.warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
     });
     const answer = await work(logged.keys, { ...opened, store: logged.store });
     if (!answer) return;
