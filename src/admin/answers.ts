@@ -253,10 +253,11 @@ const booksColumns = (currency: string | undefined): readonly Column<BudgetTold 
   },
   {
     name: "endsAt",
-    word: "Ends",
+    word: "Next begins",
     heading: "Ends",
     cell: ({ endsAt, timeZone }) => (endsAt === undefined ? undefined : { at: endsAt, zone: timeZone, isDay: true }),
   },
+  { name: "timeZone", word: "Time zone", cell: ({ timeZone }) => timeZone },
 ];
 
 const BUDGET_LIST: List<BudgetTold> = {
@@ -330,15 +331,21 @@ const LISTS = { keys: KEY_LIST, budgets: BUDGET_LIST, periods: PERIOD_LIST } as 
   Record<ListName, List<object>>
 >;
 
-/** Writes a list as CSV, for programs or for a spreadsheet. Amounts are units, or money if there is a currency. */
+/**
+ * Writes a list as CSV, for programs or for a spreadsheet. Amounts are units, or money if there is a currency.
+ *
+ * @param now The time of the list, which each row names. Default: now.
+ */
 export function listCsv(
   name: ListName,
   rows: readonly object[],
   currency: string | undefined,
   spreadsheet: Spreadsheet | undefined,
+  now: number = Date.now(),
 ): string {
   const { columns, addsUp } = LISTS[name];
-  return csvOf(columns(currency), rows, spreadsheet, addsUp?.(rows));
+  const asOf: Column<object> = { name: "asOf", word: "As of (UTC)", cell: () => ({ at: now, zone: "UTC" }) };
+  return csvOf([...columns(currency), asOf], rows, spreadsheet, addsUp?.(rows));
 }
 
 /** Formats a list as a table for people. Leaves out the columns in which no row has anything. */

@@ -3,6 +3,7 @@
 import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
 import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport } from "../stores/budgets.ts";
+import { monthOf } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -12,7 +13,7 @@ import type { Command, Terminal, Values, Words } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
-import { assertTimeZone, daysOf, monthOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
+import { assertTimeZone, daysOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
 
 /** What to do where a budget cannot change. */
 const OTHER_BUDGET =

@@ -6,7 +6,16 @@ import { amountOf, currencyCode, writtenMoney, MOST_UNITS } from "../model/money
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
-import type { CallReader, RecordedCall, UsageColumn, UsageReport, UsageRow, UsageSums } from "../stores/calls.ts";
+import {
+  type CallReader,
+  daysOfMonth,
+  isDay,
+  type RecordedCall,
+  type UsageColumn,
+  type UsageReport,
+  type UsageRow,
+  type UsageSums,
+} from "../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
 import { amountColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
 import { stateOf } from "./key-admin.ts";
@@ -126,14 +135,27 @@ const NAMES: Readonly<Partial<Record<UsageColumn, "keyName" | "budgetName">>> = 
   budget: "budgetName",
 };
 
+/** Returns the days that a row sums: its day, or the days of its month, as far as the report has them. */
+function daysIn(
+  row: UsageRow,
+  { since = "", until = "" }: Pick<UsageReport, "since" | "until">,
+): { readonly since: string; readonly until: string } {
+  const { day = "", month = "" } = row;
+  const own = isDay(day) ? { since: day, until: day } : daysOfMonth(month);
+  return {
+    since: own && own.since > since ? own.since : since,
+    until: own && (until === "" || own.until < until) ? own.until : until,
+  };
+}
+
 /**
- * Returns the columns of a report: what keeps its sums apart, what was spent in money, and the sums.
+ * Returns the columns of a report: what keeps its sums apart, its days, what was spent in money, and the sums.
  *
  * @param given The currency of the amounts. Default: that of the report.
  * @throws RangeError for another currency than that of the report.
  */
 export function usageColumns(
-  { by, currency: recorded }: Pick<UsageReport, "by" | "currency">,
+  { by, currency: recorded, ...days }: Pick<UsageReport, "by" | "currency" | "since" | "until">,
   given: string | undefined,
 ): readonly Column<UsageRow>[] {
   const currency = currencyIn(recorded, given);
@@ -146,6 +168,9 @@ export function usageColumns(
   const names = by.flatMap((name) => [name, NAMES[name] ?? []].flat());
   return [
     ...names.map(column),
+    { name: "since", word: HEADINGS.since, cell: (row) => daysIn(row, days).since },
+    { name: "until", word: HEADINGS.until, cell: (row) => daysIn(row, days).until },
+    { ...column("timeZone"), cell: ({ timeZone = "" }) => timeZone },
     ...(currency === undefined
       ? []
       : [
@@ -163,6 +188,7 @@ const UNNAMED: Readonly<Partial<Record<keyof UsageRow, string>>> = {
   group: "no group",
   model: "no model",
   upstream: "no upstream",
+  timeZone: "of the budget or recorder",
 };
 
 /** The words for counts of tokens and images. */
@@ -186,6 +212,9 @@ const HEADINGS = {
   group: "Group",
   model: "Model",
   upstream: "Upstream",
+  since: "From",
+  until: "Until",
+  timeZone: "Time zone",
   spent: "Spent",
   currency: "Currency",
   calls: "Calls",
@@ -194,7 +223,7 @@ const HEADINGS = {
   ...COUNT_WORDS,
   units: "Units",
   estimated: "Estimated units",
-} satisfies Record<UsageColumn | "keyName" | "budgetName" | "spent" | "currency" | keyof UsageSums, string>;
+} satisfies Record<keyof UsageRow | "since" | "until" | "spent" | "currency", string>;
 
 /**
  * Returns the rows below those of a report: the calls that no row counts because they cost nothing, and the sum of all calls, to which the
@@ -217,8 +246,8 @@ export function endRows(report: UsageReport, sumName: string): readonly UsageRow
 }
 
 /**
- * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then what was spent and
- * the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
+ * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the first and the last day
+ * of each row with their time zone, then what was spent and the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
  * and the last row is the `Total` of all rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and
  * control characters are escaped as in JSON.
  *

@@ -72,7 +72,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         } else if (note !== undefined) print(note);
         else {
           printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
-          print(`Calls${daysSummed(query, report.recorded)}, in the time zone of their budget or recorder.`);
+          print(`Calls${daysInWords(report.since, report.until)}, in the time zone of their budget or recorder.`);
         }
         return undefined;
       };
@@ -182,12 +182,6 @@ async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: Record
     return `No call of the ${column} ${oneLine(name)} is recorded${days}.${nearestHint(name, names)}`;
   }
   return `No such call is recorded${days}. ${kept}`;
-}
-
-/** Names the days of a report that counts calls. Without a last day, this is today, which begins earlier in some time zones than in UTC. */
-function daysSummed({ since, until }: UsageQuery, recorded: RecordedDays | undefined): string {
-  const today = new Date().toISOString().slice(0, 10);
-  return daysInWords(since, until ?? [today, recorded?.until ?? ""].toSorted().at(-1));
 }
 
 function daysInWords(since: string | undefined, until: string | undefined): string {

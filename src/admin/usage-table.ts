@@ -16,7 +16,7 @@ export function usageText(report: UsageReport, given: string | undefined, width:
   const all = [...rows, ...endRows(report, "all")];
   const columns = usageColumns(report, given).flatMap((column): Column<UsageRow>[] => {
     const { name } = column;
-    if (name === "currency" || (name === "units" && currency !== undefined)) return [];
+    if (BELOW.has(name) || (name === "units" && currency !== undefined)) return [];
     const shown = name === "units" ? { ...column, heading: "spent" } : column;
     const isNews = (row: UsageRow): boolean => {
       const cell = column.cell(row);
@@ -36,6 +36,9 @@ export function usageText(report: UsageReport, given: string | undefined, width:
   const hasNames = tableRowsOf(columns, all).some((row) => "KEY NAME" in row || "BUDGET NAME" in row);
   return { text, leftOut: [...(hasNames ? ["ids beside names"] : []), ...leftOut] };
 }
+
+/** The columns that stand once for all rows: in the headings of amounts, and below the table. */
+const BELOW: ReadonlySet<string> = new Set(["since", "until", "timeZone", "currency"]);
 
 /** The columns of ids, by those of their names. */
 const NAMED_BY: Readonly<Record<string, "key" | "budget">> = { keyName: "key", budgetName: "budget" };

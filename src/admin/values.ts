@@ -5,7 +5,7 @@ import { given } from "../model/json.ts";
 import { currencyCode } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import { calendarOf } from "../stores/budgets.ts";
-import { daysOfMonth, isDay, type UsageQuery } from "../stores/calls.ts";
+import { daysMeant, isDay, type UsageQuery } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { Values } from "./commands.ts";
 
@@ -64,9 +64,11 @@ export function daysOf(
 ): Pick<UsageQuery, "since" | "until"> {
   if (month !== undefined) {
     if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
-    const days = daysOfMonth(monthOf(month));
-    if (!days) throw new UsageError(`--month must be a month, such as 2026-11, this or last, not ${month}.`);
-    return days;
+    try {
+      return daysMeant("--month", month);
+    } catch (error) {
+      throw error instanceof RangeError ? new UsageError(error.message) : error;
+    }
   }
   const start = since ?? usual;
   const first = start === undefined ? undefined : dayOf("--since", start);
@@ -75,14 +77,6 @@ export function daysOf(
   if (first !== undefined && first > last)
     throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
   return given({ since: first, until: last });
-}
-
-/** Returns the month of a text: that of today in UTC for `this`, the one before for `last`, and any other text as it is. */
-export function monthOf(text: string): string {
-  if (text !== "this" && text !== "last") return text;
-  const now = new Date();
-  const first = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - (text === "last" ? 1 : 0));
-  return new Date(first).toISOString().slice(0, "2026-11".length);
 }
 
 /** Reads a day, or a span of time before today. */

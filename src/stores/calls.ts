@@ -1,7 +1,17 @@
 /** The record of calls in a database: what a recorded call and a report of usage contain, and how they are asked for. */
 
 import type { GatewayErrorCode, RefusedBy } from "../errors.ts";
-import { assertOptions, assertText, checkOf, integer, MAX_TIMER_MS, nearest, quoted, type Shapes } from "../options.ts";
+import {
+  assertOptions,
+  assertText,
+  checkOf,
+  integer,
+  MAX_TIMER_MS,
+  nearest,
+  oneLine,
+  quoted,
+  type Shapes,
+} from "../options.ts";
 import type { CallOutcome, CallRecord, UpstreamAttempt } from "../ports/observer.ts";
 
 /** The columns that a report of usage can group by. */
@@ -25,7 +35,7 @@ export interface UsageQuery {
   readonly by?: readonly UsageColumn[];
   /** The first day, such as `2026-11-01`. Default: the first day that is kept. */
   readonly since?: string;
-  /** The last day, which counts as a whole. Default: today. */
+  /** The last day, which counts as a whole. Default: no end. */
   readonly until?: string;
   /** Counts only calls of the key with this id. */
   readonly key?: string;
@@ -72,6 +82,11 @@ export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn
   readonly keyName?: string;
   /** The name of the budget, in a report by `budget`; an empty text for none, and for a budget that is not in the same tables. */
   readonly budgetName?: string;
+  /**
+   * The time zone of the budget's days, in a report by `budget`. An empty text for no budget, whose days are those of the recorder, and for
+   * a budget that is not in the same tables.
+   */
+  readonly timeZone?: string;
 }
 
 /** A page of a report of usage, and the sums of all its rows, with those of other pages. */
@@ -80,6 +95,10 @@ export interface UsageReport {
   readonly by: readonly UsageColumn[];
   readonly rows: readonly UsageRow[];
   readonly total: UsageSums;
+  /** The first day that the report sums: that of the query, or else the first with recorded calls. Absent if there is none. */
+  readonly since?: string;
+  /** The last day: that of the query. Else today if the query has a first day, or the last day with recorded calls. Absent if there is none. */
+  readonly until?: string;
   /** The first and the last day with recorded calls, whatever the query asks for. Absent if no call is recorded. */
   readonly recorded?: RecordedDays;
   /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */
@@ -320,12 +339,27 @@ export const isDay = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && new Date(`${text}T00:00:00Z`).toJSON()?.slice(0, 10) === text;
 
 /** Returns the first and the last day of a month, such as `2026-11`. Undefined for any other text. */
-export function daysOfMonth(month: string): { readonly since: string; readonly until: string } | undefined {
+export function daysOfMonth(month: string): RecordedDays | undefined {
   const since = `${month}-01`;
   if (!isDay(since)) return undefined;
   // Day 0 of the next month is the last day of this one.
   const last = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0));
   return { since, until: last.toISOString().slice(0, 10) };
+}
+
+/** Returns the first and the last day of a month, of `this` month or of the `last` one. Throws a RangeError for any other text. */
+export function daysMeant(name: string, month: string, now: number = Date.now()): RecordedDays {
+  const days = daysOfMonth(monthOf(month, now));
+  if (days) return days;
+  throw new RangeError(`${name} must be a month, such as 2026-11, this or last, not ${oneLine(month)}.`);
+}
+
+/** Returns the month of a text: that of today in UTC for `this`, the one before for `last`, and any other text as it is. */
+export function monthOf(text: string, now: number = Date.now()): string {
+  if (text !== "this" && text !== "last") return text;
+  const today = new Date(now);
+  const first = Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - (text === "last" ? 1 : 0));
+  return new Date(first).toISOString().slice(0, "2026-11".length);
 }
 
 /** Throws a TypeError or a RangeError that names the wrong part of a filter. */

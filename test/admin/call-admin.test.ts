@@ -26,14 +26,14 @@ const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], r
 describe("usageCsv", () => {
   it("writes the headings of its columns also without rows", () => {
     expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
-      /^key,keyName,day,spent,currency,calls,.*,estimated\r\n$/,
+      /^key,keyName,day,since,until,timeZone,spent,currency,calls,.*,estimated\r\n$/,
     );
   });
 
   it("writes the names of keys and budgets, and amounts with as many digits as a unit needs", () => {
     const row = { ...SUMS, key: "anna", keyName: "=Anna", budget: "team", budgetName: "Team A", units: 12_500_000 };
     const report = { by: ["key", "budget"] as const, rows: [row], total: SUMS, currency: "USD" };
-    expect(usageCsv(report).split("\r\n")[1]).toMatch(/^anna,'=Anna,team,Team A,12\.500000,USD,1,/);
+    expect(usageCsv(report).split("\r\n")[1]).toMatch(/^anna,'=Anna,team,Team A,,,,12\.500000,USD,1,/);
     expect(usageCsv(report, { currency: "usd" })).toBe(usageCsv(report));
     const wrong = "The currency must be USD, in which calls are recorded, not EUR.";
     expect(() => usageCsv(report, { currency: "eur" })).toThrow(wrong);
@@ -41,23 +41,56 @@ describe("usageCsv", () => {
 
   it("writes for a spreadsheet that people open by hand, and otherwise for programs", () => {
     const row = { ...SUMS, model: "Größe, 2;=1", units: 12_500_000 };
-    const report = { by: ["model"] as const, rows: [row], total: SUMS, currency: "USD" };
+    const days = { since: "2026-10-01", until: "2026-10-31" };
+    const report = { by: ["model"] as const, rows: [row], total: SUMS, currency: "USD", ...days };
     const plain = usageCsv(report);
-    const [first = "", ...rest] = plain.split("\r\n");
-    expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual(rest);
+    const [first = "", second = ""] = plain.split("\r\n");
+    expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual([
+      second.replace("2026-10-31,,", "2026-10-31,of the budget or recorder,"),
+      "",
+    ]);
     // Headings for people, for which programs have the names of the fields.
-    expect(first).toMatch(/^model,spent,currency,calls,refused,failed,inputTokens,.*,units,estimated$/);
+    expect(first).toMatch(
+      /^model,since,until,timeZone,spent,currency,calls,refused,failed,inputTokens,.*,units,estimated$/,
+    );
     const named = { by: ["key", "budget", "month"] as const, rows: [], total: SUMS, currency: "USD" };
     expect(usageCsv(named, { spreadsheet: "excel" })).toBe(
-      "\uFEFFKey,Key name,Budget,Budget name,Month,Spent,Currency,Calls,Refused calls,Failed calls,Input tokens,Output tokens," +
-        "Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units,Estimated units\r\n",
+      "\uFEFFKey,Key name,Budget,Budget name,Month,From,Until,Time zone,Spent,Currency,Calls,Refused calls,Failed calls," +
+        "Input tokens,Output tokens,Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units,Estimated units\r\n",
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
-    expect(headings).toMatch(/^\uFEFFModel;Spent;Currency;Calls;/);
-    expect(line).toMatch(/^"Größe, 2;'=1";12,500000;USD;1;0;/);
+    expect(headings).toMatch(/^\uFEFFModel;From;Until;Time zone;Spent;Currency;Calls;/);
+    expect(line).toMatch(/^"Größe, 2;'=1";2026-10-01;2026-10-31;of the budget or recorder;12,500000;USD;1;0;/);
     // A cell that would run after a semicolon is a text in any case.
-    expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",12\.500000,USD,/);
+    expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",2026-10-01,2026-10-31,,12\.500000,USD,/);
     expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
+  });
+
+  it("says in each row which days it sums, and in which time zone the days of a budget begin", () => {
+    const days = { since: "2026-09-15", until: "2026-11-02" };
+    const daysOf = (by: "budget" | "day" | "month", ...names: readonly string[]): unknown => {
+      const rows = names.map((name) => ({ ...SUMS, [by]: name, ...(by === "budget" && { timeZone: "Asia/Tokyo" }) }));
+      const total = { ...SUMS, calls: names.length, units: names.length * SUMS.units };
+      const lines = usageCsv({ by: [by], rows, total, ...days }, { spreadsheet: "excel" })
+        .trimEnd()
+        .split("\r\n");
+      const first = by === "budget" ? 2 : 1;
+      return lines.slice(1).map((line) =>
+        line
+          .split(",")
+          .slice(first, first + 3)
+          .join(" "),
+      );
+    };
+    const [whole, unknown] = ["2026-09-15 2026-11-02", "of the budget or recorder"];
+    expect(daysOf("budget", "team")).toEqual([`${whole} Asia/Tokyo`, `${whole} ${unknown}`]);
+    expect(daysOf("day", "2026-10-03")).toEqual([`2026-10-03 2026-10-03 ${unknown}`, `${whole} ${unknown}`]);
+    expect(daysOf("month", "2026-09", "2026-10", "2026-11")).toEqual([
+      `2026-09-15 2026-09-30 ${unknown}`,
+      `2026-10-01 2026-10-31 ${unknown}`,
+      `2026-11-01 2026-11-02 ${unknown}`,
+      `${whole} ${unknown}`,
+    ]);
   });
 
   it("ends with the sum of all rows in a spreadsheet, unless the rows are a page of a longer report", () => {
@@ -69,10 +102,10 @@ describe("usageCsv", () => {
         .split("\r\n")
         .at(-1) ?? "";
     const two = [row, { ...row, model: "large" }];
-    expect(endOf(two, total)).toMatch(/^Total,2,.*,24,0$/);
-    expect(endOf([row], total)).toMatch(/^small,1,/);
+    expect(endOf(two, total)).toMatch(/^Total,,,of the budget or recorder,2,.*,24,0$/);
+    expect(endOf([row], total)).toMatch(/^small,,,of the budget or recorder,1,/);
     // The calls beside those of the rows cost nothing.
-    expect(endOf([row], { ...total, units: SUMS.units })).toMatch(/^Total,2,.*,12,0$/);
+    expect(endOf([row], { ...total, units: SUMS.units })).toMatch(/^Total,,,of the budget or recorder,2,.*,12,0$/);
   });
 
   it.each([
@@ -94,7 +127,7 @@ describe("usageCsv", () => {
     ["\u202Etxt", "\\u202etxt"],
     ["München 🌧", "München 🌧"],
   ])("writes %j as a text on one line that no spreadsheet runs", (model, cell) => {
-    expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},1,0,0,0,0,0,0,0,0,12,0`);
+    expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},,,,1,0,0,0,0,0,0,0,0,12,0`);
   });
 });
 

@@ -15,9 +15,9 @@ import { BUDGET_COMMANDS } from "../../src/admin/budget-commands.ts";
 import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
 import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
-import { monthOf } from "../../src/admin/values.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
+import { monthOf } from "../../src/stores/calls.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
@@ -1085,17 +1085,19 @@ describe("polygate usage and why", () => {
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
-    expect(csv[0]).toMatch(/^group,spent,currency,calls,refused,/);
-    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,0\.0{4}\d{2},USD,3,1,0,/);
+    expect(csv[0]).toMatch(/^group,since,until,timeZone,spent,currency,calls,refused,/);
+    expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,20\S+,20\S+,,0\.0{4}\d{2},USD,3,1,0,/);
     // Calls without a name have words where people read, and nothing where programs do.
     const named = ["usage", "--by", "budget,group"];
     expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nall +- +0\./m);
     const excel = (await run(...named, "--spreadsheet", "excel")).stdout;
-    expect(excel).toMatch(/^no budget,,'=cmd.*\nteam,team,no group,0\..*\nTotal,,,0\./m);
-    expect((await run(...named, "--csv")).stdout).toMatch(/^,,'=cmd.*\nteam,team,,0\./m);
+    expect(excel).toMatch(
+      /^no budget,,'=cmd.*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,of the budget or recorder,0\./m,
+    );
+    expect((await run(...named, "--csv")).stdout).toMatch(/^,,'=cmd.*\nteam,team,,20\S+,20\S+,Europe\/Berlin,0\./m);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
     expect(european.stdout).toMatch(
-      /^\uFEFFGroup;Month;Spent;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;0,0{6};USD;1;1;0;.*\nTotal;;\1;USD;4;2;0;.*\n$/,
+      /^\uFEFFGroup;Month;From;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;20.*;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;20.*;0,0{6};USD;1;1;0;.*\nTotal;;20.*;\1;USD;4;2;0;.*\n$/,
     );
     // A single row is the sum, and a report without calls has none.
     for (const none of [
@@ -1502,7 +1504,7 @@ describe("polygate usage and why", () => {
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     expect(shown.stdout).toMatch(said);
     const csv = await run("usage", ...args, "--csv");
-    expect(csv.stdout).toMatch(/^key,keyName,spent,.*,estimated\n$/);
+    expect(csv.stdout).toMatch(/^key,keyName,since,until,timeZone,spent,.*,estimated\n$/);
     expect(csv.stderr).toBe(shown.stdout);
     const { stdout } = await run("usage", ...args, "--json");
     expect(JSON.parse(stdout)).toMatchObject({ rows: [], recorded: { since: expect.stringMatching(/^20/) } });
@@ -1697,6 +1699,9 @@ describe("polygate usage and why", () => {
 });
 
 /** Returns the day of a time in Berlin. */
+/** Replaces the time at which a list was made. */
+const undated = (line = ""): string => line.replace(/20\d\d-\d\d-\d\d[T ][\d:.]+Z?$/, "NOW");
+
 const dayOf = (at: number): string => new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(at);
 
 describe("polygate budgets", () => {
@@ -1838,19 +1843,21 @@ describe("polygate budgets", () => {
     ]);
     expect(await shown("budgets", "periods", "b-1", "--limit", "2")).toHaveLength(3);
     expect(await shown("budgets", "periods", ...usd)).toHaveLength(1 + 3 + 1);
-    expect(await shown("budgets", "periods", "--month", "2020-10", "--csv", ...usd)).toEqual([
-      "id,name,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt,ended",
-      "b-1,Team A+,4.000000,4.250000,106,0.000000,0.000000,0.250000,0.000000,USD,month,2020-09-30T22:00:00.000Z,2020-10-31T23:00:00.000Z,true",
+    expect((await shown("budgets", "periods", "--month", "2020-10", "--csv", ...usd)).map(undated)).toEqual([
+      "id,name,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt,timeZone,ended,asOf",
+      "b-1,Team A+,4.000000,4.250000,106,0.000000,0.000000,0.250000,0.000000,USD,month,2020-09-30T22:00:00.000Z,2020-10-31T23:00:00.000Z,Europe/Berlin,true,NOW",
     ]);
     const [european] = (await shown("budgets", "periods", "--month", "2020-10", "--spreadsheet", "excel-europe")).slice(
       1,
     );
-    expect(european).toBe("b-1;Team A+;4000000;4250000;106;0;0;250000;0;;month;2020-10-01;2020-11-01;yes");
+    expect(undated(european)).toBe(
+      "b-1;Team A+;4000000;4250000;106;0;0;250000;0;;month;2020-10-01;2020-11-01;Europe/Berlin;yes;NOW",
+    );
     const whole = ["budgets", "periods", "--spreadsheet", "excel", ...usd];
     const [, running, , , last, total] = await shown(...whole);
-    expect(running).toMatch(/;?b-1,.*,no$/);
+    expect(running).toMatch(/;?b-1,.*,no,20[-\d]+ [:\d]+$/);
     expect(last).toMatch(/^b-2,/);
-    expect(total).toBe("Total,,13.000060,5.250000,,8.000060,0.000000,0.250000,0.000000,USD,,,,");
+    expect(total).toBe("Total,,13.000060,5.250000,,8.000060,0.000000,0.250000,0.000000,USD,,,,,,");
     expect(JSON.parse((await shown("budgets", "periods", "--month", "2020-09", "--json")).join(""))).toEqual([
       expect.objectContaining({ id: "b-1", granted: 4_000_000, spent: 1_000_000, percentSpent: 25, ended: true }),
     ]);
@@ -1872,9 +1879,9 @@ describe("polygate budgets", () => {
 
     // Commands that read take a name, and those that change something an id.
     expect(await shown("budgets", "usage", "Team B")).toContain("id: b-2");
-    expect(await shown("keys", "list", "--budget", "team a+", "--csv", ...usd)).toEqual([
-      "id,name,state,granted,spent,available,held,overdraft,left,currency,budget,budgetName,limitedBy,models,expiresAt,metadata",
-      "anna,anna,active,,0.000000,,0.000000,0.000000,5.000000,USD,b-1,Team A+,b-1,*,,tier=gold",
+    expect((await shown("keys", "list", "--budget", "team a+", "--csv", ...usd)).map(undated)).toEqual([
+      "id,name,state,granted,spent,available,held,overdraft,left,currency,budget,budgetName,limitedBy,models,expiresAt,metadata,asOf",
+      "anna,anna,active,,0.000000,,0.000000,0.000000,5.000000,USD,b-1,Team A+,b-1,*,,tier=gold,NOW",
     ]);
     for (const args of [["usage"], ["calls"], ["keys", "list"], ["keys", "export"]])
       await expect(shown(...args, "--budget", "team")).rejects.toThrow(
@@ -1913,22 +1920,22 @@ describe("polygate budgets", () => {
       return lines.join("\n");
     };
     const fields =
-      "id,name,parent,amount,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt";
+      "id,name,parent,amount,granted,spent,percentSpent,available,held,overdraft,gap,currency,period,startsAt,endsAt,timeZone,asOf";
     const iso = new Date(endsAt).toISOString();
-    expect((await listed("--csv")).split("\n")).toEqual([
+    expect((await listed("--csv")).split("\n").map(undated)).toEqual([
       fields,
-      "all,Zürich,,5000000,5000000,250,0,4999750,0,0,0,,,,",
-      `red,"'=1+1, red",all,200,200,250,125,0,0,50,0,,month,${new Date(startsAt).toISOString()},${iso}`,
+      "all,Zürich,,5000000,5000000,250,0,4999750,0,0,0,,,,,,NOW",
+      `red,"'=1+1, red",all,200,200,250,125,0,0,50,0,,month,${new Date(startsAt).toISOString()},${iso},Europe/Berlin,NOW`,
     ]);
-    expect((await listed("--csv", "--currency", "usd")).split("\n")[1]).toBe(
-      "all,Zürich,,5.000000,5.000000,0.000250,0,4.999750,0.000000,0.000000,0.000000,USD,,,",
+    expect(undated((await listed("--csv", "--currency", "usd")).split("\n")[1])).toBe(
+      "all,Zürich,,5.000000,5.000000,0.000250,0,4.999750,0.000000,0.000000,0.000000,USD,,,,,NOW",
     );
     const day = dayOf(endsAt);
     expect(iso).not.toContain(day);
-    expect((await listed("--spreadsheet", "excel-europe", "--currency", "usd")).split("\n")).toEqual([
-      "\uFEFFBudget;Budget name;Parent;Amount;Granted;Spent;Spent %;Available;Held;Overdraft;Gap;Currency;Period;Begins;Ends",
-      "all;Zürich;;5,000000;5,000000;0,000250;0;4,999750;0,000000;0,000000;0,000000;USD;;;",
-      `red;"'=1+1, red";all;0,000200;0,000200;0,000250;125;0,000000;0,000000;0,000050;0,000000;USD;month;${dayOf(startsAt)};${day}`,
+    expect((await listed("--spreadsheet", "excel-europe", "--currency", "usd")).split("\n").map(undated)).toEqual([
+      "\uFEFFBudget;Budget name;Parent;Amount;Granted;Spent;Spent %;Available;Held;Overdraft;Gap;Currency;Period;Begins;Next begins;Time zone;As of (UTC)",
+      "all;Zürich;;5,000000;5,000000;0,000250;0;4,999750;0,000000;0,000000;0,000000;USD;;;;;NOW",
+      `red;"'=1+1, red";all;0,000200;0,000200;0,000250;125;0,000000;0,000000;0,000050;0,000000;USD;month;${dayOf(startsAt)};${day};Europe/Berlin;NOW`,
     ]);
     expect(await listed("--after", "red", "--csv")).toBe(fields);
 
@@ -1939,9 +1946,9 @@ describe("polygate budgets", () => {
         .find((line) => line.startsWith("Total"));
     await quotas.assignBudget("anna", undefined);
     await quotas.removeBudget("red");
-    expect(await sumOf()).toBe("Total,,,5.000000,5.000000,0.000250,,4.999750,0.000000,0.000000,0.000000,USD,,,");
+    expect(await sumOf()).toBe("Total,,,5.000000,5.000000,0.000250,,4.999750,0.000000,0.000000,0.000000,USD,,,,,");
     await quotas.addBudget({ id: "other", amount: 1_000_000 });
-    expect(await sumOf()).toBe("Total,,,6.000000,6.000000,0.000250,,5.999750,0.000000,0.000000,0.000000,USD,,,");
+    expect(await sumOf()).toBe("Total,,,6.000000,6.000000,0.000250,,5.999750,0.000000,0.000000,0.000000,USD,,,,,");
     await quotas.addBudget({ id: "each-day", amount: 1_000_000, period: "day" });
     expect(await sumOf()).toBeUndefined();
     await quotas.removeBudget("each-day");

@@ -209,9 +209,9 @@ describe("adminHandler", () => {
     const csv = await csvOf("?currency=usd", "text/csv");
     expect(csv.headers.get("content-disposition")).toBe('attachment; filename="periods-monthly.csv"');
     const [headings = "", current = "", ...rest] = (await csv.text()).split("\r\n");
-    expect(headings).toMatch(/^id,name,granted,spent,.*,currency,period,startsAt,endsAt,ended$/);
+    expect(headings).toMatch(/^id,name,granted,spent,.*,currency,period,startsAt,endsAt,timeZone,ended,asOf$/);
     expect(current).toMatch(
-      /^monthly,monthly,0\.000010,0\.000000,.*,USD,month,20\d\d-\d\d-01T00:00:00\.000Z,.*,false$/,
+      /^monthly,monthly,0\.000010,0\.000000,.*,USD,month,20\d\d-\d\d-01T00:00:00\.000Z,.*,UTC,false,20\S+Z$/,
     );
     expect(rest).toEqual([""]);
     expect((await (await csvOf(`?format=csv&before=${next}`)).text()).split("\r\n")).toHaveLength(2);
@@ -627,6 +627,24 @@ describe("recorded calls", () => {
       recorded: { since: today, until: today },
     });
     expect((await ask("GET", "/usage?until=2020-01-01")).body).toMatchObject({ total: { calls: 0 } });
+    // The month is that of the host's clock, in UTC.
+    const atMonthsEnd = asking({ calls: stores.calls, clock: manualClock(Date.UTC(2024, 1, 29, 23, 59)) });
+    expect((await atMonthsEnd("GET", "/usage?month=this")).body).toMatchObject({
+      since: "2024-02-01",
+      until: "2024-02-29",
+    });
+    expect((await atMonthsEnd("GET", "/usage?month=last")).body).toMatchObject({
+      since: "2024-01-01",
+      until: "2024-01-31",
+    });
+    expect((await ask("GET", "/usage?by=budget")).body).toMatchObject({
+      rows: [
+        { budget: "", timeZone: "" },
+        { budget: "company", timeZone: "UTC" },
+      ],
+      since: today,
+      until: today,
+    });
     const admin = adminHandler(stores.ports.quotas, { authorize, calls: stores.calls });
     const csvOf = (path: string, headers: object = {}): Promise<Response> =>
       admin.fetch(new Request(`http://host${path}`, { headers: { "x-user": "ann", ...headers } }));
@@ -635,20 +653,23 @@ describe("recorded calls", () => {
     expect(csv.headers.get("content-disposition")).toBe(`attachment; filename="usage-${today}-${today}.csv"`);
     const named = await csvOf("/usage?by=key,budget&since=2026-10-01&until=2026-10-31&format=csv");
     expect(named.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10-01-2026-10-31.csv"');
-    expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,spent,currency,calls,/);
+    expect(await named.text()).toMatch(/^key,keyName,budget,budgetName,since,until,timeZone,spent,currency,calls,/);
     const open = await csvOf("/usage?since=2026-10-01&format=csv");
     expect(open.headers.get("content-disposition")).toBe(`attachment; filename="usage-2026-10-01-${today}.csv"`);
     const before = await csvOf("/usage?until=2020-01-01&format=csv");
     expect(before.headers.get("content-disposition")).toBe('attachment; filename="usage-until-2020-01-01.csv"');
     expect(csv.headers.get("cache-control")).toBe("no-store");
     const [headings, poor, rich] = (await csv.text()).split("\r\n");
-    expect(headings).toMatch(/^group,spent,currency,calls,/);
-    expect(poor).toMatch(/^'=1\+1,0\.000000,USD,1,1,/);
-    expect(rich).toMatch(new RegExp(`^"a,b",0\\.\\d{6},USD,2,0,.*,${used},`));
+    expect(headings).toMatch(/^group,since,until,timeZone,spent,currency,calls,/);
+    const days = `${today},${today}`;
+    expect(poor).toMatch(new RegExp(`^'=1\\+1,${days},,0\\.000000,USD,1,1,`));
+    expect(rich).toMatch(new RegExp(`^"a,b",${days},,0\\.\\d{6},USD,2,0,.*,${used},`));
     expect(await (await csvOf("/usage?by=group&format=csv")).text()).toContain('"a,b"');
     const european = await csvOf("/usage?by=month&spreadsheet=excel-europe&charged=true");
     expect(new Uint8Array(await european.clone().arrayBuffer()).slice(0, 3)).toEqual(new Uint8Array([239, 187, 191]));
-    expect(await european.text()).toMatch(/^Month;Spent;Currency;Calls;.*\r\n20\d\d-\d\d;0,\d{6};USD;3;1;/);
+    expect(await european.text()).toMatch(
+      /^Month;From;Until;Time zone;Spent;Currency;Calls;.*\r\n20\d\d-\d\d;.*;0,\d{6};USD;3;1;/,
+    );
     const json = await csvOf("/usage?format=json", { accept: "text/csv" });
     expect(json.headers.get("content-type")).toBe("application/json");
   });
@@ -792,7 +813,7 @@ describe("recorded calls", () => {
     ["/usage?limit=0", "limit: "],
     ["/usage?limit=100001", "limit: "],
     ["/usage?offset=-1", "offset: "],
-    ["/usage?month=2026-13", 'month must be a month, such as 2026-11, not "2026-13".'],
+    ["/usage?month=2026-13", "month must be a month, such as 2026-11, this or last, not 2026-13."],
     ["/usage?month=2026-11&until=2026-11-02", "Choose month, or since and until."],
     ["/usage?charged=1", "charged: "],
     ["/usage?spreadsheet=lotus", "spreadsheet: "],

@@ -255,7 +255,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     );
     expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
     expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
-    expect(await csvOf(page)).toMatch(/^group,spent,currency,calls,.*\r\n'=team,0\.\d{6},USD,1,/s);
+    expect(await csvOf(page)).toMatch(
+      /^group,since,until,timeZone,spent,currency,calls,.*\r\n'=team,20\S+,,0\.\d{6},USD,1,/s,
+    );
     await page.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await rowOf(page, "small").waitFor();
     expect(await rowOf(page, EVIL).count()).toBe(0);
@@ -284,7 +286,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByRole("row").count()).toBe(5);
     expect(await rowOf(page, "large").textContent()).toMatch(/^team-aTEAM-Alarge/);
     expect(await csvOf(page)).toMatch(
-      /^budget,budgetName,model,spent,currency,calls,.*\r\nteam-a,[^,]*,large,\d+\.\d{6},USD,1,/s,
+      /^budget,budgetName,model,since,until,timeZone,spent,currency,calls,.*\r\nteam-a,[^,]*,large,20\S+,\d+\.\d{6},USD,1,/s,
     );
     const address = new URL(page.url());
     expect(address.search).toMatch(/^\?part=spend&by=budget,model&since=\d{4}-\d\d-01&until=\d{4}-\d\d-\d\d$/);
@@ -359,7 +361,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "poor").waitFor();
     const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
     expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
-    expect(await csvOf(page, "Excel (12,50)")).toMatch(/^\uFEFFKey;Key name;Month;Spent;.*\r\npoor;poor;/s);
+    expect(await csvOf(page, "Excel (12,50)")).toMatch(
+      /^\uFEFFKey;Key name;Month;From;Until;Time zone;Spent;.*\r\npoor;poor;/s,
+    );
     // The largest spend stands first, and rows of the same spend by their names.
     const spent = (await page.locator("tbody tr .amount").allTextContents()).map((text) => Number(text.slice(1)));
     expect(spent[0]).toBeGreaterThan(0);
@@ -539,7 +543,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await note.waitFor();
     expect(await page.getByRole("columnheader", { name: "Spent (EUR)" }).count()).toBe(1);
     expect(await rowOf(page, "rich").textContent()).toMatch(/^rich€0\.0000/);
-    expect(await csvOf(page)).toMatch(/\r\nrich,rich,0\.\d{6},EUR,/);
+    expect(await csvOf(page)).toMatch(/\r\nrich,rich,20\S+,,0\.\d{6},EUR,/);
     await page.getByRole("link", { name: "Live" }).click();
     await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
     // Calls in several currencies name their own.

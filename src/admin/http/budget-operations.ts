@@ -126,7 +126,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     asCsv: true,
     query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
     answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
-    async run({ store }, { id, query, accept }) {
+    async run({ store, clock }, { id, query, accept }) {
       const { before, currency, spreadsheet } = query;
       const isCsv = wantsCsv(query, accept);
       const { limit = isCsv ? MOST_LISTED : 100 } = query;
@@ -146,7 +146,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       if (currency !== undefined && code === undefined)
         throw refused(400, `currency must be a code of three letters, such as usd, not ${quoted(currency)}.`);
       const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
-      return { csv: { text: listCsv("periods", periods, code, spreadsheet), fileName } };
+      return { csv: { text: listCsv("periods", periods, code, spreadsheet, clock.now()), fileName } };
     },
   }),
   operation({

@@ -2,13 +2,13 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { quoted } from "../../options.ts";
 import {
   CALL_OUTCOMES,
-  daysOfMonth,
+  daysMeant,
   MOST_ROWS,
   type RecordedCall,
   USAGE_COLUMNS,
+  type UsageQuery,
   type UsageSums,
 } from "../../stores/calls.ts";
 import {
@@ -84,12 +84,13 @@ const USAGE_QUERY = v.strictObject({
 });
 
 /** Returns the days that a query asks for. */
-function daysIn({ month, since, until }: v.InferOutput<typeof USAGE_QUERY>): { since?: string; until?: string } {
+function daysIn(
+  { month, since, until }: v.InferOutput<typeof USAGE_QUERY>,
+  now: number,
+): Pick<UsageQuery, "since" | "until"> {
   if (month === undefined) return given({ since, until });
   if (since !== undefined || until !== undefined) throw refused(400, "Choose month, or since and until.");
-  const days = daysOfMonth(month);
-  if (!days) throw refused(400, `month must be a month, such as 2026-11, not ${quoted(month)}.`);
-  return days;
+  return daysMeant("month", month, now);
 }
 
 const COUNT = v.pipe(v.number(), v.minValue(0));
@@ -145,6 +146,8 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       by: v.array(v.picklist(USAGE_COLUMNS)),
       rows: v.array(v.looseObject(SUMS)),
       total: v.object(SUMS),
+      since: v.exactOptional(TEXT),
+      until: v.exactOptional(TEXT),
       recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
       currency: v.exactOptional(TEXT),
       next: v.nullable(UNITS),
@@ -152,7 +155,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     async run(desk, { query, accept }) {
       const { format: _format, currency, spreadsheet, month: _, ...rest } = query;
       const isCsv = wantsCsv(query, accept);
-      const asked = { ...rest, ...daysIn(query) };
+      const asked = { ...rest, ...daysIn(query, desk.clock.now()) };
       const { limit = isCsv ? MOST_ROWS : 1_000, offset = 0 } = asked;
       const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
       if (report.total.calls === 0) await assertKnown(desk, query);
@@ -160,12 +163,10 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       if (!isCsv) return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
-      const { since, until } = asked;
-      const last = until ?? new Date(desk.clock.now()).toISOString().slice(0, 10);
-      const first = since ?? report.recorded?.since;
-      const days = `${first !== undefined && first <= last ? first : "until"}-${last}`;
+      const { since, until } = report;
+      const days = until === undefined ? "" : `-${since ?? "until"}-${until}`;
       const text = usageCsv(report, given({ spreadsheet }));
-      return { csv: { text, fileName: `usage-${days}.csv` } };
+      return { csv: { text, fileName: `usage${days}.csv` } };
     },
   }),
   operation({

@@ -1,7 +1,7 @@
 /** Reads recorded calls and their sums from SQL. */
 
 import { type ExpressionBuilder, type Selectable, sql } from "kysely";
-import { parseJson } from "../../model/json.ts";
+import { given, parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
 import {
   assertCallFilter,
@@ -105,9 +105,10 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const currency = await currencyIn(access);
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
-  const recorded = await daysIn(access);
+  const { recorded, today } = await daysIn(access);
   const ofAll = {
     total: sumsOf(total ?? {}),
+    ...daysSummed(query, recorded, today),
     ...(recorded && { recorded }),
     ...(currency !== null && { currency }),
   };
@@ -132,31 +133,45 @@ async function currencyIn(access: SqlAccess): Promise<string | null> {
   return (await access.attempt(() => latest.executeTakeFirst()))?.currency ?? null;
 }
 
-/** Reads the first and the last day of recorded calls. */
-async function daysIn(access: SqlAccess): Promise<RecordedDays | undefined> {
+/** Reads the first and the last day of recorded calls, and today in UTC. */
+async function daysIn(access: SqlAccess): Promise<{ readonly recorded?: RecordedDays; readonly today: string }> {
   const days = access.db
     .selectFrom("usage_days")
-    .select(({ fn }) => [fn.min("day").as("since"), fn.max("day").as("until")]);
-  const { since, until } = (await access.attempt(() => days.executeTakeFirst())) ?? {};
-  return since != null && until != null ? { since, until } : undefined;
+    .select(({ fn }) => [fn.min("day").as("since"), fn.max("day").as("until"), access.time.as("now")]);
+  const { since, until, now = 0 } = (await access.attempt(() => days.executeTakeFirst())) ?? {};
+  const today = new Date(Number(now)).toISOString().slice(0, 10);
+  return { today, ...(since != null && until != null && { recorded: { since, until } }) };
+}
+
+/** Returns the days of a report. A day begins earlier in some time zones than in UTC, so that calls of tomorrow may be recorded. */
+function daysSummed(
+  { since, until }: UsageQuery,
+  recorded: RecordedDays | undefined,
+  today: string,
+): Pick<UsageReport, "since" | "until"> {
+  const open = since === undefined ? recorded?.until : [since, today, recorded?.until ?? ""].toSorted().at(-1);
+  const last = until ?? open;
+  const first = since ?? recorded?.since;
+  return given({ since: first !== undefined && last !== undefined && first > last ? undefined : first, until: last });
 }
 
 /** The most ids of one query for names. */
 const MOST_IDS = 500;
 
-/** Adds the names of keys and budgets to the rows of a report that has their ids. */
+/** Adds the names of keys and budgets, and the time zones of budgets, to the rows of a report that has their ids. */
 async function withNames(
   access: SqlAccess,
   rows: readonly UsageRow[],
   by: readonly UsageColumn[],
 ): Promise<readonly UsageRow[]> {
   let named = rows;
-  for (const [column, table, name] of [
-    ["key", "keys", "keyName"],
-    ["budget", "budgets", "budgetName"],
+  for (const [column, table, name, source] of [
+    ["key", "keys", "keyName", "name"],
+    ["budget", "budgets", "budgetName", "name"],
+    ["budget", "budgets", "timeZone", "time_zone"],
   ] as const) {
     if (!by.includes(column)) continue;
-    const names = await namesIn(access, table, new Set(rows.flatMap((row) => row[column] || [])));
+    const names = await namesIn(access, table, new Set(rows.flatMap((row) => row[column] || [])), source);
     named = named.map((row) => ({ ...row, [name]: names.get(row[column] ?? "") ?? "" }));
   }
   return named;
@@ -166,12 +181,13 @@ async function namesIn(
   access: SqlAccess,
   table: "keys" | "budgets",
   ids: ReadonlySet<string>,
+  source: "name" | "time_zone" = "name",
 ): Promise<ReadonlyMap<string, string>> {
   const [names, all] = [new Map<string, string>(), Array.from(ids)];
   for (let at = 0; at < all.length; at += MOST_IDS) {
     const some = access.db
       .selectFrom(table)
-      .select(["id", "name"])
+      .select(["id", sql.ref<string>(source).as("name")])
       .where("id", "in", all.slice(at, at + MOST_IDS));
     for (const { id, name } of await access.attempt(() => some.execute())) names.set(id, name);
   }
