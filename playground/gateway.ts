@@ -10,10 +10,20 @@ import {
   memoryResponseStore,
   type ModelBackend,
 } from "../src/index.ts";
+import { type PriceRows, priceTable } from "../src/prices/index.ts";
 import { type DemoMetrics, demoMetrics } from "./metrics.ts";
 import { hasPython, pythonRunner } from "./python/runner.ts";
 import { type PlaygroundQuotas, playgroundQuotas } from "./quotas.ts";
 import { upstreamBackend } from "./upstream.ts";
+
+/** The prices in dollars. A million tokens cost a dollar, so that everybody can check a charge. */
+const PRICES: PriceRows = {
+  "demo-embedding": { input: 0.1, output: 0 },
+  "image-model-2": { pictures: { "256x256": 0.016, "512x512": 0.018, "*": 0.02 } },
+  "image-model-3": { pictures: { "hd/1024x1024": 0.08, hd: 0.12, "1024x1024": 0.04, "*": 0.08 } },
+  "image-model-multi": { pictures: { low: 0.016, high: 0.25, "1024x1024": 0.042, "*": 0.063 } },
+  "*": { input: 1, output: 1, pictures: 0.08 },
+};
 
 /** The demo's gateway, and the parts to close after the gateway. */
 export interface DemoGateway {
@@ -34,8 +44,7 @@ export async function demoGateway(address?: string): Promise<DemoGateway> {
   const gateway = createGateway({
     backend: upstream ? withUpstream(demoModel(), upstream) : demoModel(),
     quotas: store.quotas,
-    // A dollar for a million tokens: a unit is a token, and a millionth of a dollar.
-    price: ({ inputTokens, outputTokens }) => inputTokens + outputTokens,
+    ...priceTable(PRICES),
     replayStore: memoryReplayStore(),
     responseStore: memoryResponseStore(),
     ...(codeRunner && { codeRunner }),

@@ -1,4 +1,4 @@
-/** The playground's API keys: a key for each state of a quota. */
+/** The playground's API keys, a key for each state of a quota, and its teams. A unit is a millionth of a dollar. */
 
 import type { ApiKeyOptions, BudgetOptions, CallRecord, QuotaStore } from "../src/index.ts";
 
@@ -6,14 +6,11 @@ export const demoKeys: readonly (ApiKeyOptions & { readonly id: string })[] = [
   { id: "demo", apiKey: "sk-demo", name: "demo" },
   { id: "metered", apiKey: "sk-metered", name: "metered", granted: 1_000_000 },
   { id: "limited", apiKey: "sk-limited", name: "limited", granted: 1_000_000, models: ["demo-chat"] },
-  { id: "empty", apiKey: "sk-empty", name: "empty", granted: 1_000, used: 1_000 },
-  { id: "expired", apiKey: "sk-expired", name: "expired", granted: 1_000, expiresAt: Date.UTC(2024, 0, 1) / 1000 },
+  { id: "empty", apiKey: "sk-empty", name: "empty", granted: 1_000_000, used: 1_000_000 },
+  { id: "expired", apiKey: "sk-expired", name: "expired", granted: 1_000_000, expiresAt: Date.UTC(2024, 0, 1) / 1000 },
 ];
 
-/**
- * Budgets of two teams. A unit is a millionth of a dollar: a million tokens cost a dollar. No id is a part of a team's api key, because
- * reports blot out the caller's key.
- */
+/** Budgets of two teams. No id is a part of a team's api key, because reports blot out the caller's key. */
 export const teamBudgets: readonly BudgetOptions[] = [
   { id: "red", name: "Team Red", amount: 5_000_000, period: "month" },
   { id: "blue", name: "Team Blue", amount: 2_500_000, period: "month" },

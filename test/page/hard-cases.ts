@@ -95,13 +95,15 @@ export function hardCasesSuite({ visit }: Stage): void {
     const panel = await only(page, "messages");
     await say(page, "/delay 40 /repeat 20");
     await send(page);
-    await untilText(page.locator(".quota-change"), /^4,\d{3} held$/);
+    await untilText(page.locator(".quota-change"), /^\$0\.004\d{3} held$/);
     expect(Number(await meter.getAttribute("aria-valuenow"))).toBeGreaterThan(usedBefore + 4_000);
     await untilState(panel, "200");
-    await untilText(page.locator(".quota-change"), /^\d\d charged$/);
+    await untilText(page.locator(".quota-change"), /^\$0\.0000\d\d? charged$/);
     const tokens = await Promise.all(["input", "output"].map((name) => fact(panel, name).innerText()));
     const charged = tokens.reduce((sum, text) => sum + Number.parseInt(text), 0);
-    expect(await page.locator(".quota-change").innerText()).toBe(`${charged} charged`);
+    expect(await page.locator(".quota-change").innerText()).toBe(
+      `$${(charged / 1_000_000).toFixed(6).replace(/0$/, "")} charged`,
+    );
     expect(Number(await meter.getAttribute("aria-valuenow"))).toBe(usedBefore + charged);
   });
 
@@ -110,8 +112,8 @@ export function hardCasesSuite({ visit }: Stage): void {
     const panel = await only(page, "messages");
     for (const [key, left, status, shown] of [
       ["sk-demo", /^Unlimited/, "200", /You said: sk-demo/],
-      ["sk-empty", /^0 left/, "429", /x-should-retry\s+false/],
-      ["sk-expired", /^1,000 left/, "401", /API key/],
+      ["sk-empty", /^\$0\.00 left/, "429", /x-should-retry\s+false/],
+      ["sk-expired", /^\$1\.00 left/, "401", /API key/],
     ] as const) {
       await chooseKey(page, key);
       await untilText(page.locator(".quota"), left);

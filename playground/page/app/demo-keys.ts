@@ -2,7 +2,7 @@
 
 /** The demo's keys, and the purpose of each key. */
 export const DEMO_KEYS = [
-  { apiKey: "sk-metered", about: "1,000,000 units" },
+  { apiKey: "sk-metered", about: "$1" },
   { apiKey: "sk-demo", about: "unlimited" },
   { apiKey: "sk-limited", about: "demo-chat only" },
   { apiKey: "sk-empty", about: "used up" },

@@ -1,9 +1,12 @@
-/** Shows the remaining quota of the key, the units that live calls hold, and the charge of the last call. */
+/** Shows the remaining quota of the key, what live calls hold, and the charge of the last call. */
 
 import { charged, held, type Quota, quota } from "../state/quota.ts";
 import { html, type View } from "./html.ts";
 
-const number = (value: number): string => value.toLocaleString("en");
+const dollars = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumFractionDigits: 6 });
+
+/** Writes units as money: the prices of the playground are in dollars. */
+const money = (units: number): string => dollars.format(units / 1_000_000);
 
 export function QuotaMeter(): View {
   const now = quota.value;
@@ -13,7 +16,7 @@ export function QuotaMeter(): View {
     <div class="quota" title=${aboutOf(now)}>
       ${!now.isUnlimited && html`<${Bar} quota=${now} />`}
       <p class="quota-text">
-        ${now.isUnlimited ? `Unlimited, ${number(now.used)} used` : `${number(now.available)} left`}
+        ${now.isUnlimited ? `Unlimited, ${money(now.used)} used` : `${money(now.available)} left`}
         <${Change} />
       </p>
     </div>
@@ -31,7 +34,7 @@ function Bar({ quota: { granted, used, available } }: { readonly quota: Quota })
       aria-valuemin="0"
       aria-valuemax=${granted}
       aria-valuenow=${used}
-      aria-valuetext=${`${number(used)} of ${number(granted)} units used, ${number(available)} left`}
+      aria-valuetext=${`${money(used)} of ${money(granted)} used, ${money(available)} left`}
     >
       <span class="quota-used" style=${{ width: percent(settled) }}></span>
       ${held.value > 0 && html`<span class="quota-held" style=${{ width: percent(held.value) }}></span>`}
@@ -39,17 +42,17 @@ function Bar({ quota: { granted, used, available } }: { readonly quota: Quota })
   `;
 }
 
-/** Shows the held units during a call, and then the charge. */
+/** Shows what is held during a call, and then the charge. */
 function Change(): View {
-  if (held.value > 0) return html`<span class="quota-change is-held">${number(held.value)} held</span>`;
+  if (held.value > 0) return html`<span class="quota-change is-held">${money(held.value)} held</span>`;
   if (charged.value === undefined) return null;
-  return html`<span class="quota-change">${number(charged.value)} charged</span>`;
+  return html`<span class="quota-change">${money(charged.value)} charged</span>`;
 }
 
 function aboutOf({ name, granted, used, available, isUnlimited, models, expiresAt }: Quota): string {
   const lines = [
     `Key: ${name}`,
-    isUnlimited ? `Used: ${number(used)}` : `${number(used)} of ${number(granted)} used, ${number(available)} left`,
+    isUnlimited ? `Used: ${money(used)}` : `${money(used)} of ${money(granted)} used, ${money(available)} left`,
     `Models: ${models?.join(", ") ?? "all"}`,
     `Expires: ${expiresAt === 0 ? "never" : new Date(expiresAt * 1000).toISOString().slice(0, 10)}`,
   ];
