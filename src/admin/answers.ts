@@ -193,7 +193,7 @@ const KEY_LIST: List<KeyShown> = {
     },
     {
       name: "expiresAt",
-      word: "Expires",
+      word: "Expires (UTC)",
       heading: "Expires",
       cell: ({ expiresAt }) => (expiresAt > 0 ? { at: expiresAt * 1_000 } : undefined),
       text: ({ expiresAt }) => endOf(expiresAt).slice(0, "2030-01-31".length),

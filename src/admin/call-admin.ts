@@ -177,9 +177,13 @@ export function usageColumns(
           amountColumn<UsageRow>({ name: "spent", word: HEADINGS.spent }, currency, ({ units }) => units),
           { name: "currency", word: HEADINGS.currency, cell: () => currency },
         ]),
-    ...SUM_NAMES.map(column),
+    ...SUM_NAMES.map((name) => ({ ...column(name), word: unitsWord(HEADINGS[name], currency) })),
   ];
 }
+
+/** Says in the heading of a spreadsheet what a unit is, if the amounts are also there as money. */
+export const unitsWord = (word: string, currency: string | undefined): string =>
+  currency !== undefined && /\bunits$/i.test(word) ? `${word} (millionths)` : word;
 
 /** The words for calls without a name in a column, as the page has them. */
 const UNNAMED: Readonly<Partial<Record<keyof UsageRow, string>>> = {
@@ -227,14 +231,12 @@ const HEADINGS = {
 
 /**
  * Returns the rows below those of a report: the calls that no row counts because they cost nothing, and the sum of all calls, to which the
- * rows then add up. None for a report of a single row, for one without calls, and for a page of a longer report, which does not add up.
- *
- * @param sumName The name of the sum.
+ * rows then add up. None for a report of a single row, and for a page of a longer report, which does not add up.
  */
-export function endRows(report: UsageReport, sumName: string): readonly UsageRow[] {
+export function endRows(report: UsageReport): readonly UsageRow[] {
   const { rows, total, by } = report;
   const [first] = by;
-  if (first === undefined || total.calls === 0) return [];
+  if (first === undefined) return [];
   const uncounted = SUM_NAMES.map((name) => {
     const counted = rows.reduce((sum, row) => sum + row[name], 0);
     return [name, total[name] - counted] as const;
@@ -242,7 +244,7 @@ export function endRows(report: UsageReport, sumName: string): readonly UsageRow
   // The cast is safe: the names are those of all sums.
   const rest = Object.fromEntries(uncounted) as Record<keyof UsageSums, number>;
   if (rest.units !== 0) return [];
-  return [...(rest.calls === 0 ? [] : [{ ...rest, [first]: "(no charge)" }]), { ...total, [first]: sumName }];
+  return [...(rest.calls === 0 ? [] : [{ ...rest, [first]: "(no charge)" }]), { ...total, [first]: "Total" }];
 }
 
 /**
@@ -257,7 +259,7 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
   assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
   const { spreadsheet } = options;
   // The readers of plain CSV are programs, which would count a row of sums twice.
-  const rows = spreadsheet ? [...report.rows, ...endRows(report, "Total")] : report.rows;
+  const rows = spreadsheet ? [...report.rows, ...endRows(report)] : report.rows;
   return csvOf(usageColumns(report, codeOf(options.currency)), rows, spreadsheet);
 }
 
@@ -458,6 +460,9 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
           ? "The caller may try again soon."
           : `The caller may try again from ${timeOf(refusedBy.endsAt)}.`,
       );
+    case "backend_failed":
+    case "internal":
+      return inWords("The caller may try again. The log of the gateway has the whole error.");
     case "busy":
     case "backend_unavailable":
     case "backend_overloaded":
@@ -514,7 +519,7 @@ function topUpSteps(
   if (steps.length === 0)
     return inWords(
       wanted === undefined
-        ? "Units are available now: the caller may try again."
+        ? "There is quota left now: the caller may try again."
         : "There is enough for the call now: the caller may try again.",
     );
   return [
@@ -572,7 +577,7 @@ function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs, c
 export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy">, string>> = {
   requestId: "Request id",
   at: "Time",
-  day: "Day",
+  day: "Local day",
   keyId: "Key",
   keyName: "Key name",
   budgets: "Budgets",
@@ -606,7 +611,8 @@ export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" 
  */
 export function linesOf({ reasons, next, call }: CallReason, currency?: string): readonly string[] {
   const { attempts: _, refusedBy: __, errorMessage: ___, requestId, metadata, budgets, at, units, ...others } = call;
-  const { estimated, ...fields } = others;
+  // Each amount names its currency.
+  const { estimated, currency: ____, ...fields } = others;
   const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
   const texts = Object.entries({
     requestId,

@@ -72,7 +72,9 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         } else if (note !== undefined) print(note);
         else {
           printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
-          print(`Calls${daysInWords(report.since, report.until)}, in the time zone of their budget or recorder.`);
+          print(`Calls${daysInWords(report.since, report.until)}, in the time zone of budget or recorder.`);
+          if (report.total.inputTokens + report.total.outputTokens > 0)
+            print("Input and output are tokens: cache is a part of input, and reasoning of output.");
         }
         return undefined;
       };

@@ -1,9 +1,9 @@
 /** Writes recorded calls as a list: a line for each, as a table for people and as CSV. */
 
-import { amountOf } from "../model/money.ts";
+import { decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { CALL_WORDS, type RefusedBy } from "./call-admin.ts";
+import { CALL_WORDS, type RefusedBy, unitsWord } from "./call-admin.ts";
 import { type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
@@ -20,6 +20,12 @@ function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedC
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
   return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }
+
+/** Writes what a call has cost. Amounts of money have six decimals, so that the points of a column stand below each other. */
+const spentOf = ({ units, currency }: RecordedCall, other: string | undefined): string => {
+  const code = currency ?? other;
+  return code === undefined ? String(units) : `${decimalsOf(units)} ${code}`;
+};
 
 /**
  * Formats calls for people, the first one first, in lines of at most `width` characters. A narrow table has the beginnings of request ids, which
@@ -40,7 +46,7 @@ export function callsText(
       [AT]: timeIn(zone, call.at).slice(from, to),
       KEY: oneLine(call.keyName || call.keyId || "-"),
       MODEL: oneLine(call.modelAsked ?? "-"),
-      SPENT: amountOf(call.units, call.currency ?? currency),
+      SPENT: spentOf(call, currency),
       OUTCOME: call.outcome,
       REASON: oneLine(shortReasonOf(call) || "-"),
       "REQUEST ID": oneLine(idOf(call.requestId)),
@@ -75,6 +81,7 @@ export function callsCsv(
   { currency: given, spreadsheet, zone = "UTC" }: CallsCsvOptions,
 ): string {
   const currencyOf = ({ currency = given }: RecordedCall): string | undefined => currency;
+  const some = calls.map(currencyOf).find((currency) => currency !== undefined);
   const columns: readonly Column<RecordedCall>[] = [
     field("requestId"),
     { name: "at", word: `Time (${zone})`, cell: ({ at }) => ({ at, zone }) },
@@ -95,8 +102,8 @@ export function callsCsv(
       cell: (call) => currencyOf(call) && { units: call.units, currency: currencyOf(call) },
     },
     { name: "currency", word: CALL_WORDS.currency, cell: currencyOf },
-    { ...field("units"), word: "Units" },
-    { ...field("estimated"), word: "Estimated units" },
+    { ...field("units"), word: unitsWord("Units", some) },
+    { ...field("estimated"), word: unitsWord("Estimated units", some) },
   ];
   return csvOf(columns, calls, spreadsheet);
 }

@@ -171,8 +171,29 @@ const without = (rows: readonly TableRow[], names: readonly string[]): readonly 
 /** The least width to which a column of names is cut, in characters. */
 const LEAST_WIDTH = 8;
 
+/** Characters that terminals show in two columns: those of East Asia, and pictures. */
+const WIDE =
+  /[\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{1F300}-\u{1FAFF}\u{20000}-\u{3FFFD}]/u;
+
+/** Returns the columns of a terminal that a text takes. Marks stand above the letter before them. */
+const widthOf = (text: string): number =>
+  /^[ -~]*$/.test(text)
+    ? text.length
+    : Array.from(text).reduce((width, char) => width + (/\p{M}/u.test(char) ? 0 : WIDE.test(char) ? 2 : 1), 0);
+
+/** Cuts a text that is wider than some columns. */
+function cutTo(width: number, text: string): string {
+  if (widthOf(text) <= width) return text;
+  let cut = "";
+  for (const char of text) {
+    if (widthOf(cut + char) >= width) break;
+    cut += char;
+  }
+  return `${cut}…`;
+}
+
 export const longestOf = (text: string): number =>
-  text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+  text.split("\n").reduce((most, line) => Math.max(most, widthOf(line)), 0);
 
 /** A text for people, and the columns that it leaves out to fit a width. */
 export interface FittedTable {
@@ -229,7 +250,7 @@ export function tableOf(
 ): string {
   const headings = Object.keys(rows[0] ?? {});
   const lines = [headings, ...rows.map((row) => headings.map((heading) => row[heading] ?? ""))];
-  const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, (cells[at] ?? "").length), 0));
+  const widths = headings.map((_, at) => lines.reduce((width, cells) => Math.max(width, widthOf(cells[at] ?? "")), 0));
   const isNumber = headings.map((_, at) => {
     const cells = lines.slice(1).map((line) => line[at] ?? "");
     return (
@@ -248,7 +269,8 @@ export function tableOf(
   const padded = (cell: string, at: number): string => {
     const width = widths[at] ?? 0;
     if (isNumber[at]) return cell.padStart(width);
-    return (cell.length > width ? `${cell.slice(0, width - 1).toWellFormed()}…` : cell).padEnd(width);
+    const cut = cutTo(width, cell);
+    return cut + " ".repeat(Math.max(0, width - widthOf(cut)));
   };
   return lines.map((cells) => cells.map(padded).join("  ").trimEnd()).join("\n");
 }

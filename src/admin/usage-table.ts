@@ -13,7 +13,7 @@ import { amountColumn, type Column, type FittedTable, longestOf, tableFor, table
  */
 export function usageText(report: UsageReport, given: string | undefined, width: number): FittedTable {
   const { rows, currency = given } = report;
-  const all = [...rows, ...endRows(report, "all")];
+  const all = [...rows, ...endRows(report)];
   const columns = usageColumns(report, given).flatMap((column): Column<UsageRow>[] => {
     const { name } = column;
     if (BELOW.has(name) || (name === "units" && currency !== undefined)) return [];

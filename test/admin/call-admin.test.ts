@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { nextSteps } from "../../src/admin/call-admin.ts";
+import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { createGateway, type Gateway, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
@@ -56,7 +57,7 @@ describe("usageCsv", () => {
     const named = { by: ["key", "budget", "month"] as const, rows: [], total: SUMS, currency: "USD" };
     expect(usageCsv(named, { spreadsheet: "excel" })).toBe(
       "\uFEFFKey,Key name,Budget,Budget name,Month,From,Until,Time zone,Spent,Currency,Calls,Refused calls,Failed calls," +
-        "Input tokens,Output tokens,Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units,Estimated units\r\n",
+        "Input tokens,Output tokens,Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units (millionths),Estimated units (millionths)\r\n",
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
     expect(headings).toMatch(/^\uFEFFModel;From;Until;Time zone;Spent;Currency;Calls;/);
@@ -129,6 +130,21 @@ describe("usageCsv", () => {
   ])("writes %j as a text on one line that no spreadsheet runs", (model, cell) => {
     expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},,,,1,0,0,0,0,0,0,0,0,12,0`);
   });
+});
+
+it("a table for people stands in columns, also with names of wide letters and with marks", () => {
+  const rows = ["東京チーム", "Zu\u0308rich", "🌧", "plain", "한국어 이름이 깁니다"].map((NAME) => ({
+    NAME,
+    SPENT: "1.50",
+  }));
+  expect(tableOf(rows, 18).split("\n")).toEqual([
+    "NAME         SPENT",
+    "東京チーム    1.50",
+    "Zu\u0308rich        1.50",
+    "🌧            1.50",
+    "plain         1.50",
+    "한국어 이…    1.50",
+  ]);
 });
 
 const nothing = (): void => {};
@@ -216,7 +232,10 @@ describe("why", () => {
       "polygate keys grant anna AMOUNT lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.";
     expect(nextSteps(refused)).toEqual([{ verb: "keys grant", key: "anna", sentence }]);
     expect(nextSteps(refused, undefined, [{ available: 5 }])).toEqual([
-      { sentence: "Units are available now: the caller may try again." },
+      { sentence: "There is quota left now: the caller may try again." },
+    ]);
+    expect(nextSteps({ ...call, errorCode: "backend_failed", status: 500 })).toEqual([
+      { sentence: "The caller may try again. The log of the gateway has the whole error." },
     ]);
   });
 

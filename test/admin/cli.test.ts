@@ -1056,9 +1056,8 @@ describe("polygate usage and why", () => {
     expect(shown).toMatchObject({ code: 0, stderr: "" });
     expect(await polygateProcess(byModel, { POLYGATE_STORE: where })).toEqual(shown);
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
-    expect(rows.pop()).toMatch(
-      /^Calls from 20\d\d-\d\d-\d\d to 20\d\d-\d\d-\d\d, in the time zone of their budget or recorder\.$/,
-    );
+    expect(rows.pop()).toBe("Input and output are tokens: cache is a part of input, and reasoning of output.");
+    expect(rows.pop()).toMatch(/^Calls from 20[-\d]+ to 20[-\d]+, in the time zone of budget or recorder\.$/);
     expect(headings?.split(/ {2,}/)).toEqual([
       "KEY",
       "KEY NAME",
@@ -1073,7 +1072,7 @@ describe("polygate usage and why", () => {
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 5))).toEqual([
       ["rich", "Rich", "large", "3", "1"],
       ["team-key", "team-key", "large", "1", "1"],
-      ["all", "-", "-", "4", "2"],
+      ["Total", "-", "-", "4", "2"],
     ]);
     expect(rows[0]).toMatch(/ 0\.0{4}\d\d .* 0\.0{4}\d\d$/);
     expect((await run("usage", "--by", "key,model")).stdout).toBe(shown.stdout);
@@ -1089,7 +1088,7 @@ describe("polygate usage and why", () => {
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,20\S+,20\S+,,0\.0{4}\d{2},USD,3,1,0,/);
     // Calls without a name have words where people read, and nothing where programs do.
     const named = ["usage", "--by", "budget,group"];
-    expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nall +- +0\./m);
+    expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nTotal +- +0\./m);
     const excel = (await run(...named, "--spreadsheet", "excel")).stdout;
     expect(excel).toMatch(
       /^no budget,,'=cmd.*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,of the budget or recorder,0\./m,
@@ -1099,15 +1098,14 @@ describe("polygate usage and why", () => {
     expect(european.stdout).toMatch(
       /^\uFEFFGroup;Month;From;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;20.*;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;20.*;0,0{6};USD;1;1;0;.*\nTotal;;20.*;\1;USD;4;2;0;.*\n$/,
     );
-    // A single row is the sum, and a report without calls has none.
-    for (const none of [
-      ["--by", ""],
-      ["--month", "2020-02"],
-    ])
-      expect((await run("usage", ...none, "--spreadsheet", "excel")).stdout).not.toContain("Total");
+    // A single row is the sum. A file without rows says which days it is about.
+    expect((await run("usage", "--by", "", "--spreadsheet", "excel")).stdout).not.toContain("Total");
+    expect((await run("usage", "--month", "2020-02", "--spreadsheet", "excel")).stdout).toMatch(
+      /^\uFEFFKey,.*\nTotal,,2020-02-01,2020-02-29,of the budget or recorder,0\.0{6},USD,0,0,.*\n$/,
+    );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
-      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nall +0\.\d{6} +4 +2 .*\nCalls from .*\n$/,
+      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nTotal +0\.\d{6} +4 +2 .*\nCalls from .*\nInput and output are tokens: .*\n$/,
     );
     expect((await run("usage", "--since", "0d", "--until", "2999-12-31")).stdout).toMatch(
       /\nCalls from 20\S+ to 2999-12-31, in /,
@@ -1244,7 +1242,7 @@ describe("polygate usage and why", () => {
     expect(csv.length).toBe(4);
     const european = (await run("calls", "--key", "rich", "--spreadsheet", "excel-europe")).stdout.split("\n");
     expect(european[0]).toMatch(
-      /^\uFEFFRequest id;Time \(UTC\);Day;Key;Key name;.*;Spent;Currency;Units;Estimated units$/,
+      /^\uFEFFRequest id;Time \(UTC\);Local day;Key;Key name;.*;Spent;Currency;Units \(millionths\);Estimated units \(millionths\)$/,
     );
     expect(european[1]).toMatch(
       new RegExp(`^${ids["limited"]};20\\d\\d-\\d\\d-\\d\\d [\\d:]{8};20[^;]*;rich;Rich;.*;0;0;0,0+;USD;0;0$`),
@@ -1323,7 +1321,7 @@ describe("polygate usage and why", () => {
 
   it("leaves out of a reason what is zero or empty", async () => {
     const { stdout } = await run("why", ids["limited"] ?? "");
-    expect(stdout).toMatch(/^Request id: req_\w+\nTime: 20\S+Z\nDay: 20/m);
+    expect(stdout).toMatch(/^Request id: req_\w+\nTime: 20\S+Z\nLocal day: 20/m);
     expect(stdout).toMatch(/^Model asked for: large$/m);
     expect(stdout).not.toMatch(/^[\w ]+: (?:0|0\.00 USD|false)?$/m);
     const { call } = JSON.parse((await run("why", ids["limited"] ?? "", "--json")).stdout);
@@ -1400,7 +1398,7 @@ describe("polygate usage and why", () => {
     const topUp = (amount: string) => run("budgets", "top-up", "tight", amount, "--currency", "usd");
     expect((await topUp("0.00006")).stdout).toMatch(/^available: 0\.00 USD$/m);
     expect((await topUp("0.5")).stdout).toMatch(/^available: 0\.50 USD$/m);
-    expect((await run("why", id)).stdout).toContain("\nNext: Units are available now: the caller may try again.\n");
+    expect((await run("why", id)).stdout).toContain("\nNext: There is quota left now: the caller may try again.\n");
   });
 
   it("names each budget of a call that has too little, and then the one that still has", async () => {
@@ -1548,8 +1546,11 @@ describe("polygate usage and why", () => {
         const { lines, notes } = await shownIn(width);
         expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
         expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.567890 +123456 +234 +33 +123456789 +9876543/);
-        expect(lines.pop()).toBe("Calls from 2020-01-01 to 2020-01-31, in the time zone of their budget or recorder.");
-        expect(lines.at(-1)).toMatch(/^all .* 1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(lines.splice(-2)).toEqual([
+          "Calls from 2020-01-01 to 2020-01-31, in the time zone of budget or recorder.",
+          "Input and output are tokens: cache is a part of input, and reasoning of output.",
+        ]);
+        expect(lines.at(-1)).toMatch(/^Total .* 1234\.567890 +123456 +234 +33 +123456789 +9876543/);
         expect(notes).toEqual([`Left out for the width: ${leftOut}. --csv and --json have them.`]);
       }
     } finally {
@@ -1581,12 +1582,12 @@ describe("polygate usage and why", () => {
         ["5f1c2d3e-0001", "Anna Archer", "claude-sonnet-4-5"],
       ]);
       const { lines, notes } = await shownIn(75);
-      expect(lines.slice(0, -1).map((line) => line.split(/ {2,}/).slice(0, 2))).toEqual([
+      expect(lines.slice(0, -2).map((line) => line.split(/ {2,}/).slice(0, 2))).toEqual([
         ["KEY", "MODEL"],
         ["Anna Archer", "claude-sonnet-4-5"],
         ["5f1c2d3e-0002", "claude-sonnet-4-5"],
         ["5f1c2d3e-0003", "claude-sonnet-4-5"],
-        ["all", "-"],
+        ["Total", "-"],
       ]);
       expect(notes).toEqual(["Left out for the width: ids beside names. --csv and --json have them."]);
     } finally {
