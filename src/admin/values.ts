@@ -56,7 +56,7 @@ export const hintOf = (meant: string | undefined): string =>
 /**
  * Reads the first and the last day of a report.
  *
- * @param usual The first day by default. Undefined for all days that are kept.
+ * @param usual The first day if neither is named. Undefined for all days that are kept.
  */
 export function daysOf(
   { month, since, until }: Values,
@@ -70,7 +70,8 @@ export function daysOf(
       throw error instanceof RangeError ? new UsageError(error.message) : error;
     }
   }
-  const start = since ?? usual;
+  // A last day alone means all days until then.
+  const start = since ?? (until === undefined ? usual : undefined);
   const first = start === undefined ? undefined : dayOf("--since", start);
   if (until === undefined) return given({ since: first });
   const last = dayOf("--until", until);

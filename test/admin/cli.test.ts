@@ -1110,6 +1110,8 @@ describe("polygate usage and why", () => {
     expect((await run("usage", "--since", "0d", "--until", "2999-12-31")).stdout).toMatch(
       /\nCalls from 20\S+ to 2999-12-31, in /,
     );
+    expect((await run("usage", "--until", "2999-12-31")).stdout).toMatch(/\nCalls from 20\S+ to 2999-12-31, in /);
+    expect((await run("usage", "--until", "2020-01-31")).stdout).toMatch(/^No calls are recorded until 2020-01-31\. /);
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
       rows: [{ day: new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Berlin" }).format(), calls: 1 }],
