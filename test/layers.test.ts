@@ -164,6 +164,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "admin/http",
     "admin/page",
     "demo",
+    "prices",
     "serve",
     "ports",
     // Builds the pages, which the package has ready.
