@@ -8,6 +8,7 @@ import { modelsOf } from "../stores/ledger.ts";
 import { argument } from "./call-admin.ts";
 import {
   amountColumn,
+  asOfColumn,
   type Column,
   csvOf,
   dayIn,
@@ -344,8 +345,7 @@ export function listCsv(
   now: number = Date.now(),
 ): string {
   const { columns, addsUp } = LISTS[name];
-  const asOf: Column<object> = { name: "asOf", word: "As of (UTC)", cell: () => ({ at: now, zone: "UTC" }) };
-  return csvOf([...columns(currency), asOf], rows, spreadsheet, addsUp?.(rows));
+  return csvOf([...columns(currency), asOfColumn(now)], rows, spreadsheet, addsUp?.(rows));
 }
 
 /** Formats a list as a table for people. Leaves out the columns in which no row has anything. */

@@ -17,7 +17,7 @@ import {
   type UsageSums,
 } from "../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
-import { amountColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
+import { amountColumn, asOfColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
 import { stateOf } from "./key-admin.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
@@ -249,7 +249,7 @@ export function endRows(report: UsageReport): readonly UsageRow[] {
 
 /**
  * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the first and the last day
- * of each row with their time zone, then what was spent and the currency, then the sums. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
+ * of each row with their time zone, then what was spent and the currency, then the sums and the time of the report. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
  * and the last row is the `Total` of all rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and
  * control characters are escaped as in JSON.
  *
@@ -260,7 +260,8 @@ export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): st
   const { spreadsheet } = options;
   // The readers of plain CSV are programs, which would count a row of sums twice.
   const rows = spreadsheet ? [...report.rows, ...endRows(report)] : report.rows;
-  return csvOf(usageColumns(report, codeOf(options.currency)), rows, spreadsheet);
+  const columns = [...usageColumns(report, codeOf(options.currency)), asOfColumn(report.asOf)];
+  return csvOf(columns, rows, spreadsheet);
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

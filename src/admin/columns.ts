@@ -55,6 +55,13 @@ export const amountColumn = <Row>(
   },
 });
 
+/** Makes the last column of CSV: the time at which the rows were read. */
+export const asOfColumn = (at: number | undefined): Column<unknown> => ({
+  name: "asOf",
+  word: "As of (UTC)",
+  cell: () => (at === undefined ? undefined : { at, zone: "UTC" }),
+});
+
 const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
   (heading ?? name.replace(/Tokens$/, "").replaceAll(/(?=[A-Z])/g, " ")).toUpperCase() +
   (currency === undefined ? "" : ` ${currency}`);

@@ -99,6 +99,8 @@ export interface UsageReport {
   readonly since?: string;
   /** The last day: that of the query. Else today if the query has a first day, or the last day with recorded calls. Absent if there is none. */
   readonly until?: string;
+  /** The time of the report: Unix time in milliseconds. Calls of its last day may still come. */
+  readonly asOf?: number;
   /** The first and the last day with recorded calls, whatever the query asks for. Absent if no call is recorded. */
   readonly recorded?: RecordedDays;
   /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */

@@ -27,7 +27,7 @@ const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], r
 describe("usageCsv", () => {
   it("writes the headings of its columns also without rows", () => {
     expect(usageCsv({ by: ["key", "day"], rows: [], total: SUMS }, { currency: "usd" })).toMatch(
-      /^key,keyName,day,since,until,timeZone,spent,currency,calls,.*,estimated\r\n$/,
+      /^key,keyName,day,since,until,timeZone,spent,currency,calls,.*,estimated,asOf\r\n$/,
     );
   });
 
@@ -52,12 +52,12 @@ describe("usageCsv", () => {
     ]);
     // Headings for people, for which programs have the names of the fields.
     expect(first).toMatch(
-      /^model,since,until,timeZone,spent,currency,calls,refused,failed,inputTokens,.*,units,estimated$/,
+      /^model,since,until,timeZone,spent,currency,calls,refused,failed,inputTokens,.*,units,estimated,asOf$/,
     );
     const named = { by: ["key", "budget", "month"] as const, rows: [], total: SUMS, currency: "USD" };
     expect(usageCsv(named, { spreadsheet: "excel" })).toBe(
       "\uFEFFKey,Key name,Budget,Budget name,Month,From,Until,Time zone,Spent,Currency,Calls,Refused calls,Failed calls," +
-        "Input tokens,Output tokens,Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units (millionths),Estimated units (millionths)\r\n",
+        "Input tokens,Output tokens,Tokens read from the cache,Tokens written to the cache,Reasoning tokens,Images,Units (millionths),Estimated units (millionths),As of (UTC)\r\n",
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
     expect(headings).toMatch(/^\uFEFFModel;From;Until;Time zone;Spent;Currency;Calls;/);
@@ -98,15 +98,17 @@ describe("usageCsv", () => {
     const row = { ...SUMS, model: "small" };
     const total = { ...SUMS, calls: 2 * SUMS.calls, units: 2 * SUMS.units };
     const endOf = (rows: readonly UsageRow[], sums: typeof total): string =>
-      usageCsv({ by: ["model"], rows, total: sums }, { spreadsheet: "excel" })
+      usageCsv({ by: ["model"], rows, total: sums, asOf: Date.UTC(2026, 10, 1, 8) }, { spreadsheet: "excel" })
         .trimEnd()
         .split("\r\n")
         .at(-1) ?? "";
     const two = [row, { ...row, model: "large" }];
-    expect(endOf(two, total)).toMatch(/^Total,,,of the budget or recorder,2,.*,24,0$/);
+    expect(endOf(two, total)).toMatch(/^Total,,,of the budget or recorder,2,.*,24,0,2026-11-01 08:00:00$/);
     expect(endOf([row], total)).toMatch(/^small,,,of the budget or recorder,1,/);
     // The calls beside those of the rows cost nothing.
-    expect(endOf([row], { ...total, units: SUMS.units })).toMatch(/^Total,,,of the budget or recorder,2,.*,12,0$/);
+    expect(endOf([row], { ...total, units: SUMS.units })).toMatch(
+      /^Total,,,of the budget or recorder,2,.*,12,0,2026-11-01 08:00:00$/,
+    );
   });
 
   it.each([
@@ -128,7 +130,7 @@ describe("usageCsv", () => {
     ["\u202Etxt", "\\u202etxt"],
     ["München 🌧", "München 🌧"],
   ])("writes %j as a text on one line that no spreadsheet runs", (model, cell) => {
-    expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},,,,1,0,0,0,0,0,0,0,0,12,0`);
+    expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},,,,1,0,0,0,0,0,0,0,0,12,0,`);
   });
 });
 

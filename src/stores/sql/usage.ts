@@ -105,10 +105,11 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const currency = await currencyIn(access);
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
-  const { recorded, today } = await daysIn(access);
+  const { recorded, asOf } = await daysIn(access);
   const ofAll = {
     total: sumsOf(total ?? {}),
-    ...daysSummed(query, recorded, today),
+    ...daysSummed(query, recorded, new Date(asOf).toISOString().slice(0, 10)),
+    asOf,
     ...(recorded && { recorded }),
     ...(currency !== null && { currency }),
   };
@@ -133,14 +134,13 @@ async function currencyIn(access: SqlAccess): Promise<string | null> {
   return (await access.attempt(() => latest.executeTakeFirst()))?.currency ?? null;
 }
 
-/** Reads the first and the last day of recorded calls, and today in UTC. */
-async function daysIn(access: SqlAccess): Promise<{ readonly recorded?: RecordedDays; readonly today: string }> {
+/** Reads the first and the last day of recorded calls, and the time. */
+async function daysIn(access: SqlAccess): Promise<{ readonly recorded?: RecordedDays; readonly asOf: number }> {
   const days = access.db
     .selectFrom("usage_days")
     .select(({ fn }) => [fn.min("day").as("since"), fn.max("day").as("until"), access.time.as("now")]);
   const { since, until, now = 0 } = (await access.attempt(() => days.executeTakeFirst())) ?? {};
-  const today = new Date(Number(now)).toISOString().slice(0, 10);
-  return { today, ...(since != null && until != null && { recorded: { since, until } }) };
+  return { asOf: Number(now), ...(since != null && until != null && { recorded: { since, until } }) };
 }
 
 /** Returns the days of a report. A day begins earlier in some time zones than in UTC, so that calls of tomorrow may be recorded. */
