@@ -57,6 +57,31 @@ async function clickedTwice(page: Page, button: Locator, addresses: RegExp): Pro
   clicked.resolve();
 }
 
+/**
+ * Holds the requests to some addresses.
+ *
+ * @param answer Their answer in place of the server's.
+ * @returns A function that lets them go on, and waits until the page has their answers.
+ */
+async function held(
+  page: Page,
+  addresses: RegExp,
+  answer?: { readonly status?: number; readonly json: object },
+): Promise<() => Promise<void>> {
+  const released = Promise.withResolvers<void>();
+  await page.route(addresses, async (route) => {
+    await released.promise;
+    await (answer ? route.fulfill(answer) : route.continue());
+  });
+  return async () => {
+    const answered = page.waitForResponse(addresses);
+    released.resolve();
+    await (await answered).finished();
+    await page.unroute(addresses);
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+  };
+}
+
 type Color = readonly number[];
 
 /** Returns the colours near the beginnings of the bars in some rows, and of the page beside the last bar. */
@@ -245,16 +270,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const german = await open("?part=spend", { locale: "de-DE" });
     expect(await german.getByLabel("CSV for").inputValue()).toBe("excel-europe");
     await german.close();
-    expect(await rowOf(page, EVIL).textContent()).toMatch(/\$0\.0000\d/);
+    expect(await rowOf(page, EVIL).textContent()).toMatch(/0\.0000\d/);
     expect(await page.getByRole("columnheader").first().textContent()).toBe("Group");
     expect(await page.locator(".sum").textContent()).toContain("for 3 calls");
     // Each day of the month, of which one has calls.
     const [since, until] = [await fieldOf(page, "From"), await fieldOf(page, "To")] as const;
-    expect(await page.getByRole("img").getAttribute("aria-label")).toMatch(
+    expect(await page.locator("svg").getAttribute("aria-label")).toMatch(
       `Spend by day from ${inWords(since)} to ${inWords(until)}. The highest is $`,
     );
-    expect(await page.locator("svg rect").count()).toBe(Number(until.slice(-2)));
-    expect(await page.locator('svg rect:not([height="0"])').count()).toBe(1);
+    expect(await page.locator(".day").count()).toBe(Number(until.slice(-2)));
+    expect(await page.getByRole("img", { name: / for [1-9]\d* calls?$/ }).count()).toBe(1);
     expect(await csvOf(page)).toMatch(
       /^group,since,until,timeZone,spent,currency,calls,.*\r\n'=team,20\S+,,0\.\d{6},USD,1,/s,
     );
@@ -267,6 +292,102 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("No call is recorded in these days.").waitFor();
     expect(await page.title()).not.toBe("taken");
     await page.close();
+  });
+
+  it.each([
+    [1_280, "light"],
+    [390, "dark"],
+  ] as const)(
+    "shows what each day has cost at an axis, also with the keyboard, %i wide in the %s",
+    async (width, scheme) => {
+      await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+      await call("ann", "small");
+      const usage = await stores.calls?.usage({ by: ["day"] });
+      const spent = [0, 12_340_000, 3_500_000, 0, 171_000_000];
+      const rows = spent.map((units, at) => ({ ...usage?.rows[0], day: `2020-02-0${at + 1}`, units, calls: at }));
+      const page = await browser.newPage({
+        viewport: { width, height: 900 },
+        colorScheme: scheme,
+        locale: "en-US",
+        reducedMotion: "reduce",
+      });
+      await page.route(/\/usage\?by=day/, (route) => route.fulfill({ json: { ...usage, rows, next: null } }));
+      await open("?part=spend&by=model&since=2020-01-30&until=2020-02-28", {}, page);
+      await page.locator("svg").waitFor();
+      expect(await page.locator(".axis text").allTextContents()).toEqual(["$0", "$50", "$100", "$150", "$200"]);
+      expect(await page.locator(".date").allTextContents()).toEqual(["Jan 30", "Feb 6", "Feb 13", "Feb 20", "Feb 27"]);
+      expect(await isWiderThanScreen(page)).toBe(false);
+      expect(await barriers(page)).toEqual([]);
+      // One stop of the keyboard, whose arrows lead from day to day.
+      const shown = (): Promise<string[]> => page.locator(".day text:not(.date):visible").allTextContents();
+      const focused = (): Promise<string | null | undefined> =>
+        page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
+      expect(await shown()).toEqual([]);
+      await page.getByRole("link", { name: "CSV" }).focus();
+      await page.keyboard.press("Tab");
+      expect(await focused()).toBe("Jan 30, 2020: $0.00 for 0 calls");
+      for (let at = 0; at < 3; at++) await page.keyboard.press("ArrowRight");
+      expect(await focused()).toBe("Feb 2, 2020: $12.34 for 1 call");
+      expect(await shown()).toEqual(["Feb 2, 2020: $12.34 for 1 call"]);
+      await page.keyboard.press("End");
+      await page.keyboard.press("ArrowRight");
+      expect(await focused()).toBe("Feb 28, 2020: $0.00 for 0 calls");
+      await page.keyboard.press("Home");
+      await page.keyboard.press("ArrowLeft");
+      expect(await focused()).toBe("Jan 30, 2020: $0.00 for 0 calls");
+      // The pointer goes first.
+      await page.locator(".day").nth(6).hover();
+      expect(await shown()).toEqual(["Feb 5, 2020: $171.00 for 4 calls"]);
+      await page.keyboard.press("Tab");
+      expect(await focused()).toBeNull();
+      await page.close();
+    },
+  );
+
+  it("shows the chart of units, of cents and of days without a charge", async () => {
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small");
+    const usage = await stores.calls?.usage({ by: ["day"] });
+    const axisOf = async (units: number, currency?: string): Promise<string[]> => {
+      const page = await browser.newPage({ locale: "en-US" });
+      const rows = [{ ...usage?.rows[0], units }];
+      await page.route(/\/usage\?by=/, (route) =>
+        route.fulfill({ json: { ...usage, rows, by: ["day"], currency, next: null } }),
+      );
+      await page.route(/\/me$/, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ json: { ...(await response.json()), currency } });
+      });
+      await open("?part=spend&by=day", {}, page);
+      await page.getByRole("table").waitFor();
+      const values = await page.locator(".axis text").allTextContents();
+      await page.close();
+      return values;
+    };
+    expect(await axisOf(0, "USD")).toEqual([]);
+    expect(await axisOf(4, "USD")).toEqual(["$0.000000", "$0.000001", "$0.000002", "$0.000003", "$0.000004"]);
+    expect(await axisOf(1_200_000, "USD")).toEqual(["$0.00", "$0.50", "$1.00", "$1.50"]);
+    expect(await axisOf(7_300_000_000, "USD")).toEqual(["$0", "$2K", "$4K", "$6K", "$8K"]);
+    currency = undefined;
+    expect(await axisOf(1, undefined)).toEqual(["0", "1"]);
+    expect(await axisOf(1_900_000, undefined)).toEqual(["0", "500K", "1M", "1.5M", "2M"]);
+  });
+
+  it("says the currency of a column in its heading alone, and writes its amounts with the same decimals", async () => {
+    await stores.ports.quotas.addBudget({ id: "team", amount: 5_000_000 });
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", budget: "team" });
+    await stores.ports.quotas.add({ id: "bob", apiKey: "sk-bob", granted: 2_500_000 });
+    for (const id of ["ann", "stranger"]) await call(id, "small");
+    for (const part of ["spend&by=key", "keys", "budgets", "live"]) {
+      const page = await open(`?part=${part}`, { locale: "en-US" });
+      const cells = page.locator('[data-column="Spent (USD)"]');
+      await cells.first().waitFor();
+      const texts = await cells.allInnerTexts();
+      expect(texts.length).toBeGreaterThan(0);
+      for (const text of texts) expect(text).toMatch(/^0\.\d{6}(?!\d)/);
+      expect(await page.locator("table").allTextContents()).not.toContain("$");
+      await page.close();
+    }
   });
 
   it("shows the spend of each budget by a second column, under an address that others can open", async () => {
@@ -360,12 +481,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Only rows with a charge").uncheck();
     await rowOf(page, "poor").waitFor();
     const [month = ""] = /^\d{4}-\d\d/.exec(new Date().toISOString()) ?? [];
-    expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}\\$0\\.0000\\d+2`));
+    expect(await rowOf(page, "Rich").textContent()).toMatch(new RegExp(`^richRich${month}0\\.0000\\d+2`));
     expect(await csvOf(page, "Excel (12,50)")).toMatch(
       /^\uFEFFKey;Key name;Month;From;Until;Time zone;Spent;.*\r\npoor;poor;/s,
     );
     // The largest spend stands first, and rows of the same spend by their names.
-    const spent = (await page.locator("tbody tr .amount").allTextContents()).map((text) => Number(text.slice(1)));
+    const spent = (await page.locator('tbody [data-column="Spent (USD)"]').allTextContents()).map(Number);
     expect(spent[0]).toBeGreaterThan(0);
     expect(spent).toEqual(spent.toSorted((a, b) => b - a));
     const ids = async (): Promise<string[]> => page.locator("tbody .id a").allTextContents();
@@ -542,7 +663,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     );
     await note.waitFor();
     expect(await page.getByRole("columnheader", { name: "Spent (EUR)" }).count()).toBe(1);
-    expect(await rowOf(page, "rich").textContent()).toMatch(/^rich€0\.0000/);
+    expect(await rowOf(page, "rich").textContent()).toMatch(/^rich0\.0000/);
     expect(await csvOf(page)).toMatch(/\r\nrich,rich,20\S+,,0\.\d{6},EUR,/);
     await page.getByRole("link", { name: "Live" }).click();
     await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
@@ -570,12 +691,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
     page = await openIn("EUR");
     await rowOf(page, "poor").waitFor();
-    expect(await rowOf(page, "poor").textContent()).toContain("€1.50");
+    await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
+    expect(await rowOf(page, "poor").textContent()).toContain("of 1.50");
     await page.close();
     await call("poor", "small");
     page = await openIn(undefined);
     await rowOf(page, "poor").waitFor();
-    expect(await rowOf(page, "poor").textContent()).toContain("of $1.50");
+    expect(await rowOf(page, "poor").textContent()).toContain("of 1.50");
     await page.getByRole("button", { name: "Add quota poor" }).click();
     await page.getByLabel("Amount in USD").waitFor();
     await page.close();
@@ -608,7 +730,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open("?part=refusals");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toMatch(
-      /<img src=x.*refused429 quota_insufficientthe key's quotaneeded: \$0\.0000\d+available: \$0\.000001.*The rest of the quota is too small/s,
+      /<img src=x.*refused429 quota_insufficient.*The rest of the quota is too small.*by the key's own quota \(needed: \$0\.0000\d+, available: \$0\.000001\)/s,
     );
     expect(await rowOf(page, "rich").count()).toBe(0);
     // The id may stand in the error that a customer has sent.
@@ -644,11 +766,18 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await ofAnn.locator("th").getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
     // Midnight in Berlin, as the budgets say, also in Tokyo.
     await ofAnn.getByText("Europe/Berlin").waitFor();
-    const limit = ofAnn.locator('[data-column="Refused by"]');
+    const limit = ofAnn.locator('[data-column="Reasons"] li').last();
     expect(await limit.textContent()).toMatch(
-      /^budget teamneeded: \$0\.0000\d+available: \$0\.000001begins anew \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin$/,
+      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
     );
     expect(await limit.locator("time").getAttribute("title")).toMatch(/T2[23]:00:00\.000Z$/);
+    // No sentence of the list breaks at each of its words.
+    for (const width of [1_280, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      expect(await isWiderThanScreen(page)).toBe(false);
+      expect((await limit.boundingBox())?.width).toBeGreaterThan(270);
+    }
+    await page.setViewportSize({ width: 1_280, height: 720 });
     await ofAnn.getByRole("link", { name: ids[0] ?? "" }).click();
     await rowOf(page, "bob").waitFor({ state: "detached" });
     expect(new URL(page.url()).search).toBe(`?part=refusals&call=${ids[0]}`);
@@ -748,6 +877,69 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByRole("listitem").filter({ hasText: "Group" }).waitFor({ state: "detached" });
     await linked.close();
     await page.close();
+  });
+
+  it("shows older calls, keys and periods only below the choices that they belong to", async () => {
+    await stores.ports.quotas.addBudget({ id: "daily", amount: 5, period: "day" });
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, budget: "daily" });
+    await call("poor", "small");
+    const [record] = (await stores.calls?.list({})) ?? [];
+    const [key] = (await stores.ports.quotas.list({})) ?? [];
+    await Promise.all(Array.from({ length: 99 }, (_, at) => stores.ports.quotas.add({ id: `z${at}` })));
+    const period = {
+      ...(await stores.ports.quotas.budgetReport("daily")),
+      ended: true,
+      startsAt: 0,
+      endsAt: 86_400_000,
+    };
+    for (const [part, addresses, more, stale, row, choose, words] of [
+      [
+        "refusals",
+        /\/calls\?/,
+        "Older calls",
+        { ...record, requestId: "req_stale", reasons: [], next: [] },
+        "poor",
+        (page: Page) => page.getByLabel("Outcome").selectOption("completed"),
+        "No such call is recorded.",
+      ],
+      [
+        "keys",
+        /\/keys\?/,
+        "More keys",
+        { ...key, id: "stale" },
+        "poor",
+        (page: Page) => page.getByLabel("State").selectOption("revoked"),
+        "There is no such key.",
+      ],
+      [
+        "budgets&periods=daily",
+        /\/periods\?/,
+        "Earlier periods",
+        period,
+        "current",
+        (page: Page) => page.goto(`${url}?part=budgets&periods=daily#again`),
+        "No listed period has ended yet.",
+      ],
+    ] as const) {
+      const page = await browser.newPage();
+      // The server has further rows.
+      await page.route(addresses, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ json: { ...(await response.json()), next: part.startsWith("budgets") ? 1 : "x" } });
+      });
+      await open(`?part=${part}`, {}, page);
+      await rowOf(page, row).waitFor();
+      const release = await held(page, /\?.*(?:after|before)=/, { json: { data: [stale], next: null } });
+      await page.unroute(addresses);
+      await page.getByRole("button", { name: more }).click();
+      await choose(page);
+      await page.getByText(words).waitFor();
+      const rows = await page.getByRole("row").count();
+      await release();
+      expect(await page.getByRole("row").count()).toBe(rows);
+      expect(await page.getByRole("button", { name: more }).count()).toBe(0);
+      await page.close();
+    }
   });
 
   it("asks for refusals by the code that an SDK shows, and says what it means", async () => {
@@ -1008,29 +1200,31 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.settle("little", { used: 161, certainty: "exact" });
     const page = await open("?part=budgets");
     await rowOf(page, "team").waitFor();
-    expect(await rowOf(page, "team").textContent()).toMatch(/\$0\.0000\d+\s*<1% of \$5\.00/);
-    expect(await rowOf(page, "solo").textContent()).toMatch(/\$0\.00\s*0% of \$0\.000001/);
+    expect(await rowOf(page, "team").textContent()).toMatch(/0\.0000\d+\s*<1% of 5\.00/);
+    expect(await rowOf(page, "solo").textContent()).toMatch(/0\.000000\s*0% of 0\.000001/);
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /\$0\.000029\s*29% of \$0\.0001\s*\$0\.000071\s*–\s*\$0\.0001once/,
+      /0\.000029\s*29% of 0\.0001\s*0\.000071\s*–\s*0\.000100once/,
     );
     // What Spend says, too: the overdrawn part is in the sum, and what running calls hold is not.
     expect(await rowOf(page, "beyond").first().textContent()).toMatch(
-      /\$0\.000161\s*running calls hold \$0\.00004\s*161% of \$0\.0001\s*\$0\.00\s*nothing left\s*\$0\.000101/,
+      /0\.000161\s*running calls hold 0\.00004\s*161% of 0\.0001\s*0\.000000\s*nothing left\s*0\.000101/,
     );
     await quotas.updateBudget("lowered", { amount: 10 });
     await page.reload();
     await rowOf(page, "lowered").waitFor();
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /290% of \$0\.00001\s*\$0\.00(?:0000)?\s*nothing left\s*top-ups first fill \$0\.000019/,
+      /290% of 0\.00001\s*0\.000000\s*nothing left\s*top-ups first fill 0\.000019/,
     );
-    const used = (await rowOf(page, "team").locator(".amount").first().textContent()) ?? "";
+    const spentOf = async (row: string): Promise<string | undefined> =>
+      /^[\d.]+/.exec(await rowOf(page, row).first().locator('[data-column^="Spent"]').innerText())?.[0];
+    const used = await spentOf("team");
     await page.getByRole("link", { name: "Spend of team" }).click();
     await rowOf(page, "rich").waitFor();
-    expect(await page.locator(".sum").textContent()).toBe(`${used} for 1 call`);
-    expect(await rowOf(page, "Sum").locator(".amount").textContent()).toBe(used);
+    expect(await page.locator(".sum").textContent()).toBe(`$${used} for 1 call`);
+    expect(await spentOf("Sum")).toBe(used);
     await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "rich").waitFor();
-    expect(await rowOf(page, "rich").locator(".amount").first().textContent()).toBe(used);
+    expect(await spentOf("rich")).toBe(used);
     // What is left of a key is the least of its own quota and of its budgets, with the name of that one.
     await quotas.add({ id: "both", granted: 2, budget: "other" });
     await quotas.add({ id: "free" });
@@ -1039,10 +1233,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.reload();
     await rowOf(page, "both").waitFor();
     const leftOf = async (id: string) => rowOf(page, id).first().locator('[data-column^="Left"]').innerText();
-    await expect.poll(() => leftOf("wild")).toMatch(/^\$0\.00\s*nothing left in beyond$/);
-    expect(await leftOf("below")).toMatch(/^\$0\.00\s*nothing left in beyond$/);
-    expect(await leftOf("rich")).toMatch(/^\$4\.99\d*\s*in team$/);
-    expect(await leftOf("both")).toMatch(/^\$0\.000002\s*in its own quota$/);
+    await expect.poll(() => leftOf("wild")).toMatch(/^0\.000000\s*nothing left in beyond$/);
+    expect(await leftOf("below")).toMatch(/^0\.000000\s*nothing left in beyond$/);
+    expect(await leftOf("rich")).toMatch(/^4\.99\d*\s*in team$/);
+    expect(await leftOf("both")).toMatch(/^0\.000002\s*in its own quota$/);
     expect(await leftOf("free")).toBe("unlimited");
     expect(await leftOf("gone")).toBe("–");
     // A key with a quota of its own, which a call has overdrawn, and a budget: each fact has its own column.
@@ -1052,10 +1246,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await Promise.all(["State", "Spent", "Granted", "Left", "Overdrawn"].map((fact) => factOf("empty", fact))),
     ).toEqual([
       "nothing left",
-      expect.stringMatching(/^\$0\.000007\s*175% of \$0\.000004$/),
-      "$0.000004",
-      expect.stringMatching(/^\$0\.00\s*nothing left in its own quota$/),
-      "$0.000003",
+      expect.stringMatching(/^0\.000007\s*175% of 0\.000004$/),
+      "0.000004",
+      expect.stringMatching(/^0\.000000\s*nothing left in its own quota$/),
+      "0.000003",
     ]);
     expect(await Promise.all(["wild", "below", "rich", "low"].map((id) => factOf(id, "State")))).toEqual([
       "nothing left",
@@ -1094,7 +1288,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       for (const part of ["budgets", "keys"]) {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
-        expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of \$0\.0001/);
+        expect(await rowOf(page, "beyond").textContent()).toMatch(/127% of 0\.0001/);
         // A key says it as its state, and of what is left.
         await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(part === "keys" ? 2 : 1);
         expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
@@ -1179,7 +1373,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(dense).toBeLessThan(0.85 * (await height()));
     await setDense(true);
     await page.setViewportSize(size);
-    expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*\$0\.0000/);
+    expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*0\.0000/);
     // A list shows the first eight digits, and leads to the call.
     const link = page.getByRole("link", { name: id });
     expect(await link.getAttribute("title")).toBe(id);
@@ -1239,7 +1433,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await page.content()).not.toContain(secret);
     expect(await rowOf(page, "team-a").textContent()).toMatch(
-      /active\$0\.00\s*0% of \$2\.50\s*\$2\.50\$2\.50–small-1, large-1.*plan=gold/s,
+      /active0\.00\s*0% of 2\.50\s*2\.502\.50–small-1, large-1.*plan=gold/s,
     );
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({
       granted: 2_500_000,
@@ -1307,6 +1501,54 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("closes only the dialog of an answer, and shows a secret above another dialog", async () => {
+    for (const id of ["team-a", "team-b"]) {
+      await stores.ports.quotas.addBudget({ id, amount: 50_000_000 });
+      await stores.ports.quotas.add({ id, granted: 5 });
+    }
+    const page = await open("?part=budgets");
+    const dialog = page.getByRole("dialog");
+    /** Sends the form of a dialog, leaves it, opens the dialog of team-b, and lets the answer come. */
+    const leave = async (button: string, action: string, addresses: RegExp, answer?: Parameters<typeof held>[2]) => {
+      await page.getByRole("button", { name: `${button} team-a` }).click();
+      if (button === "Top up") await page.getByLabel("Amount in USD").fill("5");
+      const release = await held(page, addresses, answer);
+      const asked = page.waitForRequest(addresses);
+      await dialog.getByRole("button", { name: action }).click();
+      await asked;
+      expect(await dialog.getByRole("button", { name: action }).getAttribute("aria-busy")).toBe("true");
+      await dialog.getByRole("button", { name: "Cancel" }).click();
+      await page.getByRole("button", { name: `${button === "Top up" ? button : "Add quota"} team-b` }).click();
+      await page.getByLabel("Amount in USD").fill("7");
+      await release();
+    };
+    const isKept = async (): Promise<void> => {
+      await page.getByRole("dialog", { name: /team-b$/ }).waitFor();
+      expect(await page.getByLabel("Amount in USD").inputValue()).toBe("7");
+      expect(await page.locator(".failure").textContent()).toBe("");
+    };
+    await leave("Top up", "Top up", /\/top-up$/);
+    await page.getByText("team-a is topped up.").waitFor();
+    await isKept();
+    await page.keyboard.press("Escape");
+    await leave("Top up", "Top up", /\/top-up$/, { status: 503, json: { error: { message: "The store is away." } } });
+    await page.getByText("The store is away.").waitFor();
+    await isKept();
+    await page.keyboard.press("Escape");
+    // The left question comes to nothing, and its answer, too.
+    await leave("Top up", "Top up", /\/budgets\/team-a$/, { json: { amount: 1 } });
+    await isKept();
+    expect(await page.getByText("choose Top up again").count()).toBe(0);
+    await page.goto(`${url}?part=keys`);
+    await rowOf(page, "team-b").waitFor();
+    await leave("New secret", "Make it", /\/rotate$/);
+    await page.getByText("Keep it now: it cannot be shown again.").waitFor();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await isKept();
+    expect(await stores.ports.quotas.budgetReport("team-a")).toMatchObject({ granted: 55_000_000 });
+    await page.close();
+  });
+
   it("keeps what its user has written when the server refuses it", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
     const page = await open();
@@ -1361,7 +1603,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Add quota a/b" }).click();
     await page.getByLabel("Amount in USD").fill("0.5");
     await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
-    await page.getByText("of $1.50").waitFor();
+    await page.getByText("of 1.50").waitFor();
     await page.getByRole("button", { name: "New secret a/b" }).click();
     await page.getByLabel("The older secrets end").selectOption("at once");
     await page.getByRole("button", { name: "Make it" }).click();
@@ -1559,17 +1801,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Amount in USD").fill("20");
     // The second click comes before the answer to the first, and adds nothing more.
     await clickedTwice(page, page.getByRole("dialog").getByRole("button", { name: "Top up" }), /\/top-up$/);
-    await page.getByText("of $120.00").waitFor();
+    await page.getByText("of 120.00").waitFor();
     await page.getByRole("button", { name: "Edit team-a" }).click();
     expect(await page.getByLabel("Amount in USD").inputValue()).toBe("100");
     await page.getByLabel("Name").fill("The first team");
     await page.getByLabel("Amount in USD").fill("50");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("of $70.00").waitFor();
+    await page.getByText("of 70.00").waitFor();
     await page.getByRole("button", { name: "Take team-a" }).click();
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Take" }).click();
-    await page.getByText("of $50.00").waitFor();
+    await page.getByText("of 50.00").waitFor();
     await page.getByRole("button", { name: "Remove team-a" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("There is no budget yet.").waitFor();
@@ -1664,6 +1906,37 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for an amount that is larger than the quota it is added to", async () => {
+    const granted = async (): Promise<number | undefined> => (await stores.ports.quotas.report("poor"))?.granted;
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 5_000_000 });
+    const page = await open("?part=keys", { locale: "en-US" });
+    await page.getByRole("button", { name: "Add quota poor" }).click();
+    const add = page.getByRole("dialog").getByRole("button", { name: "Add" });
+    await page.getByLabel("Amount in USD").fill("500");
+    await add.click();
+    const words = "$500.00 is 100 times what this key was granted so far, $5.00. To add it, choose Add again.";
+    await page.getByRole("alert").getByText(words).waitFor();
+    await page.getByLabel("Amount in USD").fill("5.01");
+    await add.click();
+    await page.getByRole("alert").getByText("$5.01 is more than what this key was granted so far, $5.00.").waitFor();
+    expect(await granted()).toBe(5_000_000);
+    await add.click();
+    await page.getByText("The quota of poor is changed.").waitFor();
+    expect(await granted()).toBe(10_010_000);
+    // An amount up to the quota, and one that is taken, are not asked for twice.
+    for (const [button, action, left] of [
+      ["Add quota poor", "Add", 20_010_000],
+      ["Take quota poor", "Take", 10_010_000],
+    ] as const) {
+      await page.getByRole("button", { name: button }).click();
+      await page.getByLabel("Amount in USD").fill("10");
+      await page.getByRole("dialog").getByRole("button", { name: action }).click();
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      expect(await granted()).toBe(left);
+    }
+    await page.close();
+  });
+
   it("shows the periods of a budget that have ended, the latest first, and gives them as CSV", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team/a", name: EVIL, amount: 5_000_000, period: "month", timeZone: "Europe/Berlin" });
@@ -1701,10 +1974,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "Overdrawn (USD)",
     ]);
     const texts = (await page.locator("tbody tr").allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
-    expect(texts.at(-3)).toMatch(/ 20\d\d current Spend .*\$5\.00 \$0\.0000/);
+    expect(texts.at(-3)).toMatch(/ 20\d\d current Spend .*5\.00 0\.0000/);
     expect(texts.slice(-2)).toEqual([
-      expect.stringMatching(/^October 2020 Spend .*\$6\.00 \$7\.50 125% of \$6\.00 \$0\.00 nothing left \$1\.50$/),
-      expect.stringMatching(/^September 2020 Spend .*\$5\.00 \$1\.25 25% of \$5\.00 \$3\.75 –$/),
+      expect.stringMatching(/^October 2020 Spend .*6\.00 7\.500000 125% of 6\.00 0\.000000 nothing left 1\.50$/),
+      expect.stringMatching(/^September 2020 Spend .*5\.00 1\.250000 25% of 5\.00 3\.750000 –$/),
     ]);
     await page.getByText("A period in which no call came and nobody changed the budget is not listed.").waitFor();
     await page.getByLabel("CSV for").selectOption("programs");

@@ -54,6 +54,12 @@ const countIn = (units: number, currency: string): number => (currency === "" ? 
 export const amountOf = (units: number, currency: string = pageCurrency.value): string =>
   formatIn(currency).format(countIn(units, currency));
 
+/** Writes an amount below a heading that names the currency or the units, exactly, with this many decimals at least. */
+export const amountBelow = (units: number, currency: string = pageCurrency.value, decimals = 0): string =>
+  countIn(units, currency).toLocaleString(undefined, {
+    minimumFractionDigits: Math.max(decimals, decimalsOf(units, currency)),
+  });
+
 /** Writes an amount for a sentence, in which no heading names the units. */
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
   `${amountOf(units, currency)}${currency === "" ? " units" : ""}`;
@@ -63,6 +69,19 @@ export const decimalsOf = (units: number, currency: string = pageCurrency.value)
   formatIn(currency)
     .formatToParts(countIn(units, currency))
     .reduce((decimals, { type, value }) => (type === "fraction" ? value.length : decimals), 0);
+
+/** Returns the format of the values of an axis, which are whole multiples of a step. */
+export function axisFormat(step: number, currency: string): (units: number) => string {
+  const size = countIn(step, currency);
+  const format = new Intl.NumberFormat(undefined, {
+    ...(currency !== "" && { style: "currency", currency }),
+    ...(size < 1_000
+      ? { minimumFractionDigits: size < 1 ? Math.max(2, Math.ceil(-Math.log10(size))) : 0 }
+      : { notation: "compact", minimumFractionDigits: 0 }),
+    maximumFractionDigits: size < 1 ? MOST_DECIMALS : 1,
+  });
+  return (units) => format.format(countIn(units, currency));
+}
 
 const percent = new Intl.NumberFormat(undefined, { style: "percent" });
 
@@ -112,6 +131,11 @@ export function dayIn(timeZone: string, ms: number): string {
 /** Shows a day of the calendar, such as `2026-11-01`. */
 export const shownDay = (day: string): string =>
   new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" }).format(Date.parse(day));
+
+const DAY_OF_YEAR = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+
+/** Shows a day without its year, for an axis. */
+export const shortDay = (day: string): string => DAY_OF_YEAR.format(Date.parse(day));
 
 /** Names a period by its month, or by its first and last day, as the calendars of a zone do. A browser may not know a zone. */
 export function shownPeriod(timeZone: string, startsAt: number, endsAt: number, isMonth: boolean): string {

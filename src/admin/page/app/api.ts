@@ -98,21 +98,43 @@ export const hasFailed: Signal<boolean> = signal(false);
 export const isWrongChoice: Signal<boolean> = signal(false);
 
 /**
- * Loads the lists of a part.
+ * Loads a list. The answers to an earlier load of the same list come to nothing: its user has chosen anew meanwhile.
  *
- * @param clear Empties the lists after a failure, so that no older answer stands below new choices.
+ * @param work Gets a function that returns false as soon as a later load has begun. The work then shows nothing.
+ * @param clear Empties the list after a failure, so that no older answer stands below new choices.
  */
-export async function load(work: () => Promise<void>, clear?: () => void): Promise<void> {
-  let error: unknown;
-  hasFailed.value = !(await attempt(() =>
-    work().catch((thrown: unknown) => {
-      error = thrown;
-      throw thrown;
-    }),
-  ));
-  isWrongChoice.value = error instanceof Refusal && (error.status === 400 || error.status === 404);
-  if (hasFailed.value) clear?.();
+export type Load = (work: (isLatest: () => boolean) => Promise<void>, clear?: () => void) => Promise<void>;
+
+/** The number of loads that run. */
+export const pendingLoads: Signal<number> = signal(0);
+
+/** Returns the loads of one list. */
+export function loadsOf(): Load {
+  let loads = 0;
+  return async (work, clear) => {
+    const own = ++loads;
+    const isLatest = (): boolean => own === loads;
+    let error: unknown;
+    pendingLoads.value++;
+    const isDone = await work(isLatest).then(
+      () => true,
+      (thrown: unknown) => {
+        error = thrown;
+        return false;
+      },
+    );
+    pendingLoads.value--;
+    if (!isLatest()) return;
+    if (isDone) notice.value = undefined;
+    else tellFailure(error);
+    hasFailed.value = !isDone;
+    isWrongChoice.value = error instanceof Refusal && (error.status === 400 || error.status === 404);
+    if (!isDone) clear?.();
+  };
 }
+
+/** Loads a part that is read at once. */
+export const load: Load = loadsOf();
 
 /** Does what a user asks for, and shows how it ended. Resolves with true for a success. */
 export async function attempt(work: () => Promise<string | void>): Promise<boolean> {

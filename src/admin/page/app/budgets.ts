@@ -5,9 +5,9 @@ import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../http/budget-operations.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
+  amountBelow,
   amountField,
   amountInWords,
-  amountOf,
   dayIn,
   pageCurrency,
   plain,
@@ -15,11 +15,12 @@ import {
   shownPeriod,
   writtenAmount,
 } from "./amounts.ts";
-import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
+import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
   amountsIn,
   amountsNamed,
+  AskAgain,
   askUser,
   BUDGETS,
   BudgetList,
@@ -108,13 +109,16 @@ export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
   return { ...field, choices: [["", "none"], ...others, ...known] };
 }
 
+const [loadList, loadPeriodsOf] = [loadsOf(), loadsOf()];
+
 export async function loadBudgets(): Promise<void> {
-  await load(async () => {
+  await loadList(async (isLatest) => {
     const all: BudgetTold[] = [];
     for (let after: string | null = ""; after !== null;) {
       const { body }: { body: Listed<BudgetTold> } = await read(
         `budgets?${new URLSearchParams({ limit: "1000", after })}`,
       );
+      if (!isLatest()) return;
       all.push(...body.data);
       after = body.next;
     }
@@ -132,14 +136,16 @@ export async function openBudgets(asked: URLSearchParams): Promise<void> {
 /** Loads the latest periods of the budget, or goes on behind the last one. */
 async function loadPeriods(before?: number): Promise<void> {
   const id = ofPeriods.value;
-  if (before === undefined) periods.value = undefined;
-  await load(async () => {
+  if (before === undefined) {
+    periods.value = undefined;
+    earlier.value = null;
+  }
+  await loadPeriodsOf(async (isLatest) => {
     const query = new URLSearchParams({ limit: "100", ...(before !== undefined && { before: String(before) }) });
     const { body } = await read<{ readonly data: readonly PeriodTold[]; readonly next: number | null }>(
       `${at(id)}/periods?${query}`,
     );
-    // The user may have gone to another budget meanwhile.
-    if (id !== ofPeriods.value) return;
+    if (!isLatest()) return;
     periods.value = before === undefined ? body.data : [...(periods.value ?? []), ...body.data];
     earlier.value = body.next;
   });
@@ -243,7 +249,7 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
       const { amount: own } = (await read<BudgetReport>(at(id))).body;
       if (added > own && units !== confirmed) {
         confirmed = units;
-        throw new Error(`${timesInWords(added, own)} To add it, choose Top up again.`);
+        throw new AskAgain(`${timesInWords(added, own, "the amount of this budget")} To add it, choose Top up again.`);
       }
       await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
@@ -252,11 +258,11 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
   });
 }
 
-/** Says how much larger something added is than the amount of its budget. */
-function timesInWords(added: number, own: number): string {
+/** Says how much larger something added is than an amount, which has a name. */
+export function timesInWords(added: number, own: number, name: string): string {
   const times = Number((added / own).toPrecision(2));
   const words = times >= 2 && own > 0 ? `${plain.format(times)} times` : "more than";
-  return `${amountInWords(added)} is ${words} the amount of this budget, ${amountInWords(own)}.`;
+  return `${amountInWords(added)} is ${words} ${name}, ${amountInWords(own)}.`;
 }
 
 const takeBack = (id: string): void =>
@@ -309,14 +315,15 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
       name: amountsNamed("Spent"),
       isNumber: true,
       cell: ({ spent, held, granted, available }) =>
-        html`${ofSpent(spent)} ${held > 0 && html`<span class="quiet long">running calls hold ${amountOf(held)}</span>`}
+        html`${ofSpent(spent)}
+          ${held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(held)}</span>`}
           <${Share} used=${spent} of=${granted} left=${available} />`,
     },
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: ({ available, gap }) =>
-        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountOf(gap)}</span>`}`,
+        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
     },
     ...(rows.some(({ overdraft }) => overdraft > 0)
       ? [

@@ -4,12 +4,13 @@ import { signal } from "@preact/signals";
 import type { KeyReport } from "../../../stores/durable.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountField, amountOf, plain, readAmount } from "./amounts.ts";
-import { attempt, type Listed, load, mayChange, read, write } from "./api.ts";
-import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf } from "./budgets.ts";
+import { amountBelow, amountField, plain, readAmount } from "./amounts.ts";
+import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
+import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf, timesInWords } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
+  AskAgain,
   askUser,
   CallLinks,
   type Column,
@@ -59,6 +60,8 @@ let hasKnownBudgets = false;
 /** Loads the budgets of the list again: another user may have made some. */
 const renewBudgets = async (): Promise<void> => (hasKnownBudgets ? loadKnownBudgets() : undefined);
 
+const load = loadsOf();
+
 /**
  * Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name, or by
  * what is left.
@@ -74,8 +77,10 @@ async function loadKeys(after?: string): Promise<void> {
   const ofUse = isOfUse() ? filters.state.value : undefined;
   const matches = (key: KeyReport): boolean =>
     hasText(key, text) && (ofUse === undefined || isEmpty(key) === (ofUse === EMPTY));
+  // Further keys of the earlier choice are none of this one.
+  if (after === undefined) next.value = null;
   await load(
-    async () => {
+    async (isLatest) => {
       const all = after === undefined ? [] : [...(keys.value ?? [])];
       const enough = all.length + PAGE;
       let [last, looked]: [string | null | undefined, number] = [after, 0];
@@ -86,11 +91,10 @@ async function loadKeys(after?: string): Promise<void> {
           ...(last === undefined ? [] : [["after", last]]),
         ]);
         const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
+        if (!isLatest()) return;
         all.push(...body.data.filter(matches));
         looked += body.data.length;
         last = body.next;
-        // The answers to an earlier search may come last.
-        if (text !== filters.find.value.toLowerCase() || (ofUse !== undefined && ofUse !== filters.state.value)) return;
       } while (last !== null && all.length < enough && looked < MOST_SEARCHED);
       keys.value = all;
       next.value = last;
@@ -261,7 +265,7 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
 /**
  * Asks how much to add to the quota of a key, or to take from it.
  *
- * @param amount The amount, as a user writes it.
+ * @param amount The amount, as a user writes it. Something added that is larger than what was granted is asked for twice, except for this one.
  * @param reload Loads what is shown again.
  */
 export const changeQuota = (
@@ -269,14 +273,27 @@ export const changeQuota = (
   verb: "grant" | "lower",
   amount = "",
   reload: () => Promise<void> = loadKeys,
-): void =>
+): void => {
+  let confirmed = amount;
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
-    run: async ({ units = "" }) =>
-      changed(`${at(id)}/${verb}`, { units: readAmount("Amount", units) }, `The quota of ${id} is changed.`, reload),
+    run: async ({ units: written = "" }) => {
+      const units = readAmount("Amount", written);
+      if (verb === "grant" && written !== confirmed) {
+        const { unlimited, granted } = (await read<KeyReport>(at(id))).body;
+        if (!unlimited && units > granted) {
+          confirmed = written;
+          throw new AskAgain(
+            `${timesInWords(units, granted, "what this key was granted so far")} To add it, choose Add again.`,
+          );
+        }
+      }
+      return changed(`${at(id)}/${verb}`, { units }, `The quota of ${id} is changed.`, reload);
+    },
   });
+};
 
 const rotate = (id: string): void =>
   askUser({
@@ -380,8 +397,8 @@ const spentOf = ({ used, held, overdraft }: KeyReport): number => used - held + 
 const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
   const ofSpent = amountsIn(rows.map(spentOf));
   const ofGranted = amountsIn(rows.flatMap(({ unlimited, granted }) => (unlimited ? [] : granted)));
-  const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
+  const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
   return [
     {
       name: "Key",
@@ -395,7 +412,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
       isNumber: true,
       cell: (key) =>
         html`${ofSpent(spentOf(key))}
-        ${key.held > 0 && html`<span class="quiet long">running calls hold ${amountOf(key.held)}</span>`}
+        ${key.held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(key.held)}</span>`}
         ${!key.unlimited && html`<${Share} used=${spentOf(key)} of=${key.granted} left=${key.available} />`}`,
     },
     {
@@ -432,7 +449,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
       name: "Metadata",
       isWide: true,
       cell: ({ metadata = {} }) =>
-        Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=${text}</span>`),
+        Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=<wbr />${text}</span>`),
     },
     {
       name: "Change",
@@ -485,13 +502,12 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
     />
     ${
       next.value !== null &&
-      html`<p class="more">
-        <${More} name="More keys" load=${() => loadKeys(next.value ?? "")} />${" "}
+      html`<${More} name="More keys" load=${() => loadKeys(next.value ?? "")}>
         <span class="quiet">
           ${plain.format(keys.value?.length ?? 0)} keys are
           shown${(filters.find.value || isOfUse()) && `, of ${plain.format(searched.value)} that were searched`}.
         </span>
-      </p>`
+      <//>`
     }
   </section>`;
 }

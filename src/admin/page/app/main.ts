@@ -5,7 +5,7 @@ import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operation.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { recordedCurrency, wrongCurrency } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, mayChange, notice, read } from "./api.ts";
+import { attempt, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read } from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, openKeys } from "./keys.ts";
@@ -108,7 +108,9 @@ function App(): View {
       <span role="status">${notice.value?.text}</span> ${!isLoggedIn.value && html`<${WayBack} />`}
     </div>
     ${wrongCurrency.value && html`<p class="hint">${wrongCurrency.value}</p>`}
-    <main hidden=${!isLoggedIn.value}>${part && html`<${part.view} ...${has} />`}</main>
+    <main hidden=${!isLoggedIn.value} aria-busy=${pendingLoads.value > 0}>
+      ${part && html`<${part.view} ...${has} />`}
+    </main>
     <${Dialogs} />
   `;
 }

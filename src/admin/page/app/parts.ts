@@ -5,8 +5,17 @@ import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
-import { amountInWords, amountOf, decimalsOf, pageCurrency, shareOf, shownTime, shownTimeIn } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv } from "./api.ts";
+import {
+  amountBelow,
+  amountInWords,
+  amountOf,
+  decimalsOf,
+  pageCurrency,
+  shareOf,
+  shownTime,
+  shownTimeIn,
+} from "./amounts.ts";
+import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv, tellFailure } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -61,13 +70,10 @@ export function Time({ at, zone }: { at: number; zone?: string }): View {
   return html`<time datetime=${utc} title=${utc}>${zone === undefined ? shownTime(at) : shownTimeIn(zone, at)}</time>`;
 }
 
-/** Returns a function that shows the amounts of a column with their decimals below each other. */
-export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => Children {
+/** Returns a function that writes the amounts of a column, all with the same decimals. */
+export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => string {
   const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency)), 0);
-  return (units) =>
-    html`<span class="amount" data-pad=${"0".repeat(most - decimalsOf(units, currency))}
-      >${amountOf(units, currency)}</span
-    >`;
+  return (units) => amountBelow(units, currency, most);
 }
 
 /** The heading of a column of amounts. */
@@ -188,11 +194,10 @@ function focusBehindDialog(): void {
   if (target instanceof HTMLElement) target.focus();
 }
 
-/** The dialogs of the page. At most one dialog is open. */
-export function Dialogs(): View {
-  if (shownSecret.value) return html`<${SecretDialog} ...${shownSecret.value} />`;
-  return question.value ? html`<${QuestionDialog} key=${question.value.title} ...${question.value} />` : null;
-}
+/** The dialogs of the page. A secret may come after its user has opened another dialog, and stands above that dialog. */
+export const Dialogs = (): View =>
+  html`${question.value && html`<${QuestionDialog} key=${question.value} asked=${question.value} />`}
+  ${shownSecret.value && html`<${SecretDialog} ...${shownSecret.value} />`}`;
 
 interface DialogProps {
   readonly title: string;
@@ -209,34 +214,43 @@ function Dialog({ title, onClose, isKept = false, children }: DialogProps): View
     // Wait until the dialog is gone: the page behind an open one takes no focus.
     return () => void setTimeout(focusBehindDialog);
   }, []);
-  return html`<dialog
-    ref=${dialog}
-    aria-labelledby="dialog-title"
-    closedby=${isKept ? "none" : "closerequest"}
-    onClose=${onClose}
-  >
-    <h2 id="dialog-title">${title}</h2>
+  return html`<dialog ref=${dialog} aria-label=${title} closedby=${isKept ? "none" : "closerequest"} onClose=${onClose}>
+    <h2>${title}</h2>
     ${children}
   </dialog>`;
 }
 
-/** Returns a function that runs once at a time: a second click would make the same change, or load the same rows, again. */
+/** Returns a function that runs once at a time, and says when it runs: a second click would make the same change, or load the same rows, again. */
 function useOnce<Arguments extends readonly unknown[]>(
   run: (...args: Arguments) => Promise<void>,
-): (...args: Arguments) => Promise<void> {
+): readonly [run: (...args: Arguments) => Promise<void>, isBusy: boolean] {
   const isRunning = useRef(false);
-  return async (...args) => {
-    if (isRunning.current) return;
-    isRunning.current = true;
-    await run(...args).finally(() => void (isRunning.current = false));
+  const [isBusy, setBusy] = useState(false);
+  const setRunning = (is: boolean): void => {
+    isRunning.current = is;
+    setBusy(is);
   };
+  const once = async (...args: Arguments): Promise<void> => {
+    if (isRunning.current) return;
+    setRunning(true);
+    await run(...args).finally(() => setRunning(false));
+  };
+  return [once, isBusy];
 }
 
 /** A button that loads further rows of a list. */
-export const More = ({ name, load }: { name: string; load: () => Promise<void> }): View =>
-  html`<button type="button" onClick=${useOnce(load)}>${name}</button>`;
+export function More({ name, load, children }: { name: string; load: () => Promise<void>; children?: Children }): View {
+  const [loadOnce, isBusy] = useOnce(load);
+  return html`<p class="more">
+    <button type="button" aria-busy=${isBusy} onClick=${loadOnce}>${name}</button> ${children}
+  </p>`;
+}
 
-function QuestionDialog({ title, text, fields = [], action, isDangerous, note, run }: Question): View {
+/** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
+export class AskAgain extends Error {}
+
+function QuestionDialog({ asked }: { asked: Question }): View {
+  const { title, text, fields = [], action, isDangerous, note, run } = asked;
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
   const failure = useRef<HTMLParagraphElement>(null);
   const valuesIn = (form: HTMLFormElement): Readonly<Record<string, string>> => {
@@ -244,17 +258,19 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, note, r
     const data = new FormData(form);
     return Object.fromEntries(fields.map(({ name }) => [name, data.get(name) as string]));
   };
-  const submit = useOnce(async (event: SubmitEvent) => {
+  const [submit, isBusy] = useOnce(async (event: SubmitEvent) => {
     const values = valuesIn(event.target as HTMLFormElement);
     // The same failure again is read again.
     if (failure.current) failure.current.textContent = "";
     try {
       const done = await run(values);
-      closeQuestion();
+      // The user may have closed this dialog meanwhile, and opened another one.
+      if (question.value === asked) closeQuestion();
       await attempt(async () => done);
     } catch (error) {
       // The dialog stays open, with what the user has written.
       if (failure.current) failure.current.textContent = error instanceof Error ? error.message : String(error);
+      else if (!(error instanceof AskAgain)) tellFailure(error);
     }
   });
   return html`<${Dialog} title=${title} onClose=${closeQuestion}>
@@ -271,7 +287,7 @@ function QuestionDialog({ title, text, fields = [], action, isDangerous, note, r
         <${LoginBeside} />
         ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
         <button type="button" onClick=${closeQuestion}>Cancel</button>
-        <button class=${isDangerous ? "danger" : "main"}>${action}</button>
+        <button class=${isDangerous ? "danger" : "main"} aria-busy=${isBusy}>${action}</button>
       </div>
     </form>
   <//>`;
@@ -319,14 +335,14 @@ function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
 
 /** Shows a part of a sum. */
 export const Bar = ({ used, of }: { used: number; of: number }): View =>
-  html`<meter min="0" max=${Math.max(1, of)} value=${used} aria-hidden="true"></meter>`;
+  html`<meter class="part" min="0" max=${Math.max(1, of)} value=${used} aria-hidden="true"></meter>`;
 
 /** The used part of an amount from which its bar warns. */
 const HIGH = 0.8;
 
 /** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. The bar warns when nothing is left. */
 export const Share = ({ used, of, left }: { used: number; of: number; left: number }): View =>
-  html`<span class="quiet">${shareOf(used, of)} of ${amountOf(of)}</span>
+  html`<span class="quiet">${shareOf(used, of)} of ${amountBelow(of)}</span>
     <meter
       class=${left <= 0 || used >= of ? "empty" : ""}
       min="0"

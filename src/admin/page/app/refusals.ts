@@ -16,7 +16,7 @@ import {
   scopeIn,
 } from "./address.ts";
 import { amountInWords, amountOf, pageCurrency, plain, writtenAmount } from "./amounts.ts";
-import { attempt, type Listed, load, mayChange, read, Refusal } from "./api.ts";
+import { attempt, type Listed, loadsOf, mayChange, read, Refusal } from "./api.ts";
 import { BudgetFilter, knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
 import {
@@ -141,14 +141,18 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   await loadCall();
 }
 
+const load = loadsOf();
+
 /** Shows the call of the request id alone. */
 async function loadCall(): Promise<void> {
-  await load(async () => {
+  const id = found.value;
+  await load(async (isLatest) => {
     try {
-      calls.value = [(await read<Call>(`calls/${encodeURIComponent(found.value)}`)).body];
+      const { body } = await read<Call>(`calls/${encodeURIComponent(id)}`);
+      if (isLatest()) calls.value = [body];
     } catch (error) {
-      if (!(error instanceof Refusal && error.status === 404 && (await isRunning(found.value)))) throw error;
-      showNone(`The call ${found.value} still runs. Its record comes with its end.`);
+      if (!(error instanceof Refusal && error.status === 404 && (await isRunning(id)))) throw error;
+      if (isLatest()) showNone(`The call ${id} still runs. Its record comes with its end.`);
     }
   });
 }
@@ -217,14 +221,17 @@ async function loadRefusals(after?: string): Promise<void> {
   noteChoices("refusals", inAddress());
   const outcome = end.value === "all" ? undefined : end.value;
   const query = queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after });
+  // Older calls of the earlier choice are none of this one.
+  if (after === undefined) next.value = null;
   await load(
-    async () => {
+    async (isLatest) => {
       assertDays(since.value, until.value);
       try {
         const [{ body }, count] = await Promise.all([
           read<Listed<Call> & { readonly errorCodes?: readonly string[] }>(`calls?${query}`),
           errorCode === undefined ? countOf(choices) : undefined,
         ]);
+        if (!isLatest()) return;
         calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
         next.value = body.next;
         counted.value = count;
@@ -233,7 +240,7 @@ async function loadRefusals(after?: string): Promise<void> {
       } catch (error) {
         // There is no such key or budget.
         if (!(error instanceof Refusal && error.status === 404)) throw error;
-        showNone(error.message);
+        if (isLatest()) showNone(error.message);
       }
     },
     after === undefined ? () => void (calls.value = undefined) : undefined,
@@ -292,9 +299,12 @@ function EndOfLimit({ at, refusedBy }: { at: number; refusedBy?: RecordedCall["r
 /** The parts of a sentence that the page writes in its own way: times and amounts of money. */
 const FACTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(?=[,). ]))/;
 
+/** The beginning of the sentence with the error of the caller. */
+const TOLD = "The caller was told: ";
+
 /** Shows a sentence with its times and amounts as everywhere on this page, but the error of the caller word for word: its reader may look for it. */
 function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["refusedBy"] }): View {
-  const parts = text.startsWith("The caller was told: ") ? [text] : text.split(FACTS);
+  const parts = text.startsWith(TOLD) ? [text] : text.split(FACTS);
   return html`${parts.map((part, at) => {
     if (at % 2 === 0) return part;
     const [, amount, currency] = /^([\d.]+) ([A-Z]+)$/.exec(part) ?? [];
@@ -305,33 +315,13 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
   })}`;
 }
 
-/** False for the sentences of a list that its columns say, too. A single call has all of its sentences. */
-const isNews = (reason: string): boolean => found.value !== "" || !/^The call was refused b(?:efore|y) /.test(reason);
-
-/** Names the limit that refused a call, with what was needed and available. */
-function RefusedBy({ call: { refusedBy, currency } }: { call: Call }): View {
-  if (!refusedBy) return html`–`;
-  const { kind, budget, group, model, limit, windowMs, needed, available, held, endsAt } = refusedBy;
-  const isAmount = kind === "quota" || kind === "budget";
-  const countOfAll = (count: number): string => (isAmount ? amountInWords(count, currency) : plain.format(count));
-  const facts = [
-    ["needed", needed],
-    ["available", available],
-    ["held by running calls", held || undefined],
-  ] as const;
-  const name = kind === "budget" ? `budget ${budget}` : LIMITS[kind];
-  const window =
-    limit === undefined
-      ? ""
-      : `, ${plain.format(limit)}${windowMs === undefined ? "" : ` in ${plain.format(windowMs / 1_000)} s`}`;
-  return html`<span class="long">${name}${window}</span>
-    ${group !== undefined && html`<span class="quiet">group ${group}</span>`}
-    ${model !== undefined && html`<span class="quiet">model ${model}</span>`}
-    ${facts.map(([words, count]) => count !== undefined && html`<span class="quiet">${words}: ${countOfAll(count)}</span>`)}
-    ${endsAt !== undefined && html`<span class="quiet">begins anew <${EndOfLimit} at=${endsAt} refusedBy=${refusedBy} /></span>`}`;
-}
-
-const LIMITS = { requests: "requests", tokens: "tokens", calls: "calls at once", quota: "the key's quota" } as const;
+/** Returns the sentences about a call. A list leaves out what its columns say, too, and what a caller was told about a limit, which has a sentence. */
+const shownReasons = ({ reasons, refusedBy }: Call): readonly string[] =>
+  found.value === ""
+    ? reasons.filter(
+        (text) => !text.startsWith("The call was refused before ") && !(refusedBy && text.startsWith(TOLD)),
+      )
+    : reasons;
 
 /** Divides the sentence of a step into its command and the effect of the command. */
 const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
@@ -468,15 +458,12 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
       cell: ([{ outcome, status, errorCode }]) =>
         html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${errorCode}</span>`,
     },
-    ...(rows.some(([{ refusedBy }]) => refusedBy !== undefined)
-      ? [{ name: "Refused by", cell: ([call]: Calls) => html`<${RefusedBy} call=${call} />` }]
-      : []),
     {
       name: "Reasons",
       isWide: true,
-      cell: ([{ reasons, refusedBy }]) =>
+      cell: ([call]) =>
         html`<ul class="reasons">
-          ${reasons.filter(isNews).map((text) => html`<li><${Reason} text=${text} refusedBy=${refusedBy} /></li>`)}
+          ${shownReasons(call).map((text) => html`<li><${Reason} text=${text} refusedBy=${call.refusedBy} /></li>`)}
         </ul>`,
     },
     ...(rows.some(([{ next: steps }]) => steps.length > 0) ? [NEXT] : []),

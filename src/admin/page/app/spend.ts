@@ -1,6 +1,7 @@
 /** The view of spend: a chart of the days, and a table by one or two columns. The address holds the choice, so that it can be linked. */
 
 import { type Signal, signal } from "@preact/signals";
+import { useState } from "preact/hooks";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow, UsageSums } from "../../../stores/calls.ts";
 import {
@@ -15,8 +16,8 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, pageCurrency, plain, recordedCurrency, shownDay } from "./amounts.ts";
-import { attempt, type Listed, load, read } from "./api.ts";
+import { amountInWords, axisFormat, pageCurrency, plain, recordedCurrency, shortDay, shownDay } from "./amounts.ts";
+import { attempt, type Listed, loadsOf, read } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
 import {
   amountsIn,
@@ -49,7 +50,7 @@ const MOST_ROWS = 1_000;
 /** The most rows of a report. The table shows the rows with the largest spend. */
 const MOST_LOADED = "100000";
 /** The days that the chart has room for at least: fewer days are no wider. */
-const FEWEST_DAYS = 28;
+const FEWEST_DAYS = 14;
 /** The most days in the chart. Earlier days are in the table. */
 const MOST_DAYS = 366;
 
@@ -158,11 +159,12 @@ function firstRowsOf({ rows, next, ...report }: Report): Report {
   return { rows: sorted.slice(0, MOST_ROWS), next: sorted.length > MOST_ROWS ? MOST_ROWS : next, ...report };
 }
 
+const load = loadsOf();
 const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
   if (andBy.value === by.value) andBy.value = "";
-  const [query, wanted] = [queryOf(), shownOrder.value];
+  const wanted = shownOrder.value;
   const charged = isCharged.value ? "true" : undefined;
   noteChoices("spend", {
     by: chosen().join(","),
@@ -171,13 +173,12 @@ async function loadSpend(): Promise<void> {
     charged,
     order: order.value || undefined,
   });
-  await load(async () => {
+  await load(async (isLatest) => {
     assertDays(since.value, until.value);
     const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: MOST_LOADED });
     const ofRows = queryOf(wanted === "spend" ? { limit: MOST_LOADED } : {});
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${ofRows}`), read<UsageReport>(`usage?${ofDays}`)]);
-    // The answers to an earlier choice may come last.
-    if (query !== queryOf() || wanted !== shownOrder.value) return;
+    if (!isLatest()) return;
     report.value = { ...firstRowsOf(rows.body), days: everyDay(perDay.body.rows) };
   }, clear);
 }
@@ -291,7 +292,10 @@ function hiddenIn(total: UsageSums, rows: readonly UsageSums[]): UsageSums | und
 }
 
 /** Says what a sum is for. */
-function sentenceOf({ units, calls, refused, failed }: UsageSums, currency: string): string {
+function sentenceOf(
+  { units, calls, refused = 0, failed = 0 }: Pick<UsageSums, "units" | "calls"> & Partial<UsageSums>,
+  currency: string,
+): string {
   const parts = [
     ...(refused > 0 ? [`${plain.format(refused)} of them refused`] : []),
     ...(failed > 0 ? [`${plain.format(failed)} of them failed`] : []),
@@ -304,40 +308,94 @@ function sentenceOf({ units, calls, refused, failed }: UsageSums, currency: stri
 
 const DAY_MS = 86_400_000;
 
-type ShownDay = Pick<UsageRow, "day" | "units">;
+type ShownDay = Readonly<Record<"day", string>> & Pick<UsageRow, "units" | "calls">;
 
 /** Returns every chosen day, also days without a call. Without a choice, they go from the first call to the last one, or to today. */
 function everyDay(rows: readonly UsageRow[]): readonly ShownDay[] {
   if (rows.length === 0) return [];
-  const unitsOn = new Map(rows.map(({ day, units }) => [day, units]));
+  const sumsOn = new Map(rows.map(({ day, units, calls }) => [day, { units, calls }]));
   const last = Date.parse(until.value || [rows.at(-1)?.day ?? "", dayOf(new Date())].toSorted()[1] || "");
   const first = Math.max(Date.parse(since.value || rows[0]?.day || ""), last - (MOST_DAYS - 1) * DAY_MS);
   return Array.from({ length: Math.max(0, (last - first) / DAY_MS + 1) }, (_, at) => {
     const day = new Date(first + at * DAY_MS).toISOString().slice(0, 10);
-    return { day, units: unitsOn.get(day) ?? 0 };
+    return { day, ...(sumsOn.get(day) ?? { units: 0, calls: 0 }) };
   });
 }
 
-/** Shows the days as columns. Screen readers hear its range and its highest day; the table has every number. */
-function Chart({ days, amount }: { days: readonly ShownDay[]; amount: (units: number) => string }): View {
-  const most = Math.max(1, ...days.map(({ units }) => units));
+/** The heights of the chart, in pixels: of the line for the day in focus, of its columns, and of both with the days below. */
+const [CHART_TOP, CHART_PLOT, CHART_HEIGHT] = [26, 150, 200];
+
+/** Returns the smallest step of 1, 2 or 5 times a power of ten that divides an amount into four parts at most. */
+function stepOf(most: number): number {
+  const power = 10 ** Math.floor(Math.log10(most / 4));
+  return Math.max(1, [1, 2, 5, 10].map((times) => times * power).find((step) => step * 4 >= most) ?? most);
+}
+
+/** The keys that lead from one day of the chart to another. */
+const CHART_KEYS: Readonly<Record<string, (at: number, last: number) => number>> = {
+  ArrowLeft: (at) => Math.max(0, at - 1),
+  ArrowRight: (at, last) => Math.min(last, at + 1),
+  Home: () => 0,
+  End: (_at, last) => last,
+};
+
+/** Shows the days as columns. The chart is one stop of the keyboard, and the arrow keys lead from day to day. */
+function Chart({ days, currency }: { days: readonly ShownDay[]; currency: string }): View {
+  const [chosen, choose] = useState(0);
+  const most = Math.max(0, ...days.map(({ units }) => units));
   const highest = days.find(({ units }) => units === most);
   const [first, last] = [days[0], days.at(-1)];
-  if (!first?.day || !last?.day || !highest?.day) return null;
-  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${amount(most)} on ${shownDay(highest.day)}.`;
+  if (!first || !last || !highest || most === 0) return null;
+  const step = stepOf(most);
+  const top = Math.ceil(most / step) * step;
+  const axis = axisFormat(step, currency);
+  const heightOf = (units: number): number => (units / top) * CHART_PLOT;
+  const bottom = CHART_TOP + CHART_PLOT;
+  const slots = Math.max(days.length, FEWEST_DAYS);
+  const percentOf = (slot: number): string => `${(slot / slots) * 100}%`;
+  const everyDays = slots <= 14 ? 3 : Math.ceil(slots / 35) * 7;
+  const stop = Math.min(chosen, days.length - 1);
+  const move = (event: KeyboardEvent): void => {
+    const to = CHART_KEYS[event.key]?.(stop, days.length - 1);
+    if (to === undefined) return;
+    event.preventDefault();
+    (event.currentTarget as SVGElement).querySelectorAll<SVGElement>(".day")[to]?.focus();
+  };
+  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${amountInWords(most, currency)} on ${shownDay(highest.day)}.`;
   return html`<figure>
     <svg
-      viewBox=${`0 0 ${Math.max(days.length, FEWEST_DAYS) * 10} 100`}
-      preserveAspectRatio="none"
-      role="img"
+      height=${CHART_HEIGHT}
+      role="group"
       aria-label=${words}
+      aria-description="Arrow keys move between days."
+      onKeyDown=${move}
     >
-      ${days.map(
-        ({ day, units }, at) =>
-          html`<rect x=${at * 10 + 1} y=${100 - (units / most) * 100} width="8" height=${(units / most) * 100}>
-            <title>${shownDay(day ?? "")}: ${amount(units)}</title>
-          </rect>`,
-      )}
+      <g class="axis" aria-hidden="true">
+        ${Array.from({ length: top / step + 1 }, (_, at) => {
+          const y = bottom - heightOf(at * step);
+          return html`<line x2="100%" y1=${y} y2=${y} /><text x="-60" y=${y + 4}>${axis(at * step)}</text>`;
+        })}
+      </g>
+      ${days.map(({ day, units, calls }, at) => {
+        const sums = `${shownDay(day)}: ${sentenceOf({ units, calls }, currency)}`;
+        return html`<g
+          class="day"
+          role="img"
+          aria-label=${sums}
+          tabindex=${at === stop ? 0 : -1}
+          onFocus=${() => choose(at)}
+        >
+          <rect class="slot" x=${percentOf(at)} y=${CHART_TOP} width=${percentOf(1)} height=${CHART_PLOT} />
+          <rect
+            x=${percentOf(at + 0.1)}
+            y=${bottom - heightOf(units)}
+            width=${percentOf(0.8)}
+            height=${heightOf(units)}
+          />
+          <text x="100%" y="14">${sums}</text>
+          ${at % everyDays === 0 && html`<text class="date" x=${percentOf(at + 0.5)} y=${bottom + 18}>${shortDay(day)}</text>`}
+        </g>`;
+      })}
     </svg>
     <figcaption class="quiet" aria-hidden="true">${words}</figcaption>
   </figure>`;
@@ -403,7 +461,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
         void loadSpend();
       }}
     />
-    ${total && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
+    ${total && total.calls > 0 && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
     ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${amountInWords(total.estimated, currency)}.</p>`}
     ${
       (report.value?.currency ?? recordedCurrency.value) !== recordedCurrency.value &&
@@ -411,7 +469,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
         These calls are recorded in ${currency}. The other parts show ${pageCurrency.value || "units"}.
       </p>`
     }
-    <${Chart} days=${days} amount=${(units: number) => amountInWords(units, currency)} />
+    <${Chart} days=${days} currency=${currency} />
     <${Table}
       caption="Spend"
       columns=${total ? columnsOf(shown, [...(rows ?? []), total], { total, currency }) : []}
