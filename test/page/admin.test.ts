@@ -1418,6 +1418,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("makes a key whose secret it shows once", async () => {
     const page = await open();
     expect(await page.title()).toBe(`Keys · <Models> & "more"`);
+    await page.getByText("There is no key yet. New key makes the first one.").waitFor();
     await page.getByRole("button", { name: "New key" }).click();
     await page.getByLabel("Id").fill("team-a");
     await page.getByLabel("Quota in USD").fill("2.50");
@@ -2082,7 +2083,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("lets a user who may only look change nothing, and tells a stranger why", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
     user = { name: "reader", readOnly: true };
-    const page = await open();
+    const page = await open("?part=budgets");
+    await page.getByText("There is no budget yet.", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "team-a").waitFor();
     expect(await page.getByRole("button").count()).toBe(0);
     expect(await page.getByRole("columnheader", { name: "Change" }).count()).toBe(0);

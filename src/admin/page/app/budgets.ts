@@ -454,7 +454,7 @@ export function Budgets({ calls }: { calls: boolean }): View {
       columns=${columnsOf(rows ?? [], calls)}
       rows=${rows}
       keyOf=${({ id }: BudgetTold) => id}
-      empty=${find.value === "" ? "There is no budget yet." : "There is no such budget."}
+      empty=${find.value === "" ? `There is no budget yet.${mayChange.value ? " New budget makes the first one." : ""}` : "There is no such budget."}
     />
     ${find.value !== "" && rows && html`<p class="quiet">${plain.format(rows.length)} of ${plain.format(budgets.value?.length ?? 0)} budgets are shown.</p>`}
     <${BudgetList} of=${budgets.value ?? []} />

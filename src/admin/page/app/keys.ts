@@ -498,7 +498,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       columns=${columnsOf(keys.value ?? [], calls)}
       rows=${keys.value}
       keyOf=${({ id }: KeyReport) => id}
-      empty=${isFiltered ? "There is no such key." : "There is no key yet."}
+      empty=${isFiltered ? "There is no such key." : `There is no key yet.${mayChange.value ? " New key makes the first one." : ""}`}
     />
     ${
       next.value !== null &&

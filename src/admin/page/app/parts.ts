@@ -54,12 +54,12 @@ const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
 /** Stands in for a list until the list is loaded, and after a failure. */
 export const Waiting = (): View =>
   hasFailed.value && isWrongChoice.value
-    ? html`<p class="quiet">Nothing is shown for this choice.</p>`
+    ? html`<p class="quiet blank">Nothing is shown for this choice.</p>`
     : hasFailed.value
-      ? html`<p class="quiet">
+      ? html`<p class="quiet blank">
           This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>
         </p>`
-      : html`<p class="quiet">Loading…</p>`;
+      : html`<p class="quiet blank">Loading…</p>`;
 
 /** Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC. */
 export function Time({ at, zone }: { at: number; zone?: string }): View {
@@ -96,7 +96,7 @@ export function spentBy<Row>(
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty, isDense, sums = [] }: TableProps<Row>): View {
   if (!rows) return html`<${Waiting} />`;
-  if (rows.length === 0) return html`<p class="quiet">${empty}</p>`;
+  if (rows.length === 0) return html`<p class="quiet blank">${empty}</p>`;
   const shown = columns.filter(({ isChange }) => !isChange || mayChange.value);
   const [first, ...others] = shown;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
