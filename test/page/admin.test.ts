@@ -942,6 +942,20 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
   });
 
+  it("takes no late failure of one part for a failure of another", async () => {
+    await stores.ports.quotas.addBudget({ id: "team", amount: 5 });
+    const page = await browser.newPage();
+    const release = await held(page, /\/keys\?/, { status: 503, json: { error: { message: "The store is away." } } });
+    await open("", {}, page);
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await rowOf(page, "team").waitFor();
+    await release();
+    expect(await page.getByText("The store is away.").count()).toBe(0);
+    await page.getByRole("link", { name: "Keys" }).click();
+    await page.getByText("There is no key yet.").waitFor();
+    await page.close();
+  });
+
   it("asks for refusals by the code that an SDK shows, and says what it means", async () => {
     const { quotas } = stores.ports;
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
@@ -1546,6 +1560,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("Keep it now: it cannot be shown again.").waitFor();
     await page.getByRole("button", { name: "I have it" }).click();
     await isKept();
+    // The browser tells the end of a dialog late, when the next one may be open.
+    await page.getByRole("button", { name: "Pause team-a", includeHidden: true }).evaluate((button: HTMLElement) => {
+      const told = new Promise((resolve) => document.querySelector("dialog")?.addEventListener("close", resolve));
+      document.querySelector("dialog")?.close();
+      button.click();
+      return told.then(() => new Promise(requestAnimationFrame)).then(() => {});
+    });
+    await page.getByRole("dialog", { name: "Pause team-a" }).waitFor();
     expect(await stores.ports.quotas.budgetReport("team-a")).toMatchObject({ granted: 55_000_000 });
     await page.close();
   });

@@ -105,11 +105,18 @@ export const isWrongChoice: Signal<boolean> = signal(false);
  */
 export type Load = (work: (isLatest: () => boolean) => Promise<void>, clear?: () => void) => Promise<void>;
 
+/** The part that is shown. */
+export const shownPart: Signal<string> = signal("keys");
+
 /** The number of loads that run. */
 export const pendingLoads: Signal<number> = signal(0);
 
-/** Returns the loads of one list. */
-export function loadsOf(): Load {
+/**
+ * Returns the loads of one list.
+ *
+ * @param part The part of the list: its failures are shown only while the part is shown. Default: the part that is shown.
+ */
+export function loadsOf(part?: string): Load {
   let loads = 0;
   return async (work, clear) => {
     const own = ++loads;
@@ -125,11 +132,12 @@ export function loadsOf(): Load {
     );
     pendingLoads.value--;
     if (!isLatest()) return;
+    if (!isDone) clear?.();
+    if ((part ?? shownPart.value) !== shownPart.value) return;
     if (isDone) notice.value = undefined;
     else tellFailure(error);
     hasFailed.value = !isDone;
     isWrongChoice.value = error instanceof Refusal && (error.status === 400 || error.status === 404);
-    if (!isDone) clear?.();
   };
 }
 

@@ -109,7 +109,7 @@ export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
   return { ...field, choices: [["", "none"], ...others, ...known] };
 }
 
-const [loadList, loadPeriodsOf] = [loadsOf(), loadsOf()];
+const [loadList, loadPeriodsOf] = [loadsOf("budgets"), loadsOf("budgets")];
 
 export async function loadBudgets(): Promise<void> {
   await loadList(async (isLatest) => {

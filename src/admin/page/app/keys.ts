@@ -60,7 +60,7 @@ let hasKnownBudgets = false;
 /** Loads the budgets of the list again: another user may have made some. */
 const renewBudgets = async (): Promise<void> => (hasKnownBudgets ? loadKnownBudgets() : undefined);
 
-const load = loadsOf();
+const load = loadsOf("keys");
 
 /**
  * Lists the keys from the beginning, or goes on behind the last one. A search looks at every key here, because the API has none by name, or by

@@ -5,7 +5,7 @@ import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operation.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { recordedCurrency, wrongCurrency } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read } from "./api.ts";
+import { attempt, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read, shownPart } from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, openKeys } from "./keys.ts";
@@ -44,7 +44,6 @@ const TABS: Readonly<Record<string, Tab>> = {
 const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, live: false, calls: false };
 
 const me = signal<Me | undefined>(undefined);
-const shown = signal("keys");
 
 const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
@@ -52,14 +51,14 @@ async function showTab(): Promise<void> {
   renewAddress(isTab);
   const asked = new URLSearchParams(location.search);
   const wanted = asked.get("part") ?? "";
-  shown.value = isTab(wanted) ? wanted : "keys";
+  shownPart.value = isTab(wanted) ? wanted : "keys";
   here.value = location.pathname + location.search;
-  document.title = `${TABS[shown.value]?.name} · ${TITLE}`;
+  document.title = `${TABS[shownPart.value]?.name} · ${TITLE}`;
   // Without an answer about the user and the host's parts, the notice stays, and the part offers to try again.
   hasFailed.value = me.value === undefined;
   if (me.value === undefined) return;
   notice.value = undefined;
-  await TABS[shown.value]?.load(asked);
+  await TABS[shownPart.value]?.load(asked);
 }
 
 /** Shows what a link of this page leads to. The keyboard goes on at the heading where the link is gone. */
@@ -82,7 +81,7 @@ const WayBack = (): View =>
 
 function App(): View {
   const { name, readOnly, ...has } = me.value ?? NOBODY;
-  const part = TABS[shown.value];
+  const part = TABS[shownPart.value];
   return html`
     <header class="top">
       <h1>${TITLE}</h1>
@@ -91,7 +90,10 @@ function App(): View {
           .filter(([, { needs }]) => !needs || has[needs])
           .map(
             ([id, one]) =>
-              html`<a href=${addressOf(id)} onClick=${follow} aria-current=${id === shown.value ? "page" : undefined}
+              html`<a
+                href=${addressOf(id)}
+                onClick=${follow}
+                aria-current=${id === shownPart.value ? "page" : undefined}
                 >${one.name}</a
               >`,
           )}

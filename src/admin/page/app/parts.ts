@@ -182,7 +182,10 @@ export function askUser(asked: Question): void {
 export const showSecret = (secret: { readonly id: string; readonly apiKey: string }): void =>
   void (shownSecret.value = secret);
 
-const closeQuestion = (): void => void (question.value = undefined);
+/** Closes the dialog of a question. Comes to nothing when its user has closed the dialog already, and has opened another one. */
+function closeQuestion(asked: Question): void {
+  if (question.value === asked) question.value = undefined;
+}
 const closeSecret = (): void => void (shownSecret.value = undefined);
 
 /** Leads the keyboard back to the button that has opened the dialogs, or to the heading of the part where the button is gone. */
@@ -251,6 +254,7 @@ export class AskAgain extends Error {}
 
 function QuestionDialog({ asked }: { asked: Question }): View {
   const { title, text, fields = [], action, isDangerous, note, run } = asked;
+  const close = (): void => closeQuestion(asked);
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
   const failure = useRef<HTMLParagraphElement>(null);
   const valuesIn = (form: HTMLFormElement): Readonly<Record<string, string>> => {
@@ -264,8 +268,7 @@ function QuestionDialog({ asked }: { asked: Question }): View {
     if (failure.current) failure.current.textContent = "";
     try {
       const done = await run(values);
-      // The user may have closed this dialog meanwhile, and opened another one.
-      if (question.value === asked) closeQuestion();
+      close();
       await attempt(async () => done);
     } catch (error) {
       // The dialog stays open, with what the user has written.
@@ -273,7 +276,7 @@ function QuestionDialog({ asked }: { asked: Question }): View {
       else if (!(error instanceof AskAgain)) tellFailure(error);
     }
   });
-  return html`<${Dialog} title=${title} onClose=${closeQuestion}>
+  return html`<${Dialog} title=${title} onClose=${close}>
     <form
       onSubmit=${(event: SubmitEvent) => {
         event.preventDefault();
@@ -286,7 +289,7 @@ function QuestionDialog({ asked }: { asked: Question }): View {
         <p class="failure" role="alert" ref=${failure}></p>
         <${LoginBeside} />
         ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
-        <button type="button" onClick=${closeQuestion}>Cancel</button>
+        <button type="button" onClick=${close}>Cancel</button>
         <button class=${isDangerous ? "danger" : "main"} aria-busy=${isBusy}>${action}</button>
       </div>
     </form>

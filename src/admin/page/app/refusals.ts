@@ -141,7 +141,7 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   await loadCall();
 }
 
-const load = loadsOf();
+const load = loadsOf("refusals");
 
 /** Shows the call of the request id alone. */
 async function loadCall(): Promise<void> {

@@ -159,7 +159,7 @@ function firstRowsOf({ rows, next, ...report }: Report): Report {
   return { rows: sorted.slice(0, MOST_ROWS), next: sorted.length > MOST_ROWS ? MOST_ROWS : next, ...report };
 }
 
-const load = loadsOf();
+const load = loadsOf("spend");
 const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
