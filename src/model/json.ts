@@ -402,6 +402,12 @@ export function given<T extends object>(fields: T): Given<T> {
   return kept;
 }
 
-/** Writes a line of JSON. Escapes U+0085, U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
-export const jsonLine = (value: object): string =>
-  JSON.stringify(value).replaceAll("\u0085", "\\u0085").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+/** The characters at which some client ends a line. */
+export const LINE_ENDS: RegExp = /[\n\r\u0085\u2028\u2029]/;
+
+/** Escapes U+0085, U+2028 and U+2029 in JSON, which may have them unescaped: some clients end a line there. */
+export const escapedLine = (json: string): string =>
+  json.replaceAll("\u0085", "\\u0085").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+
+/** Writes a line of JSON. */
+export const jsonLine = (value: object): string => escapedLine(JSON.stringify(value));

@@ -4,6 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import { type AnswerEvent, type NativeAnswerEvent, type NativeFrame, textOfRun } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
+import { escapedLine, LINE_ENDS } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
 
@@ -164,12 +165,17 @@ export abstract class StreamedAnswer implements AnswerStream<AnswerEvent> {
   }
 }
 
-/** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
+/** The line breaks between the members of JSON. */
+const BREAKS = /\r\n|\r|\n/g;
+
+/**
+ * Writes one frame of server-sent events. Its JSON becomes a single line: some clients read line by line, and end a line at U+0085, U+2028
+ * and U+2029, too.
+ */
 export function frameOf({ event, data }: NativeFrame): string {
-  // Search for line breaks first: most data has none, and a search is faster than a replacement.
-  const isOneLine = !data.includes("\n") && !data.includes("\r");
-  const lines = isOneLine ? data : data.replaceAll(/\r\n|\r|\n/g, "\ndata: ");
-  return `${event === undefined ? "" : `event: ${event}\n`}data: ${lines}\n\n`;
+  // Search first: most data has none of these characters, and a search is faster than a replacement.
+  const line = LINE_ENDS.test(data) ? escapedLine(data.replace(BREAKS, " ")) : data;
+  return `${event === undefined ? "" : `event: ${event}\n`}data: ${line}\n\n`;
 }
 
 /**

@@ -23,10 +23,11 @@ const MAX_CHARS = 4_096;
 const HEAD = /^(?:event: ?[^\r\n]*\r?\n)?data: ?$/;
 
 /**
- * Matches the inside of a JSON string, but no half of a surrogate pair, which JSON must escape. A frame has room for 2,048 escapes; to match
- * millions overflows the stack.
+ * Matches the inside of a JSON string, but no half of a surrogate pair, which JSON must escape, and no character that frames must not have
+ * unescaped. A frame has room for 2,048 escapes; to match millions overflows the stack.
  */
-const STRING = /[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})[ !#-[\]-\uffff]*){0,2048}/y;
+const STRING =
+  /[ !#-[\]-\u0084\u0086-\u2027\u202a-\uffff]*(?:\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})[ !#-[\]-\u0084\u0086-\u2027\u202a-\uffff]*){0,2048}/y;
 /** Matches a whole number that is exact. */
 const COUNT = /0|[1-9]\d{0,14}/y;
 

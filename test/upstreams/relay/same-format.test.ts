@@ -266,6 +266,18 @@ describe.each(CASES)("$format", (its) => {
     },
   );
 
+  it("writes each frame on one line, also for clients that end a line at U+0085, U+2028 and U+2029", async () => {
+    const frames = its.stream.split(/(?<=\n\n)/);
+    const at = frames.findIndex((frame) => frame.includes(String.raw`W\u00f6`));
+    const odd = (frames[at] ?? "").replace(String.raw`W\u00f6`, "W\u0085r\u2028l\u2029d");
+    // The second copy differs from the first by its text alone.
+    const stream = frames.toSpliced(at + 1, 0, odd, odd.replace("data: {", "data: {\ndata: ")).join("");
+    const { status, text } = await asked(its, true, stream);
+    expect(status).toBe(200);
+    expect(text.split(String.raw`W\u0085r\u2028l\u2029d`)).toHaveLength(3);
+    expect(text).not.toMatch(/[\u0085\u2028\u2029]|data: .*\ndata: /);
+  });
+
   it.each([true, false])(
     "tells a caller nothing of the upstream's name for a model that they know by another (stream: %s)",
     async (stream) => {
