@@ -59,10 +59,16 @@ const UNKNOWN = { container: null, stop_details: null } as const;
 const DIRECT = { type: "direct" } as const;
 
 /** The longest text block (spec 8), in UTF-16 units. A longer text continues in the next block. */
-const MAX_TEXT_LENGTH = 5_000_000;
+export const MAX_TEXT_LENGTH = 5_000_000;
+
+/** Returns the beginning of a text, of at most this length. Keeps both halves of a surrogate pair in one piece. */
+export function pieceOf(text: string, maxLength: number): string {
+  const isCut = maxLength < text.length && /[\uD800-\uDBFF]/.test(text.charAt(maxLength - 1));
+  return text.slice(0, isCut ? maxLength - 1 : maxLength);
+}
 
 /** The fields of an answer that are known only at its end. */
-type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
+export type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
 
 /**
  * Builds one answer as content blocks. Several tool calls may be open at once; any other block ends when the next block begins. A complete
@@ -233,10 +239,7 @@ export class MessagesBuilder extends AnswerBuilder {
   #text(text: string, name?: string): void {
     for (let rest = text; rest !== "";) {
       const block = this.#open("text", name);
-      let end = MAX_TEXT_LENGTH - block.length;
-      // Keep both halves of a surrogate pair in one block.
-      if (end < rest.length && /[\uD800-\uDBFF]/.test(rest.charAt(end - 1))) end--;
-      const piece = rest.slice(0, end);
+      const piece = pieceOf(rest, MAX_TEXT_LENGTH - block.length);
       if (piece !== "") block.pieces.push(piece);
       block.length += piece.length;
       rest = rest.slice(piece.length);

@@ -16,7 +16,7 @@ import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./req
 import { FORMAT, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { messagesRequest } from "./schema.ts";
-import { MessagesStream, withCounts } from "./stream.ts";
+import { MessagesStream, wholeBody } from "./stream.ts";
 
 export function messages(options: MessagesOptions = {}): WholeFormat {
   const { ranges = "spec", imageSources = "spec" } = options;
@@ -41,7 +41,10 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
     maxOutputTokensPaths: [["max_tokens"]],
     decode,
     conversionsOfEvent,
-    complete: (answer) => new CompleteAnswer(FORMAT, new MessagesBuilder(answer), withCounts),
+    complete(answer) {
+      const builder = new MessagesBuilder(answer);
+      return new CompleteAnswer(FORMAT, builder, (body, finish) => wholeBody(body, builder.started, finish));
+    },
     stream: (answer) => new MessagesStream(answer),
   };
   const models = { kind: "query", body: "none", expiredKeysMayAsk: false } as const;

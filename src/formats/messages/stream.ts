@@ -1,6 +1,7 @@
 /**
  * The answer to a messages caller as a stream (spec 6.1): built of neutral events, or the bytes of an upstream that speaks this format. Such an
- * upstream may leave out counts that the spec requires (2.7), and the end of a stream. They are added; all other bytes stay.
+ * upstream may leave out fields that the spec requires (2.7), and the ends of blocks and of the stream, and may send frames in another order.
+ * What is missing is added; all other bytes stay.
  */
 
 import type { GatewayError } from "../../errors.ts";
@@ -8,21 +9,24 @@ import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { spanAt, withMember } from "../shared/json-text.ts";
+import { membersOf, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
-import { endDelta, endOf, MessagesBuilder } from "./answer.ts";
+import { type AnswerEnd, endDelta, endOf, MAX_TEXT_LENGTH, MessagesBuilder, pieceOf } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import { FORMAT } from "./routes.ts";
-import type { MessagesStreamEvent, MessagesUsage } from "./schema.answer.ts";
+import type { MessagesStreamEvent, MessagesUsage, StartedAnswer } from "./schema.answer.ts";
 
 const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
 
 const PING = frameText({ type: "ping" });
 const MESSAGE_STOP = frameText({ type: "message_stop" });
 
-/** Returns the body of an upstream with all counts. */
-export const withCounts = (body: string, finish: AnswerFinish): string =>
-  completed(body, ["usage"], countsOf(endOf(finish, true).usage));
+/** A block of an upstream that has begun and not ended. */
+interface PassedBlock {
+  /** The index in the stream that the caller gets. The upstream's own may differ. */
+  readonly index: number;
+  readonly type: unknown;
+}
 
 /** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder, or first as the ones and then as the others. */
 export class MessagesStream extends StreamedAnswer {
@@ -31,11 +35,15 @@ export class MessagesStream extends StreamedAnswer {
   readonly #requestId: string;
   /** True once frames of the content have passed. */
   #isPassed = false;
-  #hasDelta = false;
-  /** The types of the upstream's blocks that have begun and not ended, by their indices. */
-  readonly #openBlocks: Map<number, unknown> = new Map();
-  /** The index behind those of the upstream's blocks. */
+  /** The upstream's `message_delta`, which `finish` writes behind all blocks. */
+  #delta: NativeFrame | undefined;
+  /** The upstream's blocks that have begun and not ended, by the upstream's indices. */
+  readonly #openBlocks: Map<number, PassedBlock> = new Map();
+  /** The start of an upstream's block that has no text yet. A block that ends without a text is left out (spec 8). */
+  #held: { readonly frame: NativeFrame; readonly index: number } | undefined;
   #nextIndex = 0;
+  /** True once an index differs from that of the upstream. */
+  #isRenumbered = false;
 
   constructor(context: AnswerContext) {
     super(FORMAT);
@@ -59,16 +67,16 @@ export class MessagesStream extends StreamedAnswer {
   #goOn(): string {
     this.#isPassed = false;
     const last = this.#nextIndex - 1;
-    const isText = this.#openBlocks.get(last) === "text";
-    if (isText) this.#openBlocks.delete(last);
-    this.builder.goOn(isText ? last : this.#nextIndex, isText);
+    const [key] = Array.from(this.#openBlocks).find(([, { index, type }]) => index === last && type === "text") ?? [];
+    if (key !== undefined) this.#openBlocks.delete(key);
+    this.builder.goOn(key === undefined ? this.#nextIndex : last, key !== undefined);
     return this.#stops();
   }
 
   /** Returns the ends of the open blocks. */
   #stops(): string {
     let text = "";
-    for (const index of this.#openBlocks.keys()) text += frameText({ type: "content_block_stop", index });
+    for (const { index } of this.#openBlocks.values()) text += frameText({ type: "content_block_stop", index });
     return text;
   }
 
@@ -84,23 +92,67 @@ export class MessagesStream extends StreamedAnswer {
         continue;
       }
       text += this.#begun();
-      if (type === "content_block_start") this.#begin(frame);
-      else if (type === "content_block_stop")
-        this.#openBlocks.delete(Number(parseAnswerObject(frame.data, PARSED_BEFORE)["index"]));
-      else if (type === "message_delta") this.#hasDelta = true;
-      text += frameOf(frame);
+      if (type === "message_delta") this.#delta = this.#delta ? withReason(frame, this.#delta) : frame;
+      else if (type === "content_block_start") text += this.#begin(frame);
+      else if (type === "content_block_stop" || this.#held || this.#isRenumbered) text += this.#passBlock(frame);
+      else text += frameOf(frame);
     }
     return text;
   }
 
-  #begin({ data }: NativeFrame): void {
-    const { index, content_block: block } = parseAnswerObject(data, PARSED_BEFORE);
-    this.#openBlocks.set(Number(index), isJsonObject(block) && block["type"]);
-    this.#nextIndex = Number(index) + 1;
+  /** Passes the start of a block on. Gives the block the next index, and ends a block of the same index first. */
+  #begin(frame: NativeFrame): string {
+    const { index, content_block: block } = parseAnswerObject(frame.data, PARSED_BEFORE);
+    const type = isJsonObject(block) ? block["type"] : undefined;
+    const begun = { index: Number(index), frame, type };
+    let text = this.#released();
+    const earlier = this.#openBlocks.get(begun.index);
+    if (earlier) text += frameText({ type: "content_block_stop", index: earlier.index });
+    this.#openBlocks.delete(begun.index);
+    if (type !== "text" || !isJsonObject(block) || block["text"] !== "") return text + this.#open(begun);
+    this.#held = begun;
+    return text;
   }
 
-  protected passRun(text: string): string {
-    return this.#begun() + text;
+  #open({
+    frame,
+    index,
+    type,
+  }: {
+    readonly frame: NativeFrame;
+    readonly index: number;
+    readonly type: unknown;
+  }): string {
+    const own = this.#nextIndex++;
+    this.#openBlocks.set(index, { index: own, type });
+    this.#isRenumbered ||= own !== index;
+    return frameOf(withIndex(frame, own));
+  }
+
+  /** Returns the start that was held, which a text follows. */
+  #released(): string {
+    const held = this.#held;
+    this.#held = undefined;
+    return held ? this.#open({ ...held, type: "text" }) : "";
+  }
+
+  /** Passes a frame on that may belong to a block. */
+  #passBlock(frame: NativeFrame): string {
+    const { index, delta } = parseAnswerObject(frame.data, PARSED_BEFORE);
+    const isStop = frame.event === "content_block_stop";
+    let text = "";
+    if (this.#held && this.#held.index === index) {
+      if (isStop) this.#held = undefined;
+      if (isStop || (isJsonObject(delta) && delta["type"] === "text_delta" && delta["text"] === "")) return "";
+      text = this.#released();
+    }
+    const block = this.#openBlocks.get(Number(index));
+    if (isStop) this.#openBlocks.delete(Number(index));
+    return text + frameOf(block ? withIndex(frame, block.index) : frame);
+  }
+
+  protected passRun(text: string, frames: readonly NativeFrame[]): string {
+    return this.#held || this.#isRenumbered ? this.pass(frames) : this.#begun() + text;
   }
 
   /** Returns the start of an answer whose upstream has sent none. */
@@ -115,20 +167,17 @@ export class MessagesStream extends StreamedAnswer {
     if (this.builder.hasBegun) return "";
     this.builder.hasBegun = true;
     const { started } = this.builder;
-    return frameOf(started ? startWithCounts(frame, started.usage) : frame);
+    return frameOf(started ? wholeStart(frame, started) : frame);
   }
 
-  /** Passes an upstream's last frames on. Adds the missing counts, and the missing frames if the answer was cut. */
+  /** Passes an upstream's last frames on. Adds missing fields and frames, and puts the end of the answer behind all blocks. */
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
     if (this.isBuilt || (!this.#isPassed && frames.length === 0)) return this.write(event);
     const end = endOf(event, true);
     const stop = frames.find((frame) => frame.event === "message_stop");
-    const before = stop ? frames.slice(0, frames.indexOf(stop)) : frames;
-    const delta = before.findLast((frame) => frame.event === "message_delta");
-    let text = this.pass(before.map((frame) => (frame === delta ? deltaWithCounts(frame, end.usage) : frame)));
-    text += this.#stops();
-    if (!this.#hasDelta) text += frameText(endDelta(end));
-    return text + (stop ? frameOf(stop) : MESSAGE_STOP);
+    const text = this.pass(stop ? frames.slice(0, frames.indexOf(stop)) : frames) + this.#stops();
+    const delta = this.#delta ? frameOf(wholeDelta(this.#delta, end)) : frameText(endDelta(end));
+    return text + delta + (stop ? frameOf(stop) : MESSAGE_STOP);
   }
 }
 
@@ -140,45 +189,92 @@ const countsOf = (usage: MessagesUsage): JsonObject => ({
   cache_read_input_tokens: usage.cache_read_input_tokens,
 });
 
-/** Returns the first frame with all counts. */
-function startWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
-  const counts = countsOf(usage);
-  if (hasMembers(parseAnswerObject(frame.data, PARSED_BEFORE), { message: { usage: counts } })) return frame;
-  return { ...frame, data: completed(frame.data, ["message", "usage"], counts) };
+/** The fields that every answer has (spec 2.7). Their values here stand in for those that an upstream has left out. */
+const fieldsOf = ({ id, type, role, model, content, usage }: StartedAnswer): JsonObject => ({
+  id,
+  type,
+  role,
+  model,
+  content: content as JsonValue,
+  stop_reason: null,
+  stop_sequence: null,
+  usage: countsOf(usage),
+});
+
+/** Returns the body of an upstream with all fields. Leaves empty texts out, and cuts texts that are too long for one block (spec 8). */
+export function wholeBody(body: string, started: StartedAnswer | undefined, finish: AnswerFinish): string {
+  const { stop_reason, stop_sequence, usage } = endOf(finish, true);
+  const fields = { ...(started && fieldsOf(started)), stop_reason, stop_sequence, usage: countsOf(usage) };
+  return withTexts(filled(body, fields));
 }
 
-/** Returns the last `message_delta` with all counts: beside `delta`, where the official service has them, and inside (spec 6.1). */
-function deltaWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
-  const counts = countsOf(usage);
+/** Finds a text that is empty. It may also stand in the input of a tool. */
+const EMPTY_TEXT = /"text"\s*:\s*""/;
+
+function withTexts(body: string): string {
+  if (body.length <= MAX_TEXT_LENGTH && !EMPTY_TEXT.test(body)) return body;
+  const { content } = parseAnswerObject(body, PARSED_BEFORE);
+  if (!Array.isArray(content)) return body;
+  const blocks = content.flatMap((block) =>
+    isJsonObject(block) && block["type"] === "text" ? textBlocks(block) : [block],
+  );
+  const isSame = blocks.length === content.length && blocks.every((block, index) => block === content[index]);
+  return isSame ? body : withMember(body, ["content"], JSON.stringify(blocks));
+}
+
+/** Cuts a block into those that its text needs: none for an empty text. */
+function textBlocks(block: JsonObject): JsonObject[] {
+  const { text } = block;
+  if (typeof text !== "string" || (text !== "" && text.length <= MAX_TEXT_LENGTH)) return [block];
+  const blocks: JsonObject[] = [];
+  for (let rest = text; rest !== "";) {
+    const piece = pieceOf(rest, MAX_TEXT_LENGTH);
+    blocks.push({ ...block, text: piece });
+    rest = rest.slice(piece.length);
+  }
+  return blocks;
+}
+
+/** Returns the first frame with all fields. Its `stop_reason` is null (spec 6.1). */
+function wholeStart(frame: NativeFrame, started: StartedAnswer): NativeFrame {
+  const data = filled(frame.data, { message: fieldsOf(started) });
+  return { ...frame, data: withMember(data, ["message", "stop_reason"], "null") };
+}
+
+/** Returns the `message_delta` with all fields. Its counts stand beside `delta`, as in the official service, and inside (spec 6.1). */
+function wholeDelta(frame: NativeFrame, { stop_reason, stop_sequence, usage }: AnswerEnd): NativeFrame {
   const { input_tokens, output_tokens } = usage;
-  const inside = { input_tokens, output_tokens };
-  if (hasMembers(parseAnswerObject(frame.data, PARSED_BEFORE), { usage: counts, delta: { usage: inside } }))
-    return frame;
-  const beside = completed(frame.data, ["usage"], counts);
-  return { ...frame, data: completed(beside, ["delta", "usage"], inside) };
+  const delta = { stop_reason, stop_sequence, usage: { input_tokens, output_tokens } };
+  return { ...frame, data: filled(frame.data, { delta, usage: countsOf(usage) }) };
 }
 
-/** Tells whether a value has these members. Most frames do, and to parse a short text is faster than to search it for each member. */
-function hasMembers(value: JsonValue | undefined, members: JsonObject): boolean {
-  if (!isJsonObject(value)) return false;
-  for (const [name, member] of Object.entries(members))
-    if (isJsonObject(member) ? !hasMembers(value[name], member) : value[name] == null) return false;
-  return true;
+/** Returns a `message_delta` with the stop reason of an earlier one, if it has none itself. */
+function withReason(frame: NativeFrame, earlier: NativeFrame): NativeFrame {
+  const { delta } = parseAnswerObject(earlier.data, PARSED_BEFORE);
+  if (!isJsonObject(delta)) return frame;
+  const { stop_reason = null, stop_sequence = null } = delta;
+  return { ...frame, data: filled(frame.data, { delta: { stop_reason, stop_sequence } }) };
+}
+
+/** Returns a frame with the index that its block has for the caller. */
+function withIndex(frame: NativeFrame, index: number): NativeFrame {
+  const data = withMember(frame.data, ["index"], String(index), (json) => Number(json) !== index);
+  return data === frame.data ? frame : { ...frame, data };
 }
 
 /**
- * Returns the text of a JSON object in which the object at a path has these members. A member that is there stays, unless it is null.
- *
- * @param path The path of an object that may be missing, in an object that is there.
+ * Returns the text of a JSON object with these members. A member that is there stays, unless it is null. In an object that is there, the
+ * missing members are added.
  */
-function completed(text: string, path: readonly [string, ...string[]], members: JsonObject): string {
-  const span = spanAt(text, path);
-  if (!span || text[span.start] !== "{") return withMember(text, path, JSON.stringify(members), isNull);
-  if (hasMembers(parseAnswerObject(text.slice(span.start, span.end), PARSED_BEFORE), members)) return text;
+function filled(text: string, members: JsonObject): string {
+  const present = membersOf(text);
   let changed = text;
-  for (const [name, value] of Object.entries(members))
-    changed = withMember(changed, [...path, name], JSON.stringify(value), isNull);
+  for (const [name, member] of Object.entries(members)) {
+    const { start, end } = present.get(name) ?? { start: 0, end: 0 };
+    const json = text.slice(start, end);
+    let value = json === "" || json === "null" ? JSON.stringify(member) : json;
+    if (value === json && json[0] === "{" && isJsonObject(member)) value = filled(json, member);
+    if (value !== json) changed = withMember(changed, [name], value);
+  }
   return changed;
 }
-
-const isNull = (json: string): boolean => json === "null";

@@ -43,19 +43,28 @@ export function spanAt(text: string, path: readonly string[]): Span | undefined 
   return found ?? { start, end: endOfValue(text, start) };
 }
 
+/** Finds the values of the members of a JSON object, by their names. */
+export const membersOf = (text: string): ReadonlyMap<string, Span> =>
+  new Map(Array.from(membersIn(text, skipSpace(text, 0)), ([name, span]) => [parseJson(name) as string, span]));
+
 function memberOf(text: string, object: number, name: string): Span | undefined {
   let found: Span | undefined;
+  for (const [written, span] of membersIn(text, object)) if (isName(written, name)) found = span;
+  return found;
+}
+
+/** Yields the members of the object that begins here: the name as it is written, and the position of the value. */
+function* membersIn(text: string, object: number): Generator<readonly [name: string, value: Span]> {
   let at = skipSpace(text, object + 1);
   while (text[at] === '"') {
     const endOfName = endOfString(text, at);
     // Skip the colon.
     const start = skipSpace(text, skipSpace(text, endOfName) + 1);
     const end = endOfValue(text, start);
-    if (isName(text.slice(at, endOfName), name)) found = { start, end };
+    yield [text.slice(at, endOfName), { start, end }];
     at = skipSpace(text, end);
     if (text[at] === ",") at = skipSpace(text, at + 1);
   }
-  return found;
 }
 
 /** Tells whether a text is a name in JSON. The text may have escapes that `JSON.stringify` does not write. */

@@ -1,0 +1,151 @@
+/** Answers of messages upstreams that leave out fields or frames, or send frames in another order: callers get what the spec requires. */
+
+import { describe, expect, it } from "vitest";
+import { isJsonObject, type JsonObject } from "../../../src/model/json.ts";
+import {
+  CODECS,
+  completedText,
+  decodedText,
+  metered,
+  requestOf,
+  streamedText,
+} from "../../properties/upstream-answers.ts";
+
+const MESSAGE = {
+  id: "msg_up",
+  type: "message",
+  role: "assistant",
+  model: "up",
+  content: [],
+  stop_reason: null,
+  stop_sequence: null,
+  usage: { input_tokens: 3, output_tokens: 1 },
+};
+const start = (message: object = MESSAGE) => ({ type: "message_start", message });
+const begin = (index = 0, text = "") => ({ type: "content_block_start", index, content_block: { type: "text", text } });
+const piece = (text: string, index = 0) => ({
+  type: "content_block_delta",
+  index,
+  delta: { type: "text_delta", text },
+});
+const stop = (index = 0) => ({ type: "content_block_stop", index });
+const delta = (fields: object = { stop_reason: "end_turn", stop_sequence: null }, more: object = {}) => ({
+  type: "message_delta",
+  delta: fields,
+  usage: { output_tokens: 2 },
+  ...more,
+});
+const END = { type: "message_stop" };
+
+/** The events that a caller gets for the frames of an upstream. Each frame has the name of its event's type. */
+function passed(frames: readonly JsonObject[]): JsonObject[] {
+  const text = frames.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("");
+  const request = requestOf("messages");
+  const written = streamedText("messages", metered(decodedText("messages", text), request), request);
+  return written
+    .split("\n\n")
+    .slice(0, -1)
+    .map((frame) => {
+      const [name, data] = frame.split("\n");
+      const event = JSON.parse(data?.slice("data: ".length) ?? "") as JsonObject;
+      expect(name?.slice("event: ".length)).toBe(event["type"]);
+      return event;
+    });
+}
+
+const COUNTS = { cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+const LAST = {
+  type: "message_delta",
+  delta: { stop_reason: "end_turn", stop_sequence: null, usage: { input_tokens: 3, output_tokens: 2 } },
+  usage: { input_tokens: 3, output_tokens: 2, ...COUNTS },
+};
+const FIRST = { ...start(), message: { ...MESSAGE, usage: { ...MESSAGE.usage, ...COUNTS } } };
+const BLOCK = [begin(), piece("a"), stop()];
+
+describe("the stream of an upstream", () => {
+  it.each<[string, JsonObject[]]>([
+    ["that is whole", [start(), ...BLOCK, delta(), END]],
+    ["whose stop reason is null", [start(), ...BLOCK, delta({ stop_reason: null }), END]],
+    ["that tells counts before the end", [start(), ...BLOCK, delta({ stop_reason: null }), delta(), END]],
+    ["that tells the end twice", [start(), ...BLOCK, delta(), delta({}), END]],
+    ["without an end of the block", [start(), begin(), piece("a"), delta(), END]],
+    ["with the end in front of the block", [start(), delta(), ...BLOCK, END]],
+    ["with another first index", [start(), begin(4), piece("a", 4), stop(4), delta(), END]],
+    ["with a stop reason at its start", [start({ ...MESSAGE, stop_reason: "end_turn" }), ...BLOCK, delta(), END]],
+    ["with an empty text in front", [start(), begin(), stop(), begin(1), piece("a", 1), stop(1), delta(), END]],
+    [
+      "with an empty piece in front",
+      [start(), begin(), piece(""), stop(), begin(1), piece("a", 1), stop(1), delta(), END],
+    ],
+    ["with an empty text behind", [start(), ...BLOCK, begin(1), stop(1), delta(), END]],
+  ])("%s gives one whole message in order", (_name, frames) => {
+    expect(passed(frames)).toEqual([FIRST, ...BLOCK, LAST, END]);
+  });
+
+  it("gets the fields that its start lacks", () => {
+    const [first, ...rest] = passed([start({}), ...BLOCK, delta(), END]);
+    const message = { ...MESSAGE, id: "msg_1", model: "m", usage: expect.objectContaining(COUNTS) as unknown };
+    expect(first).toEqual({ type: "message_start", message });
+    expect(rest.map(({ type }) => type)).toEqual(BLOCK.map(({ type }) => type).concat("message_delta", "message_stop"));
+  });
+
+  it("gets an index for each block, also for one that begins at the index of an open one", () => {
+    const tool = {
+      type: "content_block_start",
+      index: 0,
+      content_block: { type: "tool_use", id: "t", name: "f", input: {} },
+    };
+    const json = { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: "{}" } };
+    const frames = [start(), begin(), piece("a"), tool, json, stop(), delta({ stop_reason: "tool_use" }), END];
+    expect(passed(frames).slice(1, -2)).toEqual([
+      ...BLOCK,
+      { ...tool, index: 1 },
+      { ...json, index: 1 },
+      { ...stop(), index: 1 },
+    ]);
+  });
+});
+
+/** The body that a caller gets for the body of an upstream. */
+function completed(body: JsonObject): JsonObject {
+  const request = requestOf("messages", { stream: false });
+  const events = CODECS.messages.answerDecoder().answer(JSON.stringify(body));
+  const answer: unknown = JSON.parse(completedText("messages", metered(events, request), request));
+  return isJsonObject(answer) ? answer : {};
+}
+
+describe("the complete answer of an upstream", () => {
+  const BODY: JsonObject = {
+    ...MESSAGE,
+    content: [{ type: "text", text: "Hi" }],
+    stop_reason: "end_turn",
+    usage: { input_tokens: 3, output_tokens: 2, ...COUNTS },
+  };
+  it.each(["id", "type", "role", "model", "stop_reason", "stop_sequence"])(
+    "gets the field %s that it lacks",
+    (field) => {
+      const expected = { ...BODY, ...(field === "id" && { id: "msg_1" }), ...(field === "model" && { model: "m" }) };
+      const { [field]: _left, ...rest } = BODY;
+      expect(completed(rest)).toEqual(expected);
+      expect(completed({ ...BODY, [field]: null })).toEqual(expected);
+    },
+  );
+
+  it("has no empty text, which a caller could not send back", () => {
+    const tool = { type: "tool_use", id: "t", name: "f", input: { text: "" } };
+    const body = { ...BODY, content: [{ type: "text", text: "" }, tool], stop_reason: "tool_use" };
+    expect(completed(body)["content"]).toEqual([tool]);
+  });
+
+  it("has a text of more than 5,000,000 characters in several blocks", () => {
+    const text = `x${"\u{1F600}".repeat(2_500_001)}`;
+    const { content } = completed({
+      ...BODY,
+      content: [{ type: "text", text }],
+      usage: { input_tokens: 3, output_tokens: 1_000_000 },
+    });
+    const texts = (content as { text: string }[]).map((block) => block.text);
+    expect(texts.map(({ length }) => length)).toEqual([4_999_999, 4]);
+    expect(texts.join("") === text).toBe(true);
+  });
+});
