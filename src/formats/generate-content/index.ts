@@ -26,7 +26,7 @@ import {
   type ModelRoutes,
   TELEMETRY,
 } from "./routes.ts";
-import { GenerateContentStream } from "./stream.ts";
+import { GenerateContentStream, withContent } from "./stream.ts";
 
 export const generateContent = (): WholeFormat => ({
   name: FORMAT,
@@ -46,7 +46,7 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
     ]),
     conversionsOfEvent,
     modelIn: (wildcardPath: string) => modelIn(wildcardPath, isTuned),
-    complete: (answer: AnswerContext) => new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer)),
+    complete: (answer: AnswerContext) => new CompleteAnswer(FORMAT, new GenerateContentBuilder(answer), withContent),
     stream(answer: AnswerContext) {
       // The cast is safe: `decode` made this request, with a `native` part of this format.
       const { framing } = answer.request.native as GenerateContentNative;

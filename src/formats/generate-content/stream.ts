@@ -2,9 +2,10 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { NativeFrame } from "../../model/chat-event.ts";
-import { jsonLine } from "../../model/json.ts";
+import { isJsonObject, jsonLine, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { parseAnswerObject } from "../shared/upstream.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
@@ -37,12 +38,12 @@ export class GenerateContentStream extends StreamedAnswer {
 
   protected pass(frames: readonly NativeFrame[]): string {
     let text = "";
-    for (const { data } of frames) text += this.#frame(data);
+    for (const { data } of frames) text += this.#frame(withContent(data));
     return text;
   }
 
   protected passRun(text: string, frames: readonly NativeFrame[]): string {
-    return this.#framing === "sse" ? text : this.pass(frames);
+    return this.#framing === "sse" && hasContent(frames[0]?.data ?? "") ? text : this.pass(frames);
   }
 
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
@@ -61,6 +62,37 @@ export class GenerateContentStream extends StreamedAnswer {
     this.#hasBegun = true;
     return before + json;
   }
+}
+
+/** Tells whether an upstream's chunk or body has a content with a role and a part. Searches the text, because a frame is not parsed again. */
+const hasContent = (json: string): boolean =>
+  /"role"\s*:\s*"model"/.test(json) && /"parts"\s*:\s*\[\s*[^\]\s]/.test(json);
+
+/**
+ * Returns an upstream's chunk or body in which each candidate has a content with its role (spec 2.9) and a part. The official client's chats drop
+ * a turn with any other chunk, and shall drop a blocked one.
+ */
+export function withContent(json: string): string {
+  if (hasContent(json)) return json;
+  const chunk = parseAnswerObject(json, PARSED_BEFORE);
+  const { candidates, promptFeedback } = chunk;
+  const found = Array.isArray(candidates) && candidates.length > 0 ? candidates : undefined;
+  if (!found && isJsonObject(promptFeedback) && promptFeedback["blockReason"] != null) return json;
+  const whole = (found ?? [{ index: 0 }]).map(wholeCandidate);
+  return whole.every((candidate, index) => candidate === found?.[index])
+    ? json
+    : jsonLine({ ...chunk, candidates: whole });
+}
+
+/** The reasons why an ordinary answer ends. The official service leaves the reason out until the end. */
+const ORDINARY: readonly unknown[] = [undefined, null, "STOP", "MAX_TOKENS"];
+
+function wholeCandidate(candidate: JsonValue): JsonValue {
+  if (!isJsonObject(candidate) || !ORDINARY.includes(candidate["finishReason"])) return candidate;
+  const { role, parts, ...more } = isJsonObject(candidate["content"]) ? candidate["content"] : {};
+  const hasParts = Array.isArray(parts) && parts.length > 0;
+  if (role && hasParts) return candidate;
+  return { ...candidate, content: { ...more, role: role || "model", parts: hasParts ? parts : [{ text: "" }] } };
 }
 
 /** Adds an unusual end of the answer to an error. Clients that look for no error in a stream, such as LangChain's, notice the end. */

@@ -41,7 +41,33 @@ describe("a stream", () => {
       "generate-content",
       metered(decodedText("generate-content", odd("done.txt")), request),
     );
-    expect(written).toBe(odd("done.txt").replace("data: [DONE]\n\n", ""));
+    const whole = '"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":""}]}}]';
+    expect(written).toBe(odd("done.txt").replace("data: [DONE]\n\n", "").replace('"candidates":[]', whole));
+  });
+
+  const USAGE = { usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 4, totalTokenCount: 13 } };
+  const TEXT = [{ text: "Noon." }];
+  const EMPTY = { role: "model", parts: [{ text: "" }] };
+
+  it.each([
+    ["a content", { finishReason: "STOP" }, EMPTY],
+    ["parts", { content: { role: "model" }, finishReason: "MAX_TOKENS" }, EMPTY],
+    ["a part", { content: { parts: [] }, finishReason: "STOP" }, EMPTY],
+    ["a role", { content: { parts: TEXT }, finishReason: "STOP" }, { role: "model", parts: TEXT }],
+    ["a content, for it was blocked", { finishReason: "SAFETY" }, undefined],
+  ])("gives callers of the format a candidate whole that lacks %s", (_name, candidate, content) => {
+    const request = requestOf("generate-content");
+    const bodies = [
+      { candidates: [{ content: { role: "model", parts: TEXT } }] },
+      { candidates: [candidate], ...USAGE },
+    ];
+    const text = bodies.map((body) => `data: ${JSON.stringify(body)}\n\n`).join("");
+    const written = streamedText("generate-content", metered(decodedText("generate-content", text), request), request);
+    const [, last = ""] = written.split("data: ").filter((frame) => frame !== "");
+    const expected = { candidates: [{ ...candidate, ...(content && { content }) }], ...USAGE };
+    expect(JSON.parse(last)).toEqual(expected);
+    const events = CODECS["generate-content"].answerDecoder().answer(JSON.stringify(bodies[1]));
+    expect(JSON.parse(completedText("generate-content", metered(events, request), request))).toEqual(expected);
   });
 
   it("that ends with an empty content calls its tools", () => {

@@ -318,3 +318,10 @@ it.each(PAIRS.filter(([format]) => format === "chat-completions"))(
     expect(text).toContain("Far.");
   },
 );
+
+it("from generate-content to generate-content: each piece of a text has a role, also of an upstream that sends none", async () => {
+  const pieces = ["It ", "is ", "noon", "."].map((text) => ({ content: { parts: [{ text }] } }));
+  const answer = [...pieces, { finishReason: "STOP" }].map((candidate) => frame({ candidates: [candidate] })).join("");
+  const { text } = await streamed("generate-content", "generate-content", "text/event-stream", answer);
+  expect(text.match(/"role":"model"/g)).toHaveLength(5);
+});
