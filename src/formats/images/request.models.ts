@@ -107,9 +107,12 @@ export class ImageModels {
     const profile = this.#profiles.get(DEFAULT_MULTI_MODEL);
     const rules = facts.operation === "edit" ? profile?.operations.edit : undefined;
     if (!profile || !rules) return chosen;
-    const needsNewer = parameterBreaches(facts, chosen.rules).some(({ path }) => path[0] !== "n");
-    if (!needsNewer || parameterBreaches(facts, rules).length > 0) return chosen;
-    return { id: DEFAULT_MULTI_MODEL, profile, rules };
+    const unsupported = new Set(parameterBreaches(facts, rules).map(({ path: [field] }) => field));
+    // Several files are a parameter of the newer model, even too many. A wrong `n` is one of neither model.
+    const isNewer = parameterBreaches(facts, chosen.rules).some(
+      ({ path: [field] }) => field === "image" || (field !== "n" && !unsupported.has(field)),
+    );
+    return isNewer ? { id: DEFAULT_MULTI_MODEL, profile, rules } : chosen;
   }
 }
 

@@ -92,7 +92,18 @@ const edits: readonly Refused[] = [
     "image",
     `must be a single file for the model "${TWO}"; ${MULTI} takes it`,
   ],
-  ["17 pictures", editing({ image: undefined, "image[]": Array.from({ length: 17 }, () => file(OPAQUE)) }), "image"],
+  [
+    "17 pictures",
+    editing({ image: undefined, "image[]": Array.from({ length: 17 }, () => file(OPAQUE)) }),
+    "image",
+    `must be at most 16 files for the model "${MULTI}"`,
+  ],
+  [
+    "a quality of no model beside two pictures",
+    editing({ image: undefined, "image[]": [file(OPAQUE), file(OPAQUE)], quality: "hd" }),
+    "quality",
+    `must be "auto" or "high" or "medium" or "low" for the model "${MULTI}"`,
+  ],
   [
     "17 pictures for image-model-multi",
     ofMulti({ image: undefined, "image[]": Array.from({ length: 17 }, () => file(OPAQUE)) }),
