@@ -9,17 +9,25 @@ import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { membersOf, withMember } from "../shared/json-text.ts";
+import { jsonAt, membersOf, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { type AnswerEnd, endDelta, endOf, MAX_TEXT_LENGTH, MessagesBuilder, pieceOf } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import { FORMAT } from "./routes.ts";
-import type { MessagesStreamEvent, MessagesUsage, StartedAnswer } from "./schema.answer.ts";
+import type { ContentDelta, MessagesStreamEvent, MessagesUsage, StartedAnswer } from "./schema.answer.ts";
 
 const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
 
 const PING = frameText({ type: "ping" });
 const MESSAGE_STOP = frameText({ type: "message_stop" });
+
+/** The start of an upstream's block. */
+interface BegunBlock {
+  readonly frame: NativeFrame;
+  /** The upstream's own index. */
+  readonly index: number;
+  readonly type: unknown;
+}
 
 /** A block of an upstream that has begun and not ended. */
 interface PassedBlock {
@@ -36,11 +44,14 @@ export class MessagesStream extends StreamedAnswer {
   /** True once frames of the content have passed. */
   #isPassed = false;
   /** The upstream's `message_delta`, which `finish` writes behind all blocks. */
-  #delta: NativeFrame | undefined;
+  #messageDelta: NativeFrame | undefined;
   /** The upstream's blocks that have begun and not ended, by the upstream's indices. */
   readonly #openBlocks: Map<number, PassedBlock> = new Map();
-  /** The start of an upstream's block that has no text yet. A block that ends without a text is left out (spec 8). */
-  #held: { readonly frame: NativeFrame; readonly index: number } | undefined;
+  /**
+   * The start of a block that waits for the next frame: a text, which is left out if it ends empty (spec 8), or a tool call whose arguments
+   * stand in its start.
+   */
+  #held: (BegunBlock & { readonly input?: string }) | undefined;
   #nextIndex = 0;
   /** True once an index differs from that of the upstream. */
   #isRenumbered = false;
@@ -92,7 +103,8 @@ export class MessagesStream extends StreamedAnswer {
         continue;
       }
       text += this.#begun();
-      if (type === "message_delta") this.#delta = this.#delta ? withReason(frame, this.#delta) : frame;
+      if (type === "message_delta")
+        this.#messageDelta = this.#messageDelta ? withReason(frame, this.#messageDelta) : frame;
       else if (type === "content_block_start") text += this.#begin(frame);
       else if (type === "content_block_stop" || this.#held || this.#isRenumbered) text += this.#passBlock(frame);
       else text += frameOf(frame);
@@ -100,40 +112,60 @@ export class MessagesStream extends StreamedAnswer {
     return text;
   }
 
-  /** Passes the start of a block on. Gives the block the next index, and ends a block of the same index first. */
+  /**
+   * Passes the start of a block on. Gives the block the next index, and ends a block of the same index first. The content that stands in the
+   * start follows in a delta, where all clients read it.
+   */
   #begin(frame: NativeFrame): string {
-    const { index, content_block: block } = parseAnswerObject(frame.data, PARSED_BEFORE);
-    const type = isJsonObject(block) ? block["type"] : undefined;
-    const begun = { index: Number(index), frame, type };
+    const { index, content_block } = parseAnswerObject(frame.data, PARSED_BEFORE);
+    const block = isJsonObject(content_block) ? content_block : {};
+    const { type } = block;
+    const begun = { index: Number(index), type, frame: wholeBlock(frame, block) };
     let text = this.#released();
     const earlier = this.#openBlocks.get(begun.index);
     if (earlier) text += frameText({ type: "content_block_stop", index: earlier.index });
     this.#openBlocks.delete(begun.index);
-    if (type !== "text" || !isJsonObject(block) || block["text"] !== "") return text + this.#open(begun);
-    this.#held = begun;
+    if (type === "text" && block["text"] === "") this.#held = begun;
+    else if (type === "tool_use" && isJsonObject(block["input"]) && Object.keys(block["input"]).length > 0)
+      this.#held = { ...begun, input: jsonAt(frame.data, ["content_block", "input"]) };
+    else text += this.#open(begun) + this.#deltas(block);
     return text;
   }
 
-  #open({
-    frame,
-    index,
-    type,
-  }: {
-    readonly frame: NativeFrame;
-    readonly index: number;
-    readonly type: unknown;
-  }): string {
+  #open({ frame, index, type }: BegunBlock): string {
     const own = this.#nextIndex++;
     this.#openBlocks.set(index, { index: own, type });
     this.#isRenumbered ||= own !== index;
     return frameOf(withIndex(frame, own));
   }
 
-  /** Returns the start that was held, which a text follows. */
-  #released(): string {
+  /** Returns the content of a block's start, as the deltas of the newest block. */
+  #deltas({ type, text, thinking, signature }: JsonObject): string {
+    const deltas: ContentDelta[] = [];
+    if (type === "text" && typeof text === "string") deltas.push({ type: "text_delta", text });
+    if (type === "thinking" && typeof thinking === "string" && thinking !== "")
+      deltas.push({ type: "thinking_delta", thinking });
+    if (type === "thinking" && typeof signature === "string" && signature !== "")
+      deltas.push({ type: "signature_delta", signature });
+    return deltas.map((delta) => this.#delta(delta)).join("");
+  }
+
+  #delta(delta: ContentDelta): string {
+    return frameText({ type: "content_block_delta", index: this.#nextIndex - 1, delta });
+  }
+
+  /**
+   * Returns the start that was held, in front of the block's next frame.
+   *
+   * @param hasArguments True if the arguments of a tool call follow. They are those of the start.
+   */
+  #released(hasArguments = false): string {
     const held = this.#held;
     this.#held = undefined;
-    return held ? this.#open({ ...held, type: "text" }) : "";
+    if (!held) return "";
+    const { input } = held;
+    const isLast = input === undefined || hasArguments;
+    return this.#open(held) + (isLast ? "" : this.#delta({ type: "input_json_delta", partial_json: input }));
   }
 
   /** Passes a frame on that may belong to a block. */
@@ -142,9 +174,13 @@ export class MessagesStream extends StreamedAnswer {
     const isStop = frame.event === "content_block_stop";
     let text = "";
     if (this.#held && this.#held.index === index) {
-      if (isStop) this.#held = undefined;
-      if (isStop || (isJsonObject(delta) && delta["type"] === "text_delta" && delta["text"] === "")) return "";
-      text = this.#released();
+      // Nothing has come yet.
+      if (isJsonObject(delta) && (delta["text"] === "" || delta["partial_json"] === "")) return "";
+      if (isStop && this.#held.type === "text") {
+        this.#held = undefined;
+        return "";
+      }
+      text = this.#released(!isStop);
     }
     const block = this.#openBlocks.get(Number(index));
     if (isStop) this.#openBlocks.delete(Number(index));
@@ -176,7 +212,7 @@ export class MessagesStream extends StreamedAnswer {
     const end = endOf(event, true);
     const stop = frames.find((frame) => frame.event === "message_stop");
     const text = this.pass(stop ? frames.slice(0, frames.indexOf(stop)) : frames) + this.#stops();
-    const delta = this.#delta ? frameOf(wholeDelta(this.#delta, end)) : frameText(endDelta(end));
+    const delta = this.#messageDelta ? frameOf(wholeDelta(this.#messageDelta, end)) : frameText(endDelta(end));
     return text + delta + (stop ? frameOf(stop) : MESSAGE_STOP);
   }
 }
@@ -205,21 +241,31 @@ const fieldsOf = ({ id, type, role, model, content, usage }: StartedAnswer): Jso
 export function wholeBody(body: string, started: StartedAnswer | undefined, finish: AnswerFinish): string {
   const { stop_reason, stop_sequence, usage } = endOf(finish, true);
   const fields = { ...(started && fieldsOf(started)), stop_reason, stop_sequence, usage: countsOf(usage) };
-  return withTexts(filled(body, fields));
+  return withBlocks(filled(body, fields));
 }
 
-/** Finds a text that is empty. It may also stand in the input of a tool. */
-const EMPTY_TEXT = /"text"\s*:\s*""/;
+/** Finds blocks that may lack a field, and empty texts. It may find the input of a tool, too. */
+const UNSURE = /"type"\s*:\s*"(?:thinking|tool_use)"|"text"\s*:\s*""/;
 
-function withTexts(body: string): string {
-  if (body.length <= MAX_TEXT_LENGTH && !EMPTY_TEXT.test(body)) return body;
+function withBlocks(body: string): string {
+  if (body.length <= MAX_TEXT_LENGTH && !UNSURE.test(body)) return body;
   const { content } = parseAnswerObject(body, PARSED_BEFORE);
   if (!Array.isArray(content)) return body;
-  const blocks = content.flatMap((block) =>
-    isJsonObject(block) && block["type"] === "text" ? textBlocks(block) : [block],
-  );
+  const blocks = content.flatMap((block): JsonValue[] => (isJsonObject(block) ? wholeBlocks(block) : [block]));
   const isSame = blocks.length === content.length && blocks.every((block, index) => block === content[index]);
   return isSame ? body : withMember(body, ["content"], JSON.stringify(blocks));
+}
+
+/** The fields that clients need in a block, and that some upstreams leave out. A caller could not send the block back without them. */
+const BLOCK_FIELDS: ReadonlyMap<unknown, JsonObject> = new Map([
+  ["thinking", { thinking: "", signature: "" }],
+  ["tool_use", { input: {} }],
+]);
+
+function wholeBlocks(block: JsonObject): JsonObject[] {
+  if (block["type"] === "text") return textBlocks(block);
+  const missing = Object.entries(BLOCK_FIELDS.get(block["type"]) ?? {}).filter(([name]) => block[name] == null);
+  return missing.length === 0 ? [block] : [{ ...block, ...Object.fromEntries(missing) }];
 }
 
 /** Cuts a block into those that its text needs: none for an empty text. */
@@ -233,6 +279,22 @@ function textBlocks(block: JsonObject): JsonObject[] {
     rest = rest.slice(piece.length);
   }
   return blocks;
+}
+
+/** The value that a field of a block has at the start of the block. */
+const AT_START: ReadonlyMap<unknown, JsonObject> = new Map<unknown, JsonObject>([
+  ...BLOCK_FIELDS,
+  ["text", { text: "" }],
+]);
+
+/** Returns the start of a block without the block's content. */
+function wholeBlock(frame: NativeFrame, block: JsonObject): NativeFrame {
+  let { data } = frame;
+  for (const [name, value] of Object.entries(AT_START.get(block["type"]) ?? {})) {
+    const json = JSON.stringify(value);
+    if (JSON.stringify(block[name]) !== json) data = withMember(data, ["content_block", name], json);
+  }
+  return data === frame.data ? frame : { ...frame, data };
 }
 
 /** Returns the first frame with all fields. Its `stop_reason` is null (spec 6.1). */

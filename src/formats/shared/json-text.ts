@@ -47,6 +47,12 @@ export function spanAt(text: string, path: readonly string[]): Span | undefined 
 export const membersOf = (text: string): ReadonlyMap<string, Span> =>
   new Map(Array.from(membersIn(text, skipSpace(text, 0)), ([name, span]) => [parseJson(name) as string, span]));
 
+/** Returns the JSON of a value in the text of a valid JSON object; an empty text without the value. */
+export function jsonAt(text: string, path: readonly string[]): string {
+  const { start, end } = spanAt(text, path) ?? { start: 0, end: 0 };
+  return text.slice(start, end);
+}
+
 function memberOf(text: string, object: number, name: string): Span | undefined {
   let found: Span | undefined;
   for (const [written, span] of membersIn(text, object)) if (isName(written, name)) found = span;

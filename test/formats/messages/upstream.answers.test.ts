@@ -106,6 +106,55 @@ describe("the stream of an upstream", () => {
   });
 });
 
+const starting = (block: JsonObject) => ({ type: "content_block_start", index: 0, content_block: block });
+const going = (fields: JsonObject) => ({ type: "content_block_delta", index: 0, delta: fields });
+
+describe("a block of an upstream", () => {
+  const CALL = { type: "tool_use", id: "t", name: "f" };
+  const ARGUMENTS = going({ type: "input_json_delta", partial_json: '{"at":1.0}' });
+  const THOUGHT = going({ type: "thinking_delta", thinking: "Hm" });
+
+  it.each<[string, JsonObject[], JsonObject[]]>([
+    [
+      "text in its start",
+      [starting({ type: "text", text: "a" }), piece("b")],
+      [starting({ type: "text", text: "" }), piece("a"), piece("b")],
+    ],
+    [
+      "a thought in its start",
+      [starting({ type: "thinking", thinking: "Hm", signature: "s" })],
+      [
+        starting({ type: "thinking", thinking: "", signature: "" }),
+        THOUGHT,
+        going({ type: "signature_delta", signature: "s" }),
+      ],
+    ],
+    [
+      "no signature",
+      [starting({ type: "thinking", thinking: "" }), THOUGHT],
+      [starting({ type: "thinking", thinking: "", signature: "" }), THOUGHT],
+    ],
+    ["no input", [starting(CALL), ARGUMENTS], [starting({ ...CALL, input: {} }), ARGUMENTS]],
+    [
+      "its arguments in its start, and again",
+      [starting({ ...CALL, input: { at: 1 } }), going({ type: "input_json_delta", partial_json: "" }), ARGUMENTS],
+      [starting({ ...CALL, input: {} }), ARGUMENTS],
+    ],
+  ])("with %s has its content in deltas", (_name, frames, expected) => {
+    expect(passed([start(), ...frames, stop(), delta(), END]).slice(1, -2)).toEqual([...expected, stop()]);
+  });
+
+  it("with its arguments in its start alone has them in a delta, to the letter", () => {
+    const frames = [start(), starting({ ...CALL, input: {} }), stop(), delta({ stop_reason: "tool_use" }), END];
+    const text = frames.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("");
+    const events = decodedText("messages", text.replace('"input":{}', '"input":{"at":1.0}'));
+    const request = requestOf("messages");
+    const written = streamedText("messages", metered(events, request), request).split("\n\n");
+    expect(written[1]).toContain('"input":{}');
+    expect(written[2]?.split("data: ")[1]).toBe(JSON.stringify(ARGUMENTS));
+  });
+});
+
 /** The body that a caller gets for the body of an upstream. */
 function completed(body: JsonObject): JsonObject {
   const request = requestOf("messages", { stream: false });
@@ -130,6 +179,13 @@ describe("the complete answer of an upstream", () => {
       expect(completed({ ...BODY, [field]: null })).toEqual(expected);
     },
   );
+
+  it("has the fields of blocks that clients need and the upstream leaves out", () => {
+    const call = { type: "tool_use", id: "t", name: "f" };
+    const content = [{ type: "thinking", thinking: "Hm" }, { type: "thinking", thinking: "Hm", signature: null }, call];
+    const thought = { type: "thinking", thinking: "Hm", signature: "" };
+    expect(completed({ ...BODY, content })["content"]).toEqual([thought, thought, { ...call, input: {} }]);
+  });
 
   it("has no empty text, which a caller could not send back", () => {
     const tool = { type: "tool_use", id: "t", name: "f", input: { text: "" } };

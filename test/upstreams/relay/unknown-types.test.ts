@@ -108,7 +108,8 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
       event("content_block_start", { index: 0, content_block: NEW }),
       event("content_block_delta", { index: 0, delta: { ...NEW, text: { is: "no text" } } }),
       event("content_block_stop", { index: 0 }),
-      event("content_block_start", { index: 1, content_block: { type: "text", text: "Hi" } }),
+      event("content_block_start", { index: 1, content_block: { type: "text", text: "" } }),
+      event("content_block_delta", { index: 1, delta: { type: "text_delta", text: "Hi" } }),
       event("content_block_stop", { index: 1 }),
       event("message_delta", {
         delta: { stop_reason: "bored", stop_sequence: null, usage: { input_tokens: 11, output_tokens: 7 } },
