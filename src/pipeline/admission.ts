@@ -13,7 +13,7 @@ import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
-import type { ApiKey } from "../ports/quota-store.ts";
+import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 import { askStore, tellStore } from "./ask-store.ts";
@@ -43,7 +43,7 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
   if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
-  assertReadable(key);
+  assertKey(key);
   // The record of a refusal names the key, too.
   call.key = key;
   if (!expiredKeysMayAsk) {
@@ -55,23 +55,49 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   return key;
 }
 
-const KEY_FIELDS: readonly (keyof ApiKey)[] = [
-  "id",
-  "name",
-  "budget",
-  "metadata",
-  "modelLimits",
-  "expiresAt",
-  "paused",
-];
+/** The types of a key's fields. A field with a question mark may be absent. */
+const KEY_TYPES = {
+  id: "string",
+  name: "string",
+  unlimited: "boolean",
+  modelLimits: "object",
+  modelLimitsEnabled: "boolean",
+  expiresAt: "number",
+  paused: "boolean?",
+  budget: "string?",
+  metadata: "object?",
+} as const satisfies Record<keyof ApiKey, string>;
 
-/** Throws `store_unavailable` for a row whose getters throw: the record of the call reads them too, when nothing may fail any more. */
-function assertReadable(key: ApiKey): void {
+/**
+ * Throws `store_unavailable` for a key whose getters throw, and for a field of a wrong type: a `Date` in `expiresAt` must not mean that the key never
+ * expires. The record of the call reads the fields too, when nothing may fail any more.
+ */
+function assertKey(key: ApiKey): void {
   try {
-    for (const field of KEY_FIELDS) void key[field];
+    for (const [field, type] of Object.entries(KEY_TYPES)) {
+      const value: unknown = key[field as keyof ApiKey];
+      const isAbsent = value === undefined || value === null;
+      if (isAbsent ? !type.endsWith("?") : typeof value !== type.replace("?", ""))
+        throw new TypeError(`The store's key has ${field} ${told(value)}; ${field} must be of the type ${type}.`);
+    }
   } catch (error) {
     throw toGatewayError(error, "quota-store");
   }
+}
+
+const told = (value: unknown): string => (typeof value === "number" ? String(value) : shown(value));
+
+/** Asks the store for a key's balance. Rejects with `store_unavailable` for units that are no integers; undefined for a key that is gone. */
+export async function balanceOf(call: Call, key: ApiKey): Promise<Balance | undefined> {
+  const { quotas } = call.services;
+  const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  for (const field of ["used", "available"] as const)
+    if (balance && !Number.isSafeInteger(balance[field]))
+      throw toGatewayError(
+        new RangeError(`The store's balance has ${field} ${told(balance[field])}; ${field} must be an integer.`),
+        "quota-store",
+      );
+  return balance;
 }
 
 /**
@@ -386,8 +412,8 @@ export async function takeSoon(call: Call, lease: BodyLease, bytes: number): Pro
 
 /** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */
 async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
-  const { quotas, exhausted } = call.services;
-  const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  const { exhausted } = call.services;
+  const balance = await balanceOf(call, key);
   call.assertLive();
   // A key that was deleted meanwhile is refused when quota is reserved.
   if (!balance) return;

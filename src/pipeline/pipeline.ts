@@ -29,8 +29,8 @@ import {
   type ReadBody,
   readBody,
   visibleModels,
+  balanceOf,
 } from "./admission.ts";
-import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { AnswerEvents } from "./output.ts";
@@ -256,12 +256,11 @@ const reported =
 
 /** Answers a route that the gateway serves itself, at no charge. */
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
-  const { countTokens, hooks, quotas } = call.services;
+  const { countTokens, hooks } = call.services;
   const entered = await enter(call, endpoint, parts, (parsed) => parsed);
   if ("status" in entered) return entered;
   const { key, decoded: body, recorder } = entered;
-  const balance = (): Promise<Balance | undefined> =>
-    askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  const balance = (): Promise<Balance | undefined> => balanceOf(call, key);
   const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
     void (await authorizeModel(call, key, { name, aliases: [], kind }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
