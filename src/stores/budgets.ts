@@ -34,7 +34,7 @@ export interface BudgetChanges {
   readonly name?: string;
   /**
    * The amount of the current period and of all later ones: an integer from 0 up, also less than what is used already. Units that the budget
-   * then lacks for running calls become overdraft.
+   * then lacks for running calls become overdraft. The earlier amount restores the units that the period had.
    */
   readonly amount?: number;
 }
@@ -56,14 +56,19 @@ export interface BudgetReport {
   /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
   readonly endsAt?: number;
-  /** The units that the period was given: the amount, with those that were taken over and topped up, less those that were taken back. */
+  /**
+   * The units that the period was given: the amount, with those that were taken over and topped up, less those that were taken back, or 0
+   * when these are more.
+   */
   readonly granted: number;
   /** The units that are spent or held by running calls: more than `granted` only after the amount was lowered. */
   readonly used: number;
   readonly available: number;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
-  /** The units by which `used` is more than `granted`, after the amount was lowered. Top-ups fill them first. Absent for none. */
+  /**
+   * The units that top-ups fill before any is available: the amount was lowered below what was used or taken back. Absent for none.
+   */
   readonly gap?: number;
   /** Units that were consumed beyond the budget. */
   readonly overdraft: number;
@@ -168,7 +173,10 @@ export function termsOf(options: BudgetOptions, parent: readonly string[], zone 
   return { id, name, amount, period, timeZone, rollover, chain: [id, ...parent] };
 }
 
-/** The books of one period of a budget. */
+/**
+ * The books of one period of a budget. `granted` is below 0 while an amount was lowered by more than the period had: the way back then
+ * restores what was there.
+ */
 export class Window extends Books {
   readonly startsAt: number;
   readonly endsAt: number;
@@ -192,7 +200,8 @@ export class Window extends Books {
 
   /** The highest threshold that the charged units reach, in percent; 0 below the first. */
   get reached(): number {
-    return THRESHOLDS.findLast((percent) => this.charged > 0 && this.charged / this.granted >= percent / 100) ?? 0;
+    const { charged, granted } = this;
+    return THRESHOLDS.findLast((percent) => charged > 0 && (granted <= 0 || charged / granted >= percent / 100)) ?? 0;
   }
 }
 
@@ -230,14 +239,17 @@ export class Budget {
     return closed;
   }
 
-  /** Changes the name, and the amount with the granted units of the current period. */
+  /**
+   * Changes the name, and the amount with the granted units of the current period. Throws a RangeError when these would pass
+   * `MOST_UNITS`.
+   */
   update({ name = this.terms.name, amount = this.terms.amount }: BudgetChanges): void {
+    if (amount !== this.terms.amount) {
+      this.window.shift(amount - this.terms.amount);
+      this.terms.amount = amount;
+      this.#forgetTold();
+    }
     this.terms.name = name;
-    if (amount === this.terms.amount) return;
-    const granted = this.window.granted + amount - this.terms.amount;
-    this.window.granted = Math.max(0, Math.min(MOST_UNITS, granted));
-    this.terms.amount = amount;
-    this.#forgetTold();
   }
 
   /**
@@ -259,7 +271,8 @@ export class Budget {
    * refused.
    */
   news(refused = 0): readonly BudgetEvent[] {
-    const { told, granted, charged, reached } = this.window;
+    const { told, charged, reached } = this.window;
+    const granted = Math.max(0, this.window.granted);
     const isRefused = told % 10 === REFUSED || refused > Math.max(0, granted - charged);
     const ofCharges = Math.max(reached, told - (told % 10));
     this.window.told = ofCharges < 100 && isRefused ? ofCharges + REFUSED : ofCharges;
@@ -280,7 +293,7 @@ export class Budget {
       ...(parent !== undefined && { parent }),
       ...(this.isRemoved && { removed: true as const }),
       ...this.#span,
-      granted,
+      granted: Math.max(0, granted),
       used,
       available,
       held,

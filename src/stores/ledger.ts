@@ -131,6 +131,11 @@ export class Books implements Record<Book, number> {
    */
   grant(units: number): void {
     if (-units > this.available) throw new TooFewUnits(this.owner, this.available);
+    this.shift(units);
+  }
+
+  /** Adds units to the quota, or takes them away, also more than there are. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  shift(units: number): void {
     if (units > MOST_UNITS - this.granted) throw beyondMost(this.owner, "granted");
     this.granted += units;
   }

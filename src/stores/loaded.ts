@@ -275,7 +275,8 @@ export function budgetOf(row: BudgetRow): Budget {
 /** Reads a period of a budget. Throws an Error that names the budget when a number of its row is corrupt. */
 export function windowOf(id: string, row: Omit<PeriodRow, "budgetId">): Window {
   for (const book of BOOKS)
-    if (!isUnits(Number(row[book])))
+    // Only the granted units may be below 0.
+    if (!isUnits(book === "granted" ? Math.abs(Number(row.granted)) : Number(row[book])))
       throw new Error(`The budget ${id} is spoilt: its ${book} units are ${String(row[book])}.`);
   const window = new Window(id, row, Number(row.granted));
   for (const book of BOOKS) window[book] = Number(row[book]);

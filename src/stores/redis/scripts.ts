@@ -177,7 +177,7 @@ for _, window in ipairs(windows) do
   if window.over > MOST - window.overdraft then return false end
   local threshold = window.told < 50 and 0.5 or window.told < 80 and 0.8 or 1
   local total = window.charged + used - window.over
-  if ARGV[6] == '1' and window.told < 100 and total > 0 and total / window.granted >= threshold then return false end
+  if ARGV[6] == '1' and window.told < 100 and total > 0 and (window.granted <= 0 or total / window.granted >= threshold) then return false end
 end
 redis.call('HSET', LEDGER, 'charged', charged + used - over, 'held', remaining, 'overdraft', overdraft + over,
   'estimated', estimated + math.min(guessed, used - over), HOLD, 'settled ' .. ARGV[4] .. ' ' .. text(over))

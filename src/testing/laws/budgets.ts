@@ -132,9 +132,12 @@ class Stage {
     const report = await this.report(budget);
     const told = Object.fromEntries(Object.keys(expected).map((name) => [name, report[name as keyof BudgetReport]]));
     assert.deepEqual(told, expected, `${budget}: ${why}`);
-    const { granted, used, available, gap } = report;
+    const { granted, used, available, gap = 0 } = report;
     assert.equal(available, Math.max(0, granted - used), `${budget}: available = granted - used`);
-    assert.equal(gap, used > granted ? used - granted : undefined, `${budget}: gap = used - granted`);
+    assert.ok(granted >= 0, `${budget}: granted is not below 0`);
+    // The gap of a budget without granted units has those that were taken back, too.
+    if (granted > 0) assert.equal(gap, Math.max(0, used - granted), `${budget}: gap = used - granted`);
+    else assert.ok(gap >= used, `${budget}: gap has all that is used`);
   }
 
   async advance(ms: number): Promise<void> {
@@ -451,6 +454,75 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await stage.expect("team", { granted: 4, used: 10, available: 0, gap: 6 }, "a top-up fills the gap first");
     await stage.topUp("team", 7);
     await stage.expect("team", { granted: 11, used: 10, available: 1 }, "the rest is available");
+  }),
+
+  law(
+    "an amount that was too small for a while leaves no trace when the earlier one is back",
+    chain(1_000_000, 1_000_000, 1_000_000),
+    async (stage) => {
+      const key = stage.key();
+      await stage.lower("team", 400_000);
+      await key.hold("call", 98_000);
+      await key.settle("call", 98_000, "estimated");
+      await key.hold("live", 2_000);
+      const before = await stage.report("team");
+      assert.equal(before.granted, 600_000);
+      for (const amount of [0, 100_000, 450_000, 1]) {
+        await stage.setAmount("team", amount);
+        const granted = Math.max(0, amount - 400_000);
+        await stage.expect("team", { amount, granted, available: 0, gap: 500_000 - amount }, "the gap is told");
+        await expectRangeError(() => stage.lower("team", 1), "more than is available");
+        await stage.setAmount("team", 1_000_000);
+        assert.deepEqual(await stage.report("team"), before, `after the amount ${amount}`);
+      }
+      await key.settle("live", 2_000);
+      await stage.setAmount("team", 0);
+      await key.expectRefusal(key.reserve("none", 1), { available: 0, held: 0 }, "nothing is available");
+      await stage.topUp("team", 500_000);
+      await stage.expect("team", { granted: 100_000, available: 0 }, "a top-up fills the gap");
+      await stage.topUp("team", 5);
+      await key.expectGrant(key.reserve("next", 1, 100), 5, "the rest is available");
+      await key.settle("next", 5);
+      await stage.setAmount("team", 1_000_000);
+      await stage.expect("team", { granted: 1_100_005, used: 100_005, overdraft: 0 }, "with the top-ups");
+    },
+  ),
+
+  law(
+    "a running call that a too small amount left without units is charged as overdraft, and the way back is exact",
+    { keys: [{}], budgets: [] },
+    async (stage) => {
+      const key = stage.key();
+      await stage.toNoon();
+      await stage.add({ id: stage.id("team"), amount: 100, period: "day", rollover: true });
+      await stage.assign(key, "team");
+      await key.hold("late", 10);
+      await stage.lower("team", 30);
+      await stage.setAmount("team", 0);
+      await stage.expect("team", { granted: 0, used: 10, available: 0, gap: 40 }, "what was taken back is missing too");
+      await key.settle("late", 4);
+      await stage.expect("team", { used: 0, overdraft: 4, gap: 30 }, "no units cover the call");
+      assert.deepEqual(await stage.told(), [], "nothing is charged");
+      await stage.setAmount("team", 100);
+      await stage.expect("team", { granted: 70, used: 0, available: 70 }, "the way back");
+      await stage.setAmount("team", 20);
+      await stage.advance(DAY_MS);
+      await stage.expect("team", { granted: 20, used: 0, available: 20 }, "a gap ends with its period");
+      await key.hold("next", 15);
+      await key.settle("next", 15);
+      await stage.setAmount("team", 100);
+      await stage.expect("team", { granted: 100, used: 15, available: 85 }, "the next day has nothing of it");
+    },
+  ),
+
+  law("units beyond 2^53 - 1 are no amount, and change nothing", single({ amount: 100 }), async (stage) => {
+    await stage.topUp("team", 1);
+    await expectRangeError(() => stage.setAmount("team", Number.MAX_SAFE_INTEGER), "with what was topped up");
+    await stage.expect("team", { amount: 100, granted: 101 }, "nothing has changed");
+    await stage.setAmount("team", Number.MAX_SAFE_INTEGER - 1);
+    await stage.expect("team", { granted: Number.MAX_SAFE_INTEGER }, "the most");
+    await stage.setAmount("team", 100);
+    await stage.expect("team", { granted: 101, available: 101 }, "and back");
   }),
 
   law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage) => {

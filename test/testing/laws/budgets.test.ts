@@ -115,6 +115,17 @@ const mutants: readonly BudgetMutant[] = [
   withFault("lowers no hold", ({ store }) => ({
     store: { ...verbsOf(store), renew: (id, { leaseMs, used }) => store.renew(id, { leaseMs, used }) },
   })),
+  withFault("forgets what a too small amount took away", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async updateBudget(id, changes) {
+        const before = await opened.budgets.budgetReport(id);
+        await opened.budgets.updateBudget(id, changes);
+        if (before?.granted === 0 && changes.amount !== undefined)
+          await opened.budgets.topUpBudget(id, Math.max(0, (before.gap ?? 0) - before.used - before.amount));
+      },
+    },
+  })),
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
   withFault("takes no top-up back", (opened) => ({ budgets: { ...budgetsOf(opened), lowerBudget() {} } })),
   withFault("takes units of running calls back", (opened) => ({
