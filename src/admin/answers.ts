@@ -3,7 +3,7 @@
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
-import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
+import type { BudgetDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { argument } from "./call-admin.ts";
 import {
@@ -18,6 +18,7 @@ import {
   tableFor,
 } from "./columns.ts";
 import { type IssuedKey, stateOf } from "./key-admin.ts";
+import { everyPage } from "./lists.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
@@ -35,7 +36,7 @@ interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
   readonly limitedBy: string | null;
 }
 
-type KeyShown = KeyReport | KeyWithBudgets;
+export type KeyShown = KeyReport | KeyWithBudgets;
 
 /** A new key, with its secret. */
 export interface KeyMade extends IssuedKey {
@@ -81,12 +82,15 @@ export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(rep
  * Adds to each key of an answer the budgets that it draws on, and to each budget what was spent. Such a key is not unlimited, also without a
  * quota of its own.
  */
-export async function withBudgets(answer: object, store: DurableQuotaStore): Promise<object> {
+export async function withBudgets(
+  answer: object,
+  store: Partial<Pick<BudgetDirectory, "budgetReport" | "listBudgets">>,
+): Promise<object> {
   const read = new Map<string, BudgetReport | undefined>();
   const budgetsOf = async (key: KeyReport): Promise<BudgetShown[]> => {
     const budgets: BudgetShown[] = [];
     for (let next = key.budget; next !== undefined;) {
-      if (!read.has(next)) read.set(next, await store.budgetReport(next));
+      if (!read.has(next)) read.set(next, await store.budgetReport?.(next));
       const report = read.get(next);
       if (!report) break;
       const { id, name, granted, used, available, held } = report;
@@ -104,10 +108,18 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
     return { ...key, left, limitedBy };
   };
   if (!Array.isArray(answer)) return shown(answer);
+  // The cast is safe: answers are lists of objects.
+  const own = new Set((answer as object[]).flatMap((item) => (isKey(item) ? (item.budget ?? []) : [])));
+  if (own.size > MOST_READ)
+    for (const budget of await everyPage(async (page) => (await store.listBudgets?.(page)) ?? []))
+      read.set(budget.id, budget);
   const items: object[] = [];
   for (const item of answer as object[]) items.push(await shown(item));
   return items;
 }
+
+/** The most budgets of a list of keys that are read one by one: more are read together. */
+const MOST_READ = 10;
 
 /** The lists that commands print. */
 export type ListName = "keys" | "budgets" | "periods";

@@ -14,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { BUDGET_COMMANDS } from "../../src/admin/budget-commands.ts";
 import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
+import { adminHandler } from "../../src/admin/http/index.ts";
 import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
@@ -2021,6 +2022,22 @@ describe("polygate budgets", () => {
     expect(rows).toContain("only\t-\t-\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
     expect(rows).toContain("less\t-\t100\t0\t100\tactive\tevery model\tnever\tbelow\town quota");
     expect(rows).toContain("neither\t-\t-\t0\tunlimited\tactive\tevery model\tnever\t-\t-");
+    const opened = await openStores(store);
+    const admin = adminHandler(opened.ports.quotas, { authorize: () => ({ name: "ann" }) }).at("/admin");
+    const ask = async (path: string): Promise<unknown> =>
+      (await admin.fetch(new Request(`http://host/admin/keys${path}`))).json();
+    for (const id of ["both", "only", "less", "high", "neither"])
+      expect(await ask(`/${id}`)).toEqual(await json("usage", id));
+    expect(await ask("?limit=1000")).toMatchObject({ data: await json("list", "--limit", "1000") });
+    // More budgets than are read one by one.
+    for (let at = 0; at < 11; at++) {
+      await budgets("create", `one-${at}`, "--amount", `${at}`, "--parent", "top");
+      await keys("create", "--id", `of-one-${at}`, "--budget", `one-${at}`);
+    }
+    const many = await json("list", "--limit", "1000");
+    expect(many).toContainEqual(expect.objectContaining({ id: "of-one-7", left: 7, limitedBy: "one-7" }));
+    expect(await ask("?limit=1000")).toMatchObject({ data: many });
+    await opened.close();
   });
 
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {

@@ -549,6 +549,26 @@ describe("adminHandler", () => {
         "/keys": {
           post: { summary: expect.stringContaining("Without `granted` and `budget`, the key is unlimited.") },
         },
+        "/keys/{id}": {
+          get: {
+            responses: {
+              200: {
+                content: {
+                  "application/json": {
+                    schema: {
+                      properties: {
+                        granted: { anyOf: [{ type: "integer", minimum: 0 }, { type: "null" }] },
+                        left: { type: "integer" },
+                        limitedBy: { anyOf: [{ type: "string" }, { type: "null" }] },
+                        budgets: { type: "array" },
+                      },
+                    },
+                  },
+                },
+              },
+            },
+          },
+        },
         "/usage": { get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } } },
         "/budgets/{id}/periods": {
           get: { responses: { 200: { content: { "application/json": {}, "text/csv": {} } } } },

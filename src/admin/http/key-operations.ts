@@ -6,11 +6,13 @@ import { type Clock } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
+import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-admin.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
   assertKnown,
+  type Desk,
   elsewhere,
   ID,
   idIn,
@@ -64,15 +66,20 @@ const KEY = v.object({
   paused: v.exactOptional(v.boolean()),
   budget: v.exactOptional(TEXT),
   metadata: v.exactOptional(v.record(TEXT, TEXT)),
-  granted: UNITS,
+  granted: v.nullable(UNITS),
   used: UNITS,
-  available: UNITS,
+  available: v.nullable(UNITS),
   held: UNITS,
   overdraft: UNITS,
   estimated: UNITS,
   secrets: UNITS,
   revoked: v.boolean(),
   spoilt: v.exactOptional(v.array(TEXT)),
+  budgets: v.exactOptional(
+    v.array(v.object({ id: TEXT, name: TEXT, granted: UNITS, used: UNITS, available: UNITS, held: UNITS })),
+  ),
+  left: v.exactOptional(UNITS),
+  limitedBy: v.exactOptional(v.nullable(TEXT)),
 });
 
 /** A secret, which is shown once. */
@@ -95,7 +102,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/keys",
-    about: "Lists keys in the order of their ids.",
+    about:
+      "Lists keys in the order of their ids. `left` is what the calls of a key with a budget can still use; without a quota of its own, its `granted` and `available` are null.",
     query: v.strictObject({
       ...PAGE,
       state: v.exactOptional(v.picklist(KEY_STATES)),
@@ -106,7 +114,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     async run(desk, { query }) {
       const listed = await desk.keys.list(query);
       if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
-      return paged(listed, query.limit, idIn);
+      // The cast is safe: a list of keys stays one.
+      return paged((await withBudgets(listed, desk.store)) as KeyReport[], query.limit, idIn);
     },
   }),
   operation({
@@ -132,7 +141,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     about: "Returns a key and its units.",
     answer: KEY,
     tagged: true,
-    run: async ({ keys }, { id }) => keyTold(await keys.usage(id)),
+    run: async (desk, { id }) => tellKey(desk, await desk.keys.usage(id)),
   }),
   operation({
     method: "PATCH",
@@ -150,7 +159,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
-      return expected.in(async () => keyTold(await keys.update(id, body, expected.holds)));
+      return expected.in(async () => tellKey(desk, await keys.update(id, body, expected.holds)));
     },
   }),
   operation({
@@ -182,9 +191,9 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     action: "keys.revoke",
     answer: KEY,
     tagged: true,
-    async run({ keys }, { id }) {
-      await keys.revoke(id);
-      return keyTold(await keys.usage(id));
+    async run(desk, { id }) {
+      await desk.keys.revoke(id);
+      return tellKey(desk, await desk.keys.usage(id));
     },
   }),
   ...(["grant", "lower"] as const).map((verb) =>
@@ -196,7 +205,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       body: v.strictObject({ units: UNITS }),
       answer: KEY,
       tagged: true,
-      run: async ({ keys }, { id, body }) => keyTold(await keys[verb](id, body.units)),
+      run: async (desk, { id, body }) => tellKey(desk, await desk.keys[verb](id, body.units)),
     }),
   ),
   operation({
@@ -208,9 +217,9 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     body: v.strictObject({ budget: v.nullable(ID) }),
     answer: KEY,
     tagged: true,
-    async run({ keys, store }, { id, body }) {
-      await store.assignBudget?.(id, body.budget ?? undefined);
-      return keyTold(await keys.usage(id));
+    async run(desk, { id, body }) {
+      await desk.store.assignBudget?.(id, body.budget ?? undefined);
+      return tellKey(desk, await desk.keys.usage(id));
     },
   }),
   operation({
@@ -239,7 +248,10 @@ function assertSound(gateway: AdminGateway | undefined, key: ApiKey, before?: Ap
   if (fault !== undefined && !(before && gateway?.keyFault?.(before) === fault)) throw refused(400, fault);
 }
 
-const keyTold = (key: KeyReport): Told => ({ body: key, tag: tagOfKey(key) });
+const tellKey = async ({ store }: Desk, key: KeyReport): Promise<Told> => ({
+  body: await withBudgets(key, store),
+  tag: tagOfKey(key),
+});
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
 function tagOfKey({

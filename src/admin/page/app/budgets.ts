@@ -62,14 +62,6 @@ export async function loadKnownBudgets(): Promise<void> {
 
 const knownById = computed(() => new Map(knownBudgets.value.map((budget) => [budget.id, budget])));
 
-/** Returns the one of a budget, its parent, and so on, that has the least left. Undefined for none among the known budgets. */
-export function tightestOf(id?: string): BudgetReport | undefined {
-  let tightest: BudgetReport | undefined;
-  for (let budget = knownById.value.get(id ?? ""); budget; budget = knownById.value.get(budget.parent ?? ""))
-    if (!tightest || budget.available < tightest.available) tightest = budget;
-  return tightest;
-}
-
 /**
  * A filter by a budget, to choose or to write: its id, or the name of a single one. The server refuses any other text in words.
  *

@@ -1,12 +1,12 @@
 /** The view of keys: lists them, makes new ones, and changes them. */
 
 import { signal } from "@preact/signals";
-import type { KeyReport } from "../../../stores/durable.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
+import type { KeyShown } from "../../answers.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountBelow, amountField, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
-import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, tightestOf, timesInWords } from "./budgets.ts";
+import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, timesInWords } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -28,7 +28,7 @@ import {
   type View,
 } from "./parts.ts";
 
-const keys = signal<readonly KeyReport[] | undefined>(undefined);
+const keys = signal<readonly KeyShown[] | undefined>(undefined);
 const next = signal<string | null>(null);
 /** The filters, by their names in the API and in the address. An empty one filters nothing. */
 const filters = { find: signal(""), state: signal(""), budget: signal(""), metadata: signal("") };
@@ -45,10 +45,7 @@ const searched = signal(0);
 export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
   hasKnownBudgets = hasBudgets;
-  const budgets = renewBudgets();
-  // Budgets decide which active keys have nothing left.
-  if (isOfUse()) await budgets;
-  await Promise.all([loadKeys(), budgets]);
+  await Promise.all([loadKeys(), renewBudgets()]);
 }
 
 /** True for a filter that tells active keys from those of which nothing is left: for the API, both are active. */
@@ -75,7 +72,7 @@ async function loadKeys(after?: string): Promise<void> {
     name === "find" ? [] : [[name, value === EMPTY ? "active" : value] as [string, string]],
   );
   const ofUse = isOfUse() ? filters.state.value : undefined;
-  const matches = (key: KeyReport): boolean =>
+  const matches = (key: KeyShown): boolean =>
     hasText(key, text) && (ofUse === undefined || isEmpty(key) === (ofUse === EMPTY));
   // Further keys of the earlier choice are none of this one.
   if (after === undefined) next.value = null;
@@ -90,7 +87,7 @@ async function loadKeys(after?: string): Promise<void> {
           ...asked,
           ...(last === undefined ? [] : [["after", last]]),
         ]);
-        const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
+        const { body }: { body: Listed<KeyShown> } = await read(`keys?${query}`);
         if (!isLatest()) return;
         all.push(...body.data.filter(matches));
         looked += body.data.length;
@@ -105,17 +102,17 @@ async function loadKeys(after?: string): Promise<void> {
 }
 
 /** True for a key whose id or name has a text in small letters. */
-const hasText = ({ id, name }: KeyReport, text: string): boolean => `${id}\n${name}`.toLowerCase().includes(text);
+const hasText = ({ id, name }: KeyShown, text: string): boolean => `${id}\n${name}`.toLowerCase().includes(text);
 
 /** Finds the keys that a user means: the key of this id; or else those of this name; or else those whose id or name has the text. */
-export async function keysNamed(text: string): Promise<readonly KeyReport[]> {
-  const own = await read<KeyReport>(at(text)).catch(() => undefined);
+export async function keysNamed(text: string): Promise<readonly KeyShown[]> {
+  const own = await read<KeyShown>(at(text)).catch(() => undefined);
   if (own) return [own.body];
-  const [wanted, near]: [string, KeyReport[]] = [text.toLowerCase(), []];
+  const [wanted, near]: [string, KeyShown[]] = [text.toLowerCase(), []];
   let [after, looked]: [string | null, number] = ["", 0];
   do {
     const query = new URLSearchParams({ limit: "1000", after });
-    const { body }: { body: Listed<KeyReport> } = await read(`keys?${query}`);
+    const { body }: { body: Listed<KeyShown> } = await read(`keys?${query}`);
     near.push(...body.data.filter((key) => hasText(key, wanted)));
     looked += body.data.length;
     after = body.next;
@@ -226,7 +223,7 @@ async function create(): Promise<void> {
  */
 export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Promise<boolean> =>
   attempt(async () => {
-    const [{ body: key, tag }] = await Promise.all([read<KeyReport>(at(id)), renewBudgets()]);
+    const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
     let seen = tag;
     const before = key.metadata ?? {};
     const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
@@ -241,7 +238,7 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
         budgetField({ name: "budget", label: "Budget", value: key.budget ?? "" }, knownBudgets.value),
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
-      note: ({ budget }) => limitsInWords(key.unlimited ? "" : "quota", budget),
+      note: ({ budget }) => limitsInWords(quotaOf(key) ? "quota" : "", budget),
       run: async (written) => {
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
@@ -282,11 +279,11 @@ export const changeQuota = (
     run: async ({ units: written = "" }) => {
       const units = readAmount("Amount", written);
       if (verb === "grant" && written !== confirmed) {
-        const { unlimited, granted } = (await read<KeyReport>(at(id))).body;
-        if (!unlimited && units > granted) {
+        const quota = quotaOf((await read<KeyShown>(at(id))).body);
+        if (quota && units > quota.granted) {
           confirmed = written;
           throw new AskAgain(
-            `${timesInWords(units, granted, "what this key was granted so far")} To add it, choose Add again.`,
+            `${timesInWords(units, quota.granted, "what this key was granted so far")} To add it, choose Add again.`,
           );
         }
       }
@@ -351,20 +348,23 @@ const revoke = (id: string): void =>
 /** The state of a key that would be active, but whose quota, or one of its budgets, has nothing left. */
 const EMPTY = "empty";
 
+/** Returns the key's own quota; undefined for a key without one. */
+const quotaOf = ({ unlimited, granted, available }: KeyShown): { granted: number; available: number } | undefined =>
+  unlimited || granted === null || available === null ? undefined : { granted, available };
+
 /**
  * Returns what limits a key the most: its own quota, or the one of its budgets that has the least left, with its id. Undefined for an unlimited
- * key, and for a key whose budget is not among the known ones.
+ * key.
  */
-function limitOf({ unlimited, available, budget }: KeyReport): { available: number; id?: string } | undefined {
-  const tightest = tightestOf(budget);
-  return unlimited || (tightest !== undefined && tightest.available < available) ? tightest : { available };
+function limitOf(key: KeyShown): { available: number; id?: string | null } | undefined {
+  return "left" in key ? { available: key.left, id: key.limitedBy } : quotaOf(key);
 }
 
 /** True for a key whose own quota, or one of its budgets, has nothing left. */
-const isEmpty = (key: KeyReport): boolean => (limitOf(key)?.available ?? 1) <= 0;
+const isEmpty = (key: KeyShown): boolean => (limitOf(key)?.available ?? 1) <= 0;
 
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
-function State({ of: key }: { of: KeyReport }): View {
+function State({ of: key }: { of: KeyShown }): View {
   const { revoked, paused, expiresAt } = key;
   const hasExpired = expiresAt > 0 && expiresAt * 1_000 <= Date.now();
   const state = revoked ? "revoked" : paused ? "paused" : hasExpired ? "expired" : isEmpty(key) ? EMPTY : "active";
@@ -379,12 +379,12 @@ function State({ of: key }: { of: KeyReport }): View {
 }
 
 /** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. Nothing is left of a revoked key. */
-function Left({ of: key, amount }: { of: KeyReport; amount: ReturnType<typeof amountsIn> }): View {
+function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amountsIn> }): View {
   const { revoked, budget } = key;
   const limit = revoked ? undefined : limitOf(key);
   if (!limit) return revoked || budget !== undefined ? html`–` : html`<span class="quiet">unlimited</span>`;
   const { id, available } = limit;
-  const where = id === undefined ? (budget === undefined ? "" : "in its own quota") : `in ${id}`;
+  const where = id === undefined || id === null ? (budget === undefined ? "" : "in its own quota") : `in ${id}`;
   return html`${amount(available)}${
     where !== "" &&
     (available > 0 ? html`<span class="quiet long">${where}</span>` : html`<${Nothing} more=${` ${where}`} />`)
@@ -392,11 +392,11 @@ function Left({ of: key, amount }: { of: KeyReport; amount: ReturnType<typeof am
 }
 
 /** The charges of a key, as Spend sums them up: also beyond its quota, without the holds of running calls. */
-const spentOf = ({ used, held, overdraft }: KeyReport): number => used - held + overdraft;
+const spentOf = ({ used, held, overdraft }: KeyShown): number => used - held + overdraft;
 
-const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Column<KeyReport>[] => {
+const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
   const ofSpent = amountsIn(rows.map(spentOf));
-  const ofGranted = amountsIn(rows.flatMap(({ unlimited, granted }) => (unlimited ? [] : granted)));
+  const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
   const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
   return [
@@ -410,18 +410,21 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: amountsNamed("Spent"),
       isNumber: true,
-      cell: (key) =>
-        html`${ofSpent(spentOf(key))}
+      cell: (key) => {
+        const quota = quotaOf(key);
+        return html`${ofSpent(spentOf(key))}
         ${key.held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(key.held)}</span>`}
-        ${!key.unlimited && html`<${Share} used=${spentOf(key)} of=${key.granted} left=${key.available} />`}`,
+        ${quota && html`<${Share} used=${spentOf(key)} of=${quota.granted} left=${quota.available} />`}`;
+      },
     },
     {
       name: amountsNamed("Granted"),
       isNumber: true,
-      cell: ({ unlimited, granted, budget }) =>
-        unlimited
-          ? html`<span class="quiet">${budget === undefined ? "unlimited" : "by its budget"}</span>`
-          : ofGranted(granted),
+      cell: (key) => {
+        const quota = quotaOf(key);
+        if (quota) return ofGranted(quota.granted);
+        return html`<span class="quiet">${key.budget === undefined ? "unlimited" : "by its budget"}</span>`;
+      },
     },
     {
       name: amountsNamed("Left"),
@@ -433,7 +436,7 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
           {
             name: amountsNamed("Overdrawn"),
             isNumber: true,
-            cell: ({ overdraft }: KeyReport) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
+            cell: ({ overdraft }: KeyShown) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
           },
         ]
       : []),
@@ -454,13 +457,15 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
     {
       name: "Change",
       isChange: true,
-      cell: ({ id, revoked, paused, unlimited }) =>
-        revoked
+      cell: (key) => {
+        const { id, revoked, paused } = key;
+        const hasQuota = quotaOf(key) !== undefined;
+        return revoked
           ? null
           : html`<div class="row-buttons">
               <${RowButton} name="Edit" row=${id} onClick=${() => editKey(id)} />
-              ${!unlimited && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
-              ${!unlimited && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
+              ${hasQuota && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
+              ${hasQuota && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
               <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
               ${
                 paused
@@ -468,7 +473,8 @@ const columnsOf = (rows: readonly KeyReport[], hasCalls: boolean): readonly Colu
                   : html`<${RowButton} name="Pause" row=${id} onClick=${() => pause(id)} />`
               }
               <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
-            </div>`,
+            </div>`;
+      },
     },
   ];
 };
@@ -497,7 +503,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       caption="Keys"
       columns=${columnsOf(keys.value ?? [], calls)}
       rows=${keys.value}
-      keyOf=${({ id }: KeyReport) => id}
+      keyOf=${({ id }: KeyShown) => id}
       empty=${isFiltered ? "There is no such key." : `There is no key yet.${mayChange.value ? " New key makes the first one." : ""}`}
     />
     ${

@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
-import type { KeyReport } from "../../../stores/durable.ts";
+import type { KeyShown } from "../../answers.ts";
 import type { ExplainedCall } from "../../http/call-operations.ts";
 import {
   addressOf,
@@ -53,7 +53,7 @@ const noneReason = signal("");
 /** The recorded codes that the chosen one stands for. */
 const meantCodes = signal<readonly string[]>([]);
 /** The keys that the filter may mean, when it means several. */
-const meantKeys = signal<readonly KeyReport[]>([]);
+const meantKeys = signal<readonly KeyShown[]>([]);
 /** The filters that links choose. */
 const scope: Signal<Scope> = signal({});
 const budget = budgetOf(scope);
@@ -179,7 +179,7 @@ function showNone(reason = ""): void {
  */
 async function chooseKey(isExact = false): Promise<void> {
   const text = keyId.value;
-  let found: readonly KeyReport[] = [];
+  let found: readonly KeyShown[] = [];
   if (text !== "" && !(await attempt(async () => void (found = await keysNamed(text))))) return;
   if (isExact) found = found.filter(({ name }) => name.toLowerCase() === text.toLowerCase());
   // The user may have chosen another key meanwhile.
