@@ -108,7 +108,8 @@ async function fieldsBefore(store: Store, action: string, id: string | undefined
 async function keyBefore(store: Store, id: string): Promise<Fields | undefined> {
   const key = await store.report(id);
   if (!key) return undefined;
-  const { name, expiresAt, paused = false, metadata = {}, budget = null, granted } = key;
+  const { name, expiresAt, paused = false, metadata = {}, budget = null } = key;
+  const granted = key.unlimited ? null : key.granted;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
 

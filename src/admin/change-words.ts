@@ -45,7 +45,8 @@ export interface Writer {
 /** Writes a value. Returns undefined for a value of another type. */
 type Write = (value: unknown, writer: Writer) => string | undefined;
 
-const amount: Write = (value, writer) => (typeof value === "number" ? writer.amount(value) : undefined);
+const amount: Write = (value, writer) =>
+  value === null ? "none" : typeof value === "number" ? writer.amount(value) : undefined;
 const text: Write = (value) => (value === null ? "none" : typeof value === "string" ? value : undefined);
 const yesOr =
   (yes: string, no: string): Write =>

@@ -3,7 +3,7 @@
 import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
-import { MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
+import { knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -28,24 +28,27 @@ const pausing = (paused: boolean, about: string, example: string): Command => ({
   },
 });
 
-/** Says which command changes the budget on which a key without a quota of its own draws. */
-async function budgetInstead(
+/** Says which command gives a quota to a key without one of its own, or changes the budget on which such a key draws. */
+async function instead(
   error: unknown,
   id: string,
   store: OpenedStore["store"],
   nextStep: (budget: string) => string,
 ): Promise<never> {
-  const { budget } = (error instanceof RangeError && (await store.report(id))) || {};
-  if (budget === undefined || (error as Error).message !== unlimitedKey(id).message) throw error;
-  throw new CommandError(
-    `The API key ${oneLine(id)} has no quota of its own: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))}`,
-  );
+  if (!(error instanceof RangeError) || error.message !== unlimitedKey(id).message) throw error;
+  const { budget } = (await store.report(id)) ?? {};
+  const given = `"polygate keys update ${argument(id)} --granted AMOUNT" gives it one`;
+  const next =
+    budget === undefined
+      ? `. ${given}.`
+      : `: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))} ${given}.`;
+  throw new CommandError(`The API key ${oneLine(id)} has no quota of its own${next}`);
 }
 
 /**
  * Returns a command that changes the quota of a key by an amount, and shows the key.
  *
- * @param nextStep The command for a key without a quota, which changes the budget of the key.
+ * @param nextStep The command for a key without a quota of its own, which changes the budget of the key.
  */
 const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget: string) => string): Command => ({
   about,
@@ -53,8 +56,7 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   operands: ["ID", "AMOUNT"],
   read([id = "", text = ""], { currency }) {
     const units = unitsOf("AMOUNT", text, currency);
-    return (keys, { store }) =>
-      keys[verb](id, units).catch((error: unknown) => budgetInstead(error, id, store, nextStep));
+    return (keys, { store }) => keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
   },
 });
 
@@ -103,23 +105,34 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     examples: [
       'update team-a --name "Team A" --models small-1,large-1',
       "update team-a --models '*' --expires never --metadata plan=gold --metadata old-note=",
+      "update team-a --granted 50 --currency usd",
     ],
     operands: ["ID"],
-    options: ["name", "models", "expires", "metadata"],
-    words: { metadata: "a note on the key, or NAME= to remove it; may be repeated" },
+    options: ["name", "models", "expires", "metadata", "granted"],
+    words: {
+      metadata: "a note on the key, or NAME= to remove it; may be repeated",
+      granted: "gives a key without a quota one, beyond what it has used; none takes it away",
+    },
     elsewhere: {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
-      granted: '"keys grant ID AMOUNT" adds to a quota, and "keys lower ID AMOUNT" takes from it.',
     },
-    read([id = ""], values, { warn }) {
-      const changes = changesOf(values);
+    read([id = ""], { granted, currency, ...values }, { warn }) {
+      const quota = granted === undefined || granted === "none" ? null : unitsOf("--granted", granted, currency);
+      const changes: KeyChanges = { ...changesOf(values), ...(granted !== undefined && { granted: quota }) };
       assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
-        throw new UsageError("update needs --name, --models, --expires or --metadata.");
+        throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
       return async (keys) => {
         const note = values.json ? undefined : await noteOfTier(keys, changes.metadata);
-        const key = await keys.update(id, changes);
+        const key = await keys.update(id, changes).catch((error: unknown) => {
+          if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
+          const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
+          throw new CommandError(
+            `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
+          );
+        });
         if (note !== undefined) warn?.(note);
+        if (granted === "none" && key.unlimited && key.budget === undefined && !values.json) warn?.(unlimitedNote(id));
         return key;
       };
     },
@@ -296,7 +309,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
-function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
+function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges, "granted"> {
   return {
     ...(name !== undefined && { name }),
     ...(models !== undefined && { models: models === "*" ? null : modelsIn(models) }),

@@ -169,7 +169,11 @@ export interface BudgetDirectory {
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
 
 /** The error for a change of a quota that the key does not have. */
-export const unlimitedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} has no quota.`);
+export const unlimitedKey = (keyId: string): RangeError =>
+  new RangeError(`The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
+/** The error for a new quota of a key that has one. */
+export const knownQuota = (keyId: string): RangeError =>
+  new RangeError(`The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`);
 
 /** The error for a key with corrupt numbers, for example after a change by hand. */
 export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =>

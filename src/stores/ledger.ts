@@ -134,6 +134,16 @@ export class Books implements Record<Book, number> {
     this.shift(units);
   }
 
+  /**
+   * Gives books without a quota one of so many units beyond their use, or takes the quota away. Throws a RangeError when the sum would pass
+   * `MOST_UNITS`.
+   */
+  setQuota(units: number | null): void {
+    if (units !== null && units > MOST_UNITS - this.used) throw beyondMost(this.owner, "granted");
+    this.granted = units === null ? 0 : this.used + units;
+    this.unlimited = units === null;
+  }
+
   /** Adds units to the quota, or takes them away, also more than there are. Throws a RangeError when the sum would pass `MOST_UNITS`. */
   shift(units: number): void {
     if (units > MOST_UNITS - this.granted) throw beyondMost(this.owner, "granted");
@@ -350,6 +360,11 @@ export interface KeyChanges {
   readonly expiresAt?: number;
   /** True stops the key for a while, and false lets it work again. Its secrets, quota and expiry stay. */
   readonly paused?: boolean;
+  /**
+   * For a key without a quota: gives it one of so many units beyond what it has used and what its running calls hold, an integer from 0 up.
+   * Null takes the quota of a key away, and its use stays. Any other change of a quota is `grant` or `lower`.
+   */
+  readonly granted?: number | null;
   /** Entries to set. An entry with null is deleted; entries that are not named stay. */
   readonly metadata?: Readonly<Record<string, string | null>>;
 }
@@ -398,15 +413,21 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   return { key: apiKeyOf(described, models, metadata), unlimited, granted, used, hashes };
 }
 
+const assertQuota: Check = (path, granted) => {
+  if (typeof granted !== "number") throw new TypeError(`${path} must be a number or null, not ${quoted(granted)}`);
+  assertInteger(path, granted, 0);
+};
+
 const CHANGES_SHAPES: Shapes<KeyChanges> = {
   name: "string?",
+  granted: { optional: (path, granted) => granted === null || assertQuota(path, granted) },
   models: { optional: (path, models) => models === null || listOf("string")(path, models) },
   expiresAt: "number?",
   paused: "boolean?",
   metadata: { optional: mapOf((path, value) => value === null || assertText(path, value)) },
 };
 
-/** Throws a TypeError for changes with an unknown name, or with one of a wrong shape. */
+/** Throws a TypeError for changes with an unknown name or one of a wrong shape, and a RangeError for a wrong quota. */
 export const assertKeyChanges = (changes: unknown): void =>
   assertOptions<KeyChanges>("The changes of an API key", changes, CHANGES_SHAPES);
 

@@ -192,7 +192,7 @@ export class LoadedLedger extends Ledger {
 
 const NOTHING = { granted: 0, charged: 0, held: 0, overdraft: 0, estimated: 0, noted: 0 };
 
-const KEY_FIELDS = ["name", "models", "expiresAt", "metadata", "revokedAt", "budgets"] as const;
+const KEY_FIELDS = ["name", "unlimited", "models", "expiresAt", "metadata", "revokedAt", "budgets"] as const;
 const BUDGET_FIELDS = ["name", "amount", "startsAt", "told", "pruned", "chain"] as const;
 const PERIOD_FIELDS = ["pruned", ...BOOKS] as const;
 

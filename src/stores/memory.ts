@@ -447,7 +447,7 @@ class MemoryStore implements MemoryQuotaStore {
     revoke: async (keyId) => this.#ledger.advance().revoke(keyId),
     update: async (keyId, changes, isExpected) => {
       assertKeyChanges(changes);
-      this.#ledger.update(keyId, changes, isExpected);
+      this.#ledger.advance().update(keyId, changes, isExpected);
     },
     grant: async (keyId, units) => {
       assertInteger("units", units, 0);

@@ -3,7 +3,7 @@
 import type { ApiKey, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
 import { Budget, type BudgetChanges, type BudgetOptions, type BudgetReport, termsOf, type Window } from "./budgets.ts";
 import type { EntryKind } from "./driver.ts";
-import { changedDurableKeyOf, revokedKey, unlimitedKey } from "./durable.ts";
+import { changedDurableKeyOf, knownQuota, revokedKey, unlimitedKey } from "./durable.ts";
 import {
   type Book,
   Books,
@@ -253,7 +253,17 @@ export abstract class Ledger {
   update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): void {
     const account = this.#usable(keyId);
     if (isExpected?.(account.key) === false) throw changedMeanwhile(`The API key ${keyId}`);
-    account.key = changedDurableKeyOf(account.key, changes);
+    const key = changedDurableKeyOf(account.key, changes);
+    if (changes.granted !== undefined) this.#setQuota(account, changes.granted);
+    account.key = changes.granted === undefined ? key : keyWithBudget(key, account.unlimited, account.budgets[0]);
+  }
+
+  #setQuota(account: Account, units: number | null): void {
+    const { unlimited, granted, key } = account;
+    if (unlimited && units === null) return;
+    if (!unlimited && units !== null) throw knownQuota(key.id);
+    account.setQuota(units);
+    this.enter?.("grant", key.id, null, { granted: account.granted - granted });
   }
 
   /** Adds units to a key's quota, or takes available units back when `units` is negative. */

@@ -650,7 +650,7 @@ describe("polygate keys", () => {
     [["keys", "list", "--limit", "5000"], /--limit must be an integer from 1 to 1000, not 5000/],
     [["keys", "create", "--expires", "soon"], /--expires must be a date/],
     [["keys", "rotate", "team", "--overlap", "1"], /--overlap must be a span of time/],
-    [["keys", "update", "team"], /update needs --name, --models, --expires or --metadata/],
+    [["keys", "update", "team"], /update needs --name, --models, --expires, --metadata or --granted/],
     [
       ["keys", "update", "team", "--metadata", "team"],
       /--metadata must be a name and a text, such as team=a, not team/,
@@ -663,7 +663,9 @@ describe("polygate keys", () => {
     [["keys", "create", "--models", "a b"], /^--models must be names with commas between them.*, not a b\.$/],
     [["keys", "update", "a", "--models", "*,a"], /^--models must be names .* or \* alone, not \*,a\.$/],
     [["keys", "update", "a", "--budget", "b"], /^"budgets assign KEY ID" moves a key to another budget/],
-    [["keys", "update", "a", "--granted", "5"], /^"keys grant ID AMOUNT" adds to a quota/],
+    [["keys", "update", "a", "--granted", "-5"], /^--granted must be 0 or more, not -5\.$/],
+    [["keys", "update", "a", "--granted", "much"], /^--granted must be .*, not much/],
+    [["keys", "create", "--granted", "none"], /^--granted must be .*, not none/],
     [["budgets", "update", "a"], /^update needs --name or --amount\.$/],
     [
       ["budgets", "update", "a", "--period", "week"],
@@ -2014,9 +2016,13 @@ describe("polygate budgets", () => {
     expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
     expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
     const none = "The API key only has no quota of its own: it draws on the budget below. polygate budgets";
-    await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below AMOUNT adds to that.`);
-    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} lower below AMOUNT takes from that.`);
-    await expect(keys("grant", "neither", "5")).rejects.toThrow("The API key neither has no quota.");
+    const given = '"polygate keys update only --granted AMOUNT" gives it one.';
+    await expect(keys("grant", "only", "5")).rejects.toThrow(`${none} top-up below AMOUNT adds to that. ${given}`);
+    await expect(keys("lower", "only", "5")).rejects.toThrow(`${none} lower below AMOUNT takes from that. ${given}`);
+    for (const verb of ["grant", "lower"])
+      await expect(keys(verb, "neither", "5")).rejects.toThrow(
+        'The API key neither has no quota of its own. "polygate keys update neither --granted AMOUNT" gives it one.',
+      );
     const rows = rowsOf((await listedIn(200, "--store", store)).lines.join("\n")).split("\n");
     expect(rows).toContain("both\t-\t500\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
     expect(rows).toContain("only\t-\t-\t0\t300\tactive\tevery model\tnever\tbelow\tbelow");
@@ -2037,6 +2043,31 @@ describe("polygate budgets", () => {
     const many = await json("list", "--limit", "1000");
     expect(many).toContainEqual(expect.objectContaining({ id: "of-one-7", left: 7, limitedBy: "one-7" }));
     expect(await ask("?limit=1000")).toMatchObject({ data: many });
+    await opened.close();
+  });
+
+  it("gives a key without a quota one beyond what it has used, and takes it away", async () => {
+    await keys("create", "--id", "open", "--name", "Open");
+    const opened = await openStores(store);
+    await opened.ports.quotas.reserve({ id: "before", keyId: "open", atLeast: 30, atMost: 30, leaseMs: 60_000 });
+    await opened.ports.quotas.settle("before", { used: 30, certainty: "exact" });
+    expect(await json("update", "open", "--granted", "5")).toMatchObject({
+      unlimited: false,
+      granted: 35,
+      available: 5,
+    });
+    expect(await json("grant", "open", "5")).toMatchObject({ granted: 40, available: 10 });
+    await expect(keys("update", "open", "--granted", "5", "--name", "New")).rejects.toThrow(
+      'The API key open has a quota already. "polygate keys grant open AMOUNT" adds to it, and "polygate keys lower open AMOUNT" takes from it.',
+    );
+    const notes: string[] = [];
+    await runCommand(["keys", "update", "open", "--granted", "none", "--store", store], {
+      ...terminal,
+      warn: (line) => void notes.push(line),
+    });
+    expect(notes.join("\n")).toContain('The key "open" is unlimited');
+    expect(await json("usage", "open")).toMatchObject({ unlimited: true, used: 30, name: "Open" });
+    expect(await keys("verify")).toBe("differences: 0");
     await opened.close();
   });
 

@@ -141,6 +141,28 @@ describe("adminHandler", () => {
     expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
   });
 
+  it("gives an unlimited key a quota, takes it away, and has both in the log of changes", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    expect(await ask("POST", "/keys/team/grant", { units: 5 })).toMatchObject({
+      status: 400,
+      body: {
+        error: { message: "The API key team has no quota of its own: a change of `granted` gives it one." },
+      },
+    });
+    expect((await ask("PATCH", "/keys/team", { granted: 5 })).body).toMatchObject({
+      unlimited: false,
+      granted: 5,
+      available: 5,
+    });
+    expect((await ask("PATCH", "/keys/team", { granted: null })).body).toMatchObject({ unlimited: true });
+    const { body } = await ask("GET", "/audit?target=team&action=keys.update");
+    expect(body["data"]).toMatchObject([
+      { changes: { granted: null }, former: { granted: 5 }, state: "done" },
+      { changes: { granted: 5 }, former: { granted: null }, state: "done" },
+    ]);
+  });
+
   it("pauses a key and lets it work again, and tells an editor who has not seen it", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", paused: true });
@@ -282,7 +304,8 @@ describe("adminHandler", () => {
   it.each([
     ["POST", "/keys", { grantd: 1 }, "grantd does not exist; did you mean granted?"],
     ["PATCH", "/keys/team", { budget: "b" }, "budget: is set with PUT /keys/ID/budget."],
-    ["PATCH", "/keys/team", { granted: 1 }, "granted: is changed with POST /keys/ID/grant and POST /keys/ID/lower."],
+    ["PATCH", "/keys/team", { granted: -1 }, "granted: must be an integer from 0 up, or null, not -1."],
+    ["PATCH", "/keys/team", { granted: 1 }, "The API key team has a quota already: `grant` adds to it"],
     ["PATCH", "/keys/team", { nam: "x" }, "nam does not exist; did you mean name?"],
     ["PATCH", "/budgets/b", { period: "day" }, "period: cannot be changed; make another budget, move the keys to it"],
     ["PATCH", "/budgets/b", { amuont: 1 }, "amuont does not exist; did you mean amount?"],

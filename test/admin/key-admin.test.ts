@@ -112,6 +112,95 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await admin.list()).toMatchObject([{ id: "team", revoked: true, secrets: 0 }]);
     });
 
+    it("gives an unlimited key a quota beyond what it has used, and takes it away", async () => {
+      const { store, keys, budgets } = opened;
+      const admin = keyAdmin(keys);
+      const { id, apiKey } = await admin.create({ id: "team", metadata: { plan: "gold" }, paused: true });
+      const call = (id: string, units: number) =>
+        store.reserve({ id, keyId: "team", atLeast: units, atMost: units, leaseMs: 60_000 });
+      const unlimited = async () => (await store.find(secretOf(apiKey)))?.unlimited;
+      await call("before", 500);
+      await store.settle("before", { used: 300, certainty: "exact" });
+      await call("live", 40);
+      expect(await unlimited()).toBe(true);
+      await expect(admin.grant(id, 5)).rejects.toThrow("The API key team has no quota of its own");
+      const limited = { unlimited: false, granted: 440, used: 340, held: 40, available: 100, overdraft: 0 };
+      expect(await admin.update(id, { granted: 100, name: "Team" })).toMatchObject({ ...limited, name: "Team" });
+      expect(await store.find(secretOf(apiKey))).toMatchObject({
+        name: "Team",
+        unlimited: false,
+        metadata: { plan: "gold" },
+        paused: true,
+      });
+      expect(await call("large", 101)).toMatchObject({ refused: true, available: 100, held: 40 });
+      await expect(admin.update(id, { granted: 100, name: "Other" })).rejects.toThrow("has a quota already");
+      expect(await admin.grant(id, 5)).toMatchObject({ ...limited, name: "Team", granted: 445, available: 105 });
+      await store.settle("live", { used: 30, certainty: "exact" });
+      expect(await admin.usage(id)).toMatchObject({ granted: 445, used: 330, held: 0, available: 115, overdraft: 0 });
+      await call("after", 50);
+      expect(await admin.update(id, { granted: null })).toMatchObject({ unlimited: true, used: 380, held: 50 });
+      expect(await unlimited()).toBe(true);
+      expect(await call("huge", 10_000)).toEqual({ granted: 10_000 });
+      await store.settle("huge", { used: 9_000, certainty: "exact" });
+      await store.settle("after", { used: 60, certainty: "exact" });
+      expect(await admin.update(id, { granted: null })).toMatchObject({ unlimited: true, used: 9_390, overdraft: 0 });
+      expect(await admin.update(id, { granted: 0 })).toMatchObject({ unlimited: false, used: 9_390, available: 0 });
+      expect(await call("none", 1)).toMatchObject({ refused: true, available: 0 });
+      await admin.update(id, { granted: null });
+      await budgets.addBudget({ id: "red", amount: 70 });
+      await budgets.assignBudget(id, "red");
+      expect(await admin.update(id, { granted: 20 })).toMatchObject({ unlimited: false, available: 20, budget: "red" });
+      expect(await store.balance(id)).toMatchObject({ available: 20 });
+      await admin.update(id, { granted: null });
+      expect(await store.balance(id)).toMatchObject({ available: 70 });
+      expect(await unlimited()).toBe(false);
+      await budgets.assignBudget(id, undefined);
+      expect(await unlimited()).toBe(true);
+      expect(await admin.usage(id)).not.toHaveProperty("spoilt");
+    });
+
+    it("gives a quota once, also while calls run and several give it", async () => {
+      const { store, keys } = opened;
+      const admin = keyAdmin(keys);
+      const { id } = await admin.create({ id: "team" });
+      const calls = async (first: number, count: number): Promise<number> => {
+        const used = await Promise.all(
+          Array.from({ length: count }, async (_, index) => {
+            const call = `call-${first + index}`;
+            const reserved = await store.reserve({ id: call, keyId: id, atLeast: 7, atMost: 7, leaseMs: 60_000 });
+            if (reserved.refused) return 0;
+            await store.settle(call, { used: 7, certainty: "exact" });
+            return 7;
+          }),
+        );
+        return used.reduce<number>((sum, units) => sum + units, 0);
+      };
+      const giving = Promise.allSettled(Array.from({ length: 4 }, () => admin.update(id, { granted: 70 })));
+      const before = await calls(0, 40);
+      expect((await giving).map(({ status }) => status).toSorted()).toEqual([
+        "fulfilled",
+        "rejected",
+        "rejected",
+        "rejected",
+      ]);
+      const { granted, used, overdraft, held } = await admin.usage(id);
+      expect({ used, overdraft, held }).toEqual({ used: before, overdraft: 0, held: 0 });
+      const after = await calls(40, 40);
+      expect(before + after).toBeLessThanOrEqual(granted);
+      expect(before + after).toBeGreaterThan(granted - 7);
+      expect(await admin.usage(id)).toMatchObject({ granted, used: before + after, overdraft: 0 });
+    });
+
+    it.each([-1, 1.5, Number.NaN, "5", Number.MAX_SAFE_INTEGER])("refuses %j as a quota", async (granted) => {
+      const admin = keyAdmin(opened.keys);
+      await admin.create({ id: "used", used: 1 });
+      // The cast lets the test give another type.
+      await expect(admin.update("used", { granted: granted as number, name: "New" })).rejects.toThrow(
+        /granted must be|beyond 2\^53/,
+      );
+      expect(await admin.usage("used")).toMatchObject({ unlimited: true, used: 1, name: "used" });
+    });
+
     it("rejects what there is not", async () => {
       const admin = keyAdmin(opened.keys);
       for (const work of [
@@ -215,7 +304,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await store.reserve(call)).toEqual({ granted: 6 });
       expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, held: 6, available: 0 });
       await expect(admin.lower("team", 1)).rejects.toThrow("The key team has too few available units: 0.");
-      await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared has no quota.");
+      await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared has no quota of its own");
       await advance(70_000);
       expect(await admin.lower("team", 2)).toMatchObject({ granted: 4, held: 0, available: 4 });
 

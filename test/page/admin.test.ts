@@ -2376,12 +2376,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Edit team-a" }).click();
     await page.getByLabel("Name").fill("Team A");
     await page.getByRole("dialog").getByLabel("Budget").fill("none");
+    await page.getByLabel("Quota from now on").fill("5");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("alert").filter({ hasText: "none" }).waitFor();
     await page.getByRole("dialog").getByLabel("Budget").fill("");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("team-a is changed.").waitFor();
-    expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Team A");
+    const quota =
+      (await page.getByLabel("Quota from now on").count()) === 0 ? await rowOf(page, "Team A").textContent() : "";
+    expect(quota).toContain("5");
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ name: "Team A", unlimited: false });
+    await page.getByRole("button", { name: "Edit team-a" }).click();
+    await page.getByRole("dialog").waitFor();
+    expect(await page.getByLabel("Quota from now on").count()).toBe(0);
     await page.close();
   });
 

@@ -48,12 +48,10 @@ const KEY_CHANGES = v.strictObject(
     models: v.exactOptional(v.nullable(v.array(TEXT))),
     expiresAt: v.exactOptional(SECONDS),
     paused: v.exactOptional(v.boolean()),
+    granted: v.exactOptional(v.nullable(UNITS)),
     metadata: v.exactOptional(v.record(TEXT, v.nullable(TEXT))),
   },
-  elsewhere({
-    budget: "is set with PUT /keys/ID/budget",
-    granted: "is changed with POST /keys/ID/grant and POST /keys/ID/lower",
-  }),
+  elsewhere({ budget: "is set with PUT /keys/ID/budget" }),
 );
 
 const KEY = v.object({
@@ -147,7 +145,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "PATCH",
     conditional: true,
     path: "/keys/:id",
-    about: "Changes a key. What is not named stays. `paused` stops a key, or lets it work again.",
+    about:
+      "Changes a key. What is not named stays. `paused` stops a key, or lets it work again. `granted` gives a key without a quota one of so many units beyond what it has used, and null takes its quota away; `grant` and `lower` change a quota.",
     action: "keys.update",
     body: KEY_CHANGES,
     answer: KEY,

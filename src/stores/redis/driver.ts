@@ -568,7 +568,8 @@ export class RedisDriver implements LedgerDriver {
   #keyFieldsOf(after: KeyRow, before: KeyRow | undefined, stored: KeyFields | undefined): Partial<KeyFields> {
     const fields: Record<string, string> = {};
     for (const book of BOOKS) if (!before || Number(before[book]) !== after[book]) fields[book] = String(after[book]);
-    if (!before) Object.assign(fields, { unlimited: after.unlimited ? "1" : "0", changes: "0" });
+    if (!before) fields["changes"] = "0";
+    if (before?.unlimited !== after.unlimited) fields["unlimited"] = after.unlimited ? "1" : "0";
     if (!before || areRightsChanged(before, after)) {
       fields["key"] = JSON.stringify(toApiKey(after));
       fields["revoked"] = after.revokedAt === null ? "0" : "1";
@@ -691,6 +692,7 @@ const fieldOf = (id: string): string => HOLD + id;
 
 const areRightsChanged = (before: KeyRow, after: KeyRow): boolean =>
   before.name !== after.name ||
+  before.unlimited !== after.unlimited ||
   before.expiresAt !== after.expiresAt ||
   before.revokedAt !== after.revokedAt ||
   JSON.stringify([before.models, before.metadata, before.budgets]) !==

@@ -326,8 +326,8 @@ async function write(access: SqlAccess, changes: LedgerChanges, now: number): Pr
     if (!before || !after) continue;
     if (BOOKS.some((book) => Number(before[book]) !== after[book]))
       await access.run(WRITE_BOOKS, [after.id, ...BOOKS.map((book) => after[book])]);
-    const { id, name, models, expires_at, metadata, revoked_at, budgets } = keyTableOf(after);
-    const rights = { name, models, expires_at, metadata, revoked_at, budgets };
+    const { id, name, unlimited, models, expires_at, metadata, revoked_at, budgets } = keyTableOf(after);
+    const rights = { name, unlimited, models, expires_at, metadata, revoked_at, budgets };
     if (RIGHTS.some((column) => before[column] !== after[column]))
       await db.updateTable("keys").set(rights).where("id", "=", id).execute();
   }
@@ -391,7 +391,7 @@ const chainOf = (stored: string | null): readonly string[] =>
 type Rights = "id" | "name" | "unlimited" | "models" | "expires_at" | "budgets" | "metadata";
 
 /** The rights of a key that a host may change, as the rules name them. */
-const RIGHTS = ["name", "models", "expiresAt", "metadata", "revokedAt", "budgets"] as const;
+const RIGHTS = ["name", "unlimited", "models", "expiresAt", "metadata", "revokedAt", "budgets"] as const;
 
 /** Reads what a key may do. Throws for JSON that is corrupt. The casts are safe: the columns are written from such values. */
 const rightsOf = (row: Pick<Selectable<KeyTable>, Rights>) => ({

@@ -225,10 +225,12 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
   attempt(async () => {
     const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
     let seen = tag;
+    let hasQuota = quotaOf(key) !== undefined;
     const before = key.metadata ?? {};
     const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
     const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
+    const quota = amountField("Quota from now on");
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
     askUser({
       title: `Change ${id}`,
@@ -236,9 +238,10 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
       fields: [
         { name: "name", label: "Name", value: key.name, isRequired: true },
         budgetField({ name: "budget", label: "Budget", value: key.budget ?? "" }, knownBudgets.value),
+        ...(hasQuota ? [] : [{ name: "granted", ...quota, hint: `${quota.hint} Empty: no quota of its own.` }]),
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
-      note: ({ budget }) => limitsInWords(quotaOf(key) ? "quota" : "", budget),
+      note: ({ granted, budget }) => limitsInWords(hasQuota ? "quota" : granted, budget),
       run: async (written) => {
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
@@ -246,11 +249,13 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
+          ...(!hasQuota && written["granted"] && { granted: readAmount("Quota", written["granted"]) }),
           ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
           metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
         };
         // If the gateway refuses the budget, the user tries again with the tag of this change.
         seen = (await write("PATCH", at(id), changes, seen)).tag;
+        hasQuota ||= Boolean(written["granted"]);
         if (written["budget"] !== (key.budget ?? ""))
           await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });
         await reload();
