@@ -38,7 +38,7 @@ const ask = async (question: string): Promise<string> => {
   const lines = createInterface({ input: process.stdin, output: process.stdout });
   // After Ctrl-C or Ctrl-D there is no answer.
   const closed = new Promise<never>((_resolve, reject) =>
-    lines.once("close", () => reject(new UsageError("There was no answer. Nothing was written."))),
+    lines.once("close", () => reject(new UsageError("There was no answer. Nothing was changed."))),
   );
   try {
     return await Promise.race([lines.question(question), closed]);

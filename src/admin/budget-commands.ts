@@ -9,7 +9,7 @@ import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
-import type { Command, Terminal, Values, Words } from "./commands.ts";
+import { askIfMuch, type Command, type Terminal, type Values, type Words } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
@@ -40,9 +40,13 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
   about,
   examples: [`${example} --currency usd`],
   operands: ["ID", "AMOUNT"],
-  read([id = "", text = ""], { currency }, terminal) {
+  ...(verb === "topUpBudget" && { options: ["yes"] }),
+  read([id = "", text = ""], values, terminal) {
+    const { currency } = values;
     const units = unitsOf("AMOUNT", text, currency);
     return async (_keys, { store }) => {
+      const { granted: given = 0 } = (verb === "topUpBudget" && (await store.budgetReport(id))) || {};
+      await askIfMuch({ added: units, given, name: "what this budget was given so far" }, values, terminal);
       await store[verb](id, units);
       return changedBudget({ store }, { id, units: verb === "topUpBudget" ? units : 0, currency }, terminal);
     };
@@ -73,7 +77,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     about: "changes the name, or the amount, also below what is used",
     examples: ['update team-a --name "Team A"', "update team-a --amount 250 --currency usd"],
     operands: ["ID"],
-    options: ["name", "amount"],
+    options: ["name", "amount", "yes"],
     words: NAME_WORDS,
     elsewhere: {
       period: `The period of a budget ${OTHER_BUDGET}`,
@@ -81,10 +85,19 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       rollover: `The rollover of a budget ${OTHER_BUDGET}`,
       parent: `The parent of a budget ${OTHER_BUDGET}`,
     },
-    read([id = ""], { name, amount, currency }, terminal) {
+    read([id = ""], values, terminal) {
+      const { name, amount, currency } = values;
       const units = amount === undefined ? undefined : unitsOf("--amount", amount, currency);
       if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
       return async (_keys, { store }) => {
+        const { amount: before = 0 } = (units !== undefined && (await store.budgetReport(id))) || {};
+        const change = {
+          added: (units ?? 0) - before,
+          given: before,
+          name: "the amount of this budget",
+          now: units ?? 0,
+        };
+        await askIfMuch(change, values, terminal);
         await store.updateBudget(id, given({ name, amount: units }));
         return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
       };

@@ -66,6 +66,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     examples: ["--yes", "my-gateway --server fastify --database postgres"],
     operands: ["[FOLDER]"],
     options: ["server", "database", "yes", "force"],
+    words: { yes: "takes the defaults, and asks nothing" },
     async run(operands, values, terminal) {
       const written = await writeProject(await projectOf(operands, values, terminal), terminal.home);
       terminal.print(values.json ? jsonOf(written) : nextSteps(written));

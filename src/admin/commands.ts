@@ -1,12 +1,14 @@
 /** The commands of `polygate` that need a store: their environment, their options and their syntax. */
 
 import type { parseArgs } from "node:util";
+import { moneyOf } from "../model/money.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
+import { isMuch, muchInWords } from "./much.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -134,7 +136,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   parent: ["--parent ID", "the budget that it draws on"],
   server: ["--server KIND", `${SERVERS.join(", ")}; ${SERVERS[0]} by default`],
   database: ["--database KIND", `${DATABASES.join(", ")}; ${DATABASES[0]} by default`],
-  yes: ["-y, --yes", "takes the defaults, and asks nothing"],
+  yes: ["-y, --yes", "asks nothing"],
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", 'reads and shows amounts as money, such as usd; "" for units, which are millionths'],
   by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
@@ -191,6 +193,25 @@ export interface Command extends Syntax {
    * returns the answer, unless it prints lines by itself. Throws a UsageError for a wrong value.
    */
   read(operands: readonly string[], values: Values, terminal: Terminal): Work | Promise<Work>;
+}
+
+/**
+ * Asks at a terminal whether an amount is meant that adds more than was given so far. Elsewhere, notes what it is: a script goes on. Throws a
+ * CommandError for any answer but yes.
+ *
+ * @param now What is given after the change, if the words tell this. Default: what is added.
+ */
+export async function askIfMuch(
+  { added, given, name, now = added }: { added: number; given: number; name: string; now?: number },
+  { yes = false, json = false, currency }: Values,
+  { ask, warn }: Pick<Terminal, "ask" | "warn">,
+): Promise<void> {
+  if (yes || !isMuch(added, given)) return;
+  const inWords = (units: number): string => (currency === undefined ? `${units} units` : moneyOf(units, currency));
+  const words = muchInWords(now, given, name, inWords);
+  if (!ask || json) return warn?.(words);
+  const answer = await ask(`${words} Is it meant? (y/N) `);
+  if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");
 }
 
 type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;

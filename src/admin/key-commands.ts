@@ -9,7 +9,7 @@ import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
-import { type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
+import { askIfMuch, type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
 import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
@@ -54,9 +54,15 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   about,
   examples: [`${verb} team-a 20 --currency usd`],
   operands: ["ID", "AMOUNT"],
-  read([id = "", text = ""], { currency }) {
-    const units = unitsOf("AMOUNT", text, currency);
-    return (keys, { store }) => keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
+  ...(verb === "grant" && { options: ["yes"] }),
+  read([id = "", text = ""], values, terminal) {
+    const units = unitsOf("AMOUNT", text, values.currency);
+    return async (keys, { store }) => {
+      const { unlimited, granted } = (verb === "grant" && (await store.report(id))) || { unlimited: true, granted: 0 };
+      const given = unlimited ? 0 : granted;
+      await askIfMuch({ added: units, given, name: "what this key was granted so far" }, values, terminal);
+      return keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
+    };
   },
 });
 

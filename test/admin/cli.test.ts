@@ -674,7 +674,7 @@ describe("polygate keys", () => {
     [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
     [["keys", "lower", "team", "-5"], /^-5 is no option. An amount must be 0 or more.$/],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
-    [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT$/],
+    [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT \[options\]$/],
     [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
     [
       ["keys", "create", "tenant-c"],
@@ -2046,6 +2046,63 @@ describe("polygate budgets", () => {
     await opened.close();
   });
 
+  it("asks at a terminal for an amount that adds more than was given so far, and notes it elsewhere", async () => {
+    const usd = ["--currency", "usd", "--store", store];
+    await budgets("create", "red", "--amount", "300", "--period", "month", "--currency", "usd");
+    await keys("create", "--id", "wealthy", "--granted", "10", "--currency", "usd");
+    const told: string[] = [];
+    const run = async (answer: string | undefined, ...args: string[]): Promise<unknown> =>
+      runCommand([...args, ...usd], {
+        ...terminal,
+        print: () => {},
+        warn: (line) => void told.push(line),
+        ask: answer === undefined ? undefined : async (question) => (told.push(question), answer),
+      }).then(
+        () => told.splice(0),
+        (error: Error) => [error.message, ...told.splice(0)],
+      );
+    const budget = async (): Promise<unknown> => JSON.parse(await budgets("usage", "red", "--json"));
+    const tops = "5000000.00 USD is 17,000 times what this budget was given so far, 300.00 USD.";
+    expect(await run("n", "budgets", "top-up", "red", "5000000")).toEqual([
+      "Nothing was changed.",
+      `${tops} Is it meant? (y/N) `,
+    ]);
+    expect(await run("", "budgets", "top-up", "red", "301")).toEqual([
+      "Nothing was changed.",
+      "301.00 USD is more than what this budget was given so far, 300.00 USD. Is it meant? (y/N) ",
+    ]);
+    expect(await run("n", "budgets", "update", "red", "--amount", "30000")).toEqual([
+      "Nothing was changed.",
+      "30000.00 USD is 100 times the amount of this budget, 300.00 USD. Is it meant? (y/N) ",
+    ]);
+    expect(await run("n", "keys", "grant", "wealthy", "11")).toEqual([
+      "Nothing was changed.",
+      "11.00 USD is more than what this key was granted so far, 10.00 USD. Is it meant? (y/N) ",
+    ]);
+    expect(await budget()).toMatchObject({ amount: 300_000_000, granted: 300_000_000 });
+    expect(await json("usage", "wealthy")).toMatchObject({ granted: 10_000_000 });
+    for (const args of [
+      ["budgets", "top-up", "red", "300"],
+      ["budgets", "lower", "red", "300"],
+      ["budgets", "update", "red", "--amount", "600"],
+      ["budgets", "update", "red", "--amount", "300"],
+      ["keys", "grant", "wealthy", "10"],
+      ["budgets", "top-up", "red", "5000", "--yes"],
+      ["budgets", "lower", "red", "5000"],
+    ])
+      expect(await run("n", ...args)).toEqual([]);
+    expect(await run(" Yes ", "keys", "grant", "wealthy", "21")).toHaveLength(1);
+    expect(await json("usage", "wealthy")).toMatchObject({ granted: 41_000_000 });
+    expect(await run(undefined, "budgets", "top-up", "red", "5000000")).toEqual([tops]);
+    expect(await run("n", "keys", "grant", "wealthy", "42", "--json")).toHaveLength(1);
+    expect(await budget()).toMatchObject({ granted: 5_000_300_000_000 });
+    expect(await run("n", "budgets", "top-up", "nobody", "5")).toEqual([
+      expect.stringContaining("There is no budget of the id nobody."),
+    ]);
+    await keys("create", "--id", "none", "--granted", "0", "--currency", "usd");
+    expect(await run("n", "keys", "grant", "none", "500")).toEqual([]);
+  });
+
   it("gives a key without a quota one beyond what it has used, and takes it away", async () => {
     await keys("create", "--id", "open", "--name", "Open");
     const opened = await openStores(store);
@@ -2120,7 +2177,7 @@ describe("polygate budgets", () => {
     const silent = async (args: readonly string[], env?: Terminal["env"]) =>
       expect(await run(args, env)).toMatchObject({ code: 0, stderr: "" });
     for (const env of [{ POLYGATE_CURRENCY: "usd" }, { POLYGATE_CURRENCY: "" }])
-      await silent(["budgets", "top-up", "first", "300"], env);
+      await silent(["budgets", "top-up", "first", "300", "--yes"], env);
     await silent(["budgets", "top-up", "first", "300", "--json"]);
     await silent(["budgets", "top-up", "first", "0"]);
     await silent(["budgets", "update", "first", "--name", "First"]);

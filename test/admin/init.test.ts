@@ -132,7 +132,7 @@ describe("polygate init", () => {
       const ended = once(child, "close").then(([code]) => Number(code));
       expect({ code: await ended, said }).toEqual({
         code: 2,
-        said: expect.stringMatching(/Which server.*Which database.*There was no answer\. Nothing was written\./s),
+        said: expect.stringMatching(/Which server.*Which database.*There was no answer\. Nothing was changed\./s),
       });
       expect(await readdir(folder)).not.toContain("at-terminal");
     },

@@ -1551,7 +1551,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await isKept();
     await page.keyboard.press("Escape");
     // The left question comes to nothing, and its answer, too.
-    await leave("Top up", "Top up", /\/budgets\/team-a$/, { json: { amount: 1 } });
+    await leave("Top up", "Top up", /\/budgets\/team-a$/, { json: { granted: 1 } });
     await isKept();
     expect(await page.getByText("choose Top up again").count()).toBe(0);
     await page.goto(`${url}?part=keys`);
@@ -1907,7 +1907,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("asks once more for a top-up that is larger than the amount of its budget", async () => {
+  it("asks once more for a top-up that is larger than what its budget was given", async () => {
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 50_000 });
     const page = await open("?part=budgets", { locale: "en-US" });
     await page.getByRole("button", { name: "Top up team-a" }).click();
@@ -1915,8 +1915,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const granted = async (): Promise<number | undefined> =>
       (await stores.ports.quotas.budgetReport("team-a"))?.granted;
     for (const [amount, words] of [
-      ["500", "$500.00 is 10,000 times the amount of this budget, $0.05. To add it, choose Top up again."],
-      ["0.06", "$0.06 is more than the amount of this budget, $0.05."],
+      ["500", "$500.00 is 10,000 times what this budget was given so far, $0.05. To add it, choose Top up again."],
+      ["0.06", "$0.06 is more than what this budget was given so far, $0.05."],
     ] as const) {
       await page.getByLabel("Amount in USD").fill(amount);
       await topUp.click();

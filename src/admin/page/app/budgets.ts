@@ -3,6 +3,7 @@
 import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../http/budget-operations.ts";
+import { isMuch, muchInWords } from "../../much.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
   amountBelow,
@@ -226,7 +227,7 @@ const edit = (id: string): Promise<boolean> =>
 /**
  * Asks how much to add to the current period of a budget.
  *
- * @param amount What to add, as a user writes it. An amount that is larger than that of the budget is asked for twice, except for this one.
+ * @param amount What to add, as a user writes it. An amount that is larger than what the budget was given is asked for twice, except for this one.
  * @param reload Loads what is shown again.
  */
 export function topUp(id: string, amount = "", reload: () => Promise<void> = loadBudgets): void {
@@ -238,23 +239,17 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
       const added = readAmount("Amount", units);
-      const { amount: own } = (await read<BudgetReport>(at(id))).body;
-      if (added > own && units !== confirmed) {
+      const { granted } = (await read<BudgetReport>(at(id))).body;
+      if (isMuch(added, granted) && units !== confirmed) {
         confirmed = units;
-        throw new AskAgain(`${timesInWords(added, own, "the amount of this budget")} To add it, choose Top up again.`);
+        const words = muchInWords(added, granted, "what this budget was given so far", amountInWords, plain);
+        throw new AskAgain(`${words} To add it, choose Top up again.`);
       }
       await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
       return `${id} is topped up.`;
     },
   });
-}
-
-/** Says how much larger something added is than an amount, which has a name. */
-export function timesInWords(added: number, own: number, name: string): string {
-  const times = Number((added / own).toPrecision(2));
-  const words = times >= 2 && own > 0 ? `${plain.format(times)} times` : "more than";
-  return `${amountInWords(added)} is ${words} ${name}, ${amountInWords(own)}.`;
 }
 
 const takeBack = (id: string): void =>

@@ -3,10 +3,11 @@
 import { signal } from "@preact/signals";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
+import { isMuch, muchInWords } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountBelow, amountField, plain, readAmount } from "./amounts.ts";
+import { amountBelow, amountField, amountInWords, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
-import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets, timesInWords } from "./budgets.ts";
+import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -285,11 +286,10 @@ export const changeQuota = (
       const units = readAmount("Amount", written);
       if (verb === "grant" && written !== confirmed) {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        if (quota && units > quota.granted) {
+        if (quota && isMuch(units, quota.granted)) {
           confirmed = written;
-          throw new AskAgain(
-            `${timesInWords(units, quota.granted, "what this key was granted so far")} To add it, choose Add again.`,
-          );
+          const words = muchInWords(units, quota.granted, "what this key was granted so far", amountInWords, plain);
+          throw new AskAgain(`${words} To add it, choose Add again.`);
         }
       }
       return changed(`${at(id)}/${verb}`, { units }, `The quota of ${id} is changed.`, reload);
