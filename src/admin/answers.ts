@@ -3,7 +3,7 @@
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
-import type { BudgetDirectory, KeyReport } from "../stores/durable.ts";
+import { type BudgetDirectory, everyPage, type KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { argument } from "./call-admin.ts";
 import {
@@ -18,7 +18,6 @@ import {
   tableFor,
 } from "./columns.ts";
 import { type IssuedKey, stateOf } from "./key-admin.ts";
-import { everyPage } from "./lists.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;

@@ -6,7 +6,7 @@ import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { NO_SUCH_BUDGET, noSuchKey, TooFewUnits } from "../stores/ledger.ts";
+import { NO_SUCH_BUDGET, NO_SUCH_KEY, TooFewUnits, unknownIdIn } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
 import { AUDIT_COMMANDS } from "./audit-commands.ts";
@@ -30,7 +30,7 @@ import { keyAdmin } from "./key-admin.ts";
 import { KEY_COMMANDS } from "./key-commands.ts";
 import { csvOf, linesOfCsv, printTable } from "./lists.ts";
 import { loggedStore } from "./logged-store.ts";
-import { idNear, idsLike, type ListNamed } from "./names.ts";
+import { idsMeant, type ListNamed } from "./names.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { currencyOf, wordOf } from "./values.ts";
 
@@ -298,9 +298,6 @@ function userOf({ env, user = "unknown" }: Terminal): string {
   return name;
 }
 
-/** The beginning of the message of `noSuchKey`. */
-const NO_SUCH_KEY = noSuchKey("").message.slice(0, -" .".length);
-
 /** Adds to the error for an unknown id the ids that were probably meant: people know names. */
 async function unknownId(
   { message }: RangeError,
@@ -308,10 +305,7 @@ async function unknownId(
   group: "budgets" | "keys",
   list: ListNamed,
 ): Promise<CommandError> {
-  const text = message.slice(beginning.length + " ".length, -".".length);
-  const ids = await idsLike(text, list).catch(() => []);
-  const near = ids.length === 0 ? await idNear(text, list).catch(() => undefined) : undefined;
-  const meant = ids.length > 3 ? "" : question([...ids, ...(near === undefined ? [] : [near])].map(oneLine));
+  const meant = question((await idsMeant(unknownIdIn(message, beginning) ?? "", list)).map(oneLine));
   return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`);
 }
 
@@ -500,6 +494,12 @@ function commandsLike(word: string, group: string, groups: Groups): string[] {
 const question = (meant: readonly string[]): string =>
   meant.length === 0 ? "" : ` Did you mean ${meant.map((words) => `"${words}"`).join(" or ")}?`;
 
+/** The commands that take back what others add. */
+const TAKES_BACK: ReadonlyMap<string, string> = new Map([
+  ["budgets top-up", "budgets lower"],
+  ["keys grant", "keys lower"],
+]);
+
 /** The entries of a key's metadata that people take for options. */
 const NOTES: ReadonlySet<string> = new Set(["tier", "group", "team", "plan"]);
 
@@ -516,7 +516,11 @@ function unknownOption(
   known: readonly string[],
   text: string = "TEXT",
 ): UsageError {
-  if (/^-\d/.test(option)) return new UsageError(`${option} is no option. An amount must be 0 or more.`);
+  if (/^-\d/.test(option)) {
+    const taking = TAKES_BACK.get(command ?? "");
+    const hint = taking === undefined ? "" : ` "polygate ${taking} ID AMOUNT" takes an amount back.`;
+    return new UsageError(`${option} is no option. An amount must be 0 or more.${hint}`);
+  }
   const name = option.replace(/^-+/, "");
   const near = nearest(name, known);
   const ofMetadata = command !== undefined && known.includes("metadata") && NOTES.has(name);

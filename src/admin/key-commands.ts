@@ -160,7 +160,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["add-secret team-a", "add-secret team-a --expires 2030-01-31"],
     operands: ["ID"],
     options: ["expires"],
-    words: { expires: "when the secret ends, such as 2030-01-31; or never" },
+    words: {
+      expires: "when the secret ends: at the start of a day in UTC, such as 2030-01-31, or at a time; or never",
+    },
     read([id = ""], { expires }) {
       const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
       assertAhead(secret.expiresAt, expires);

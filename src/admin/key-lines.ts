@@ -7,6 +7,7 @@ import { type DurableKeyOptions, type DurableQuotaStore, type KeyReport, newDura
 import { knownKey, modelsOf } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { KeyAdmin } from "./key-admin.ts";
+import { nearestHint } from "./values.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
@@ -93,7 +94,9 @@ function keyOf(json: string): DurableKeyOptions {
     const [{ path, expected, type }] = issues;
     const name = path?.map(({ key }) => String(key)).join(".") ?? "the line";
     throw new RangeError(
-      type === "strict_object" ? `${name} is no field of a key.` : `${name} must be of the type ${expected}.`,
+      type === "strict_object"
+        ? `${name} is no field of a key.${nearestHint(name, Object.keys(LINE.entries))}`
+        : `${name} must be of the type ${expected}.`,
     );
   }
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
@@ -160,21 +163,32 @@ export interface Import {
   readonly print: (line: string) => void;
 }
 
+/** The keys that are made at the same time, so that they share writes of the log of changes. */
+const AT_ONCE = 64;
+
 /**
- * Makes the keys one after the other, and prints a JSON line for each at once, so that no secret is lost when a later key fails. Goes
- * on after a key that the store refuses, and returns the number of such keys.
+ * Makes the keys, and prints a JSON line for each as soon as it and those before are made, so that no secret is lost when a later key fails.
+ * Goes on after a key that the store refuses, and returns the number of such keys.
  */
 export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<number> {
   let failed = 0;
-  for (const { line, key } of lines)
-    try {
-      print(JSON.stringify(await importKey(key, into)));
-    } catch (error) {
-      // Any other error comes from the connection: the next keys would fail as well.
-      if (!(error instanceof RangeError)) throw error;
-      failed++;
-      print(JSON.stringify({ line, ...(key.id !== undefined && { id: key.id }), error: error.message }));
-    }
+  for (let at = 0; at < lines.length; at += AT_ONCE) {
+    const group = lines.slice(at, at + AT_ONCE).map(({ line, key }) => ({ line, key, made: importKey(key, into) }));
+    // All of these are awaited below, one after the other.
+    for (const { made } of group) made.catch(() => {});
+    const broken: unknown[] = [];
+    for (const { line, key, made } of group)
+      try {
+        print(JSON.stringify(await made));
+      } catch (error) {
+        if (error instanceof RangeError) {
+          failed++;
+          print(JSON.stringify({ line, ...(key.id !== undefined && { id: key.id }), error: error.message }));
+        } else broken.push(error);
+      }
+    // Any other error comes from the connection: the next keys would fail as well.
+    if (broken.length > 0) throw broken[0];
+  }
   return failed;
 }
 

@@ -53,6 +53,13 @@ export async function idNear(text: string, list: ListNamed): Promise<string | un
   return page.find(({ id, name }) => id === near || name === near)?.id;
 }
 
+/** Returns at most three ids that a user probably meant by an unknown id. A list that fails has none. */
+export async function idsMeant(text: string, list: ListNamed): Promise<readonly string[]> {
+  const ids = await idsLike(text, list).catch(() => []);
+  const near = ids.length === 0 ? await idNear(text, list).catch(() => undefined) : undefined;
+  return ids.length > 3 ? [] : [...ids, ...(near === undefined ? [] : [near])];
+}
+
 /** Writes some ids for a message: at most 10, and how many more there are. */
 export function idsInWords(ids: readonly string[]): string {
   const more = ids.length > MOST_IDS ? ` and ${ids.length - MOST_IDS} more` : "";

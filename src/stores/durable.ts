@@ -292,6 +292,19 @@ export function pageOf(page: KeyPage = {}): Required<KeyPage> {
   return { after, limit };
 }
 
+/** Reads all pages of a list. */
+export async function everyPage<Row extends { readonly id: string }>(
+  list: (page: KeyPage) => Promise<readonly Row[]>,
+  first: KeyPage = {},
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let page = await list({ ...first, limit: MOST_LISTED }); page.length > 0;) {
+    rows.push(...page);
+    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  return rows;
+}
+
 /** A transaction or script charges or deletes at most this many holds. */
 export const HOLDS_AT_ONCE = 100;
 

@@ -302,8 +302,12 @@ const beyondMost = (owner: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
 export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
 
-/** The beginning of the message of `noSuchBudget`. */
+/** The beginnings of the messages of `noSuchBudget` and `noSuchKey`. */
 export const NO_SUCH_BUDGET = "There is no budget of the id";
+export const NO_SUCH_KEY = "There is no API key of the id";
+/** Returns the id in a message with one of these beginnings; undefined for any other message. */
+export const unknownIdIn = (message: string, beginning: string): string | undefined =>
+  message.startsWith(beginning) ? message.slice(beginning.length + " ".length, -".".length) : undefined;
 /** The error for an id that cannot be given to a new budget. */
 export const removedBudget = (id: string): RangeError =>
   new RangeError(`The budget ${id} was removed. Choose another id: its history stays.`);
@@ -315,7 +319,7 @@ export const budgetInUse = (id: string, user: BudgetUser): RangeError =>
 export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
 /** The error for a change of something that is no longer as its editor has seen it. */
 export const changedMeanwhile = (what: string): RangeError => new RangeError(`${what} has been changed meanwhile.`);
-export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
+export const noSuchKey = (keyId: string): RangeError => new RangeError(`${NO_SUCH_KEY} ${keyId}.`);
 export const knownKey = (keyId: string): RangeError =>
   new RangeError(`An API key of the id ${keyId} is known already.`);
 export const knownSecret = (): RangeError => new RangeError("This API key is known already.");

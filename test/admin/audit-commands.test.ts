@@ -131,11 +131,19 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     const { id } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as { id: string };
     await run("keys import --update", JSON.stringify({ id: "poor", name: "Poor" }));
     const log = await logOf(run, "--limit 3");
-    expect(log).toMatchObject([
-      { action: "keys.update", target: "poor", changes: { name: "Poor" }, former: { name: "poor" } },
-      { action: "keys.create", target: id, changes: { name: "random" } },
-      { action: "keys.create", target: "one", changes: { id: "one" } },
-    ]);
+    expect(log[0]).toMatchObject({
+      action: "keys.update",
+      target: "poor",
+      changes: { name: "Poor" },
+      former: { name: "poor" },
+    });
+    // An import makes several keys at the same time.
+    expect(log.slice(1)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ action: "keys.create", target: id, changes: { name: "random" }, state: "done" }),
+        expect.objectContaining({ action: "keys.create", target: "one", changes: { id: "one" }, state: "done" }),
+      ]),
+    );
     expect(JSON.stringify(log)).not.toContain("another-gateway");
   });
 

@@ -352,6 +352,26 @@ describe("polygate keys", () => {
     ]);
   });
 
+  it("imports many keys in the order of their lines, each with its entry in the log of changes, and the others where one is known", async () => {
+    const { run, lines } = await fresh("many");
+    await run("", "create", "--id", "k-70");
+    const ids = Array.from({ length: 150 }, (_, at) => `k-${at}`);
+    const input = ids.map((id) => JSON.stringify({ id, granted: 5 })).join("\n");
+    await expect(run(input, "import")).rejects.toThrow("1 of 150 keys were not imported.");
+    const told = lines.map((line): { id: string; line?: number } => JSON.parse(line));
+    expect(told.map(({ id }) => id)).toEqual(ids);
+    expect(told.filter(({ line }) => line !== undefined)).toMatchObject([{ id: "k-70", line: 71 }]);
+    const database = new DatabaseSync(join(folder, "many.db"));
+    const noted =
+      "SELECT count(DISTINCT target) AS targets, count(*) AS entries FROM polygate_audit WHERE state = 'done'";
+    expect({ ...database.prepare(noted).get() }).toEqual({ targets: 150, entries: 150 });
+    database.exec("DROP TABLE polygate_audit");
+    database.exec("CREATE TABLE polygate_audit (id text)");
+    database.close();
+    await expect(run('{"id":"unnoted"}\n{"id":"neither"}', "import")).rejects.toThrow("has no column");
+    expect(JSON.parse((await run("", "list", "--limit", "1000", "--json")).join("\n"))).toHaveLength(150);
+  });
+
   it("exports and imports the budgets of keys, which must exist", async () => {
     const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
     const { run, lines } = await fresh("budgets");
@@ -387,7 +407,7 @@ describe("polygate keys", () => {
       message: [
         "Nothing was imported.",
         "line 2: The id a is on line 1 already.",
-        "line 3: idd is no field of a key.",
+        "line 3: idd is no field of a key. Did you mean id?",
         "line 4: granted must be an integer from 0 up, not -1",
         "line 5, character 22: This is no JSON.",
         "line 6: granted must be of the type number.",
@@ -673,6 +693,11 @@ describe("polygate keys", () => {
     ],
     [["keys", "list", "--state", "gone"], /--state must be active, paused, expired or revoked, not gone/],
     [["keys", "lower", "team", "-5"], /^-5 is no option. An amount must be 0 or more.$/],
+    [["keys", "grant", "team", "-5"], /must be 0 or more\. "polygate keys lower ID AMOUNT" takes an amount back\.$/],
+    [
+      ["budgets", "top-up", "x", "-5"],
+      /must be 0 or more\. "polygate budgets lower ID AMOUNT" takes an amount back\.$/,
+    ],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
     [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT \[options\]$/],
     [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],

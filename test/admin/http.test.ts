@@ -163,6 +163,32 @@ describe("adminHandler", () => {
     ]);
   });
 
+  it("names the id that was probably meant, and says of an id that its budget was removed", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "anna", name: "Anna Schmidt" });
+    await ask("POST", "/budgets", { id: "red", name: "Team Red", amount: 5 });
+    for (const [method, path, body, status, message] of [
+      ["GET", "/keys/ana", undefined, 404, "There is no API key of the id ana. Did you mean anna?"],
+      ["POST", "/keys/Anna%20Schmidt/grant", { units: 1 }, 404, "the id Anna Schmidt. Did you mean anna?"],
+      ["GET", "/keys/zzzzzz", undefined, 404, "There is no API key of the id zzzzzz."],
+      ["PATCH", "/budgets/rde", { amount: 1 }, 404, "There is no budget of the id rde. Did you mean red?"],
+      ["GET", "/budgets/team", undefined, 404, "There is no budget of the id team. Did you mean red?"],
+      ["PUT", "/keys/anna/budget", { budget: "rad" }, 400, "There is no budget of the id rad. Did you mean red?"],
+    ] as const) {
+      const answer = await ask(method, path, body);
+      expect(answer.status).toBe(status);
+      expect(answer.body.error?.message).toMatch(
+        new RegExp(`${message.replaceAll(".", "\\.").replaceAll("?", "\\?")}$`),
+      );
+    }
+    expect((await ask("POST", "/budgets", { id: "red", amount: 5 })).body.error?.message).toBe("This id is taken.");
+    await ask("DELETE", "/budgets/red");
+    expect(await ask("POST", "/budgets", { id: "red", amount: 5 })).toMatchObject({
+      status: 409,
+      body: { error: { message: "The budget red was removed. Choose another id: its history stays." } },
+    });
+  });
+
   it("pauses a key and lets it work again, and tells an editor who has not seen it", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", paused: true });
@@ -377,6 +403,12 @@ describe("adminHandler", () => {
     ["POST", "/budgets", { id: "a", amount: 5.5 }, "amount: must be an integer from 0 up, not 5.5."],
     ["POST", "/budgets", { id: "a" }, "amount: is missing; it must be an integer from 0 up."],
     ["POST", "/budgets", { id: "a", amount: -1 }, "amount: must be an integer from 0 up, not -1."],
+    [
+      "POST",
+      "/budgets",
+      { id: "a", amount: 1e16 },
+      "amount: must be an integer from 0 up, not 10000000000000000. The most is 2^53 - 1, 9007199254740991.",
+    ],
     ["POST", "/budgets", { id: "a", amount: "5 dollars" }, "amount: must be an integer from 0 up, not a text."],
     ["POST", "/budgets", { id: "a", amount: 1, period: "year" }, 'period: must be day, week or month, not "year".'],
     ["POST", "/budgets", { id: "a", amount: 1, rollover: "yes" }, 'rollover: must be true or false, not "yes".'],

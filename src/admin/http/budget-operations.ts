@@ -95,7 +95,8 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
   operation({
     method: "POST",
     path: "/budgets",
-    about: "Makes a budget, which several keys share.",
+    about:
+      "Makes a budget, which several keys share. All amounts are units: with prices in a currency, a unit is a millionth of it.",
     action: "budgets.create",
     needs: "budgets",
     body: NEW_BUDGET,

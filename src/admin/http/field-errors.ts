@@ -1,6 +1,7 @@
 /** Words the error of a field in a request to the admin: its path, what it must be, and what came. Needs no words at the schemas. */
 
 import * as v from "valibot";
+import { MOST_UNITS } from "../../model/money.ts";
 import { nearest, oneLine, quoted, shownWord } from "../../options.ts";
 
 type Schema = v.GenericSchema;
@@ -37,7 +38,8 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
   if (input === undefined) return `${name}: is missing; it must be ${must}.`;
   const meant = field && typeof input === "string" ? nearest(input, wordsOf(field)) : undefined;
   const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
-  return `${name}: must be ${must}, not ${typeof input === "number" ? quoted(input) : shownWord(input)}.${question}`;
+  const most = typeof input === "number" && input > MOST_UNITS ? ` The most is 2^53 - 1, ${MOST_UNITS}.` : "";
+  return `${name}: must be ${must}, not ${typeof input === "number" ? quoted(input) : shownWord(input)}.${question}${most}`;
 }
 
 /** Returns the schema of a part of a value. */

@@ -34,6 +34,7 @@ import {
   partsOf,
   refused,
   type Told,
+  withIdsMeant,
 } from "./operation.ts";
 import { OPERATIONS } from "./operations.ts";
 
@@ -319,7 +320,8 @@ class Admin {
       return await operation.run(this.#desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      throw refused((await this.#isMissing(operation, asked)) ? 404 : 400, error.message);
+      const message = await withIdsMeant(this.#desk, error.message);
+      throw refused((await this.#isMissing(operation, asked)) ? 404 : 400, message);
     }
   }
 

@@ -2,16 +2,18 @@
 
 import { HTTPError } from "h3";
 import * as v from "valibot";
+import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
+import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import type { CallAdmin } from "../call-admin.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
-import { idsInWords, idsLike, type ListNamed } from "../names.ts";
+import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -189,9 +191,23 @@ export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promi
   try {
     return await making;
   } catch (error) {
-    if (error instanceof RangeError && (await find())) throw refused(409, "This id is taken.");
+    const found = error instanceof RangeError && (await find());
+    if (found) throw refused(409, (found as { removed?: true }).removed ? error.message : "This id is taken.");
     throw error;
   }
+}
+
+/** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. */
+export async function withIdsMeant({ keys, store }: Desk, message: string): Promise<string> {
+  for (const [beginning, list] of [
+    [NO_SUCH_KEY, (page) => keys.list(page)],
+    [NO_SUCH_BUDGET, async (page) => (await store.listBudgets?.(page)) ?? []],
+  ] as const satisfies readonly (readonly [string, ListNamed])[]) {
+    const text = unknownIdIn(message, beginning);
+    const ids = text === undefined ? [] : await idsMeant(text, list);
+    if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
+  }
+  return message;
 }
 
 export const idIn = ({ id }: { readonly id: string }): string => id;

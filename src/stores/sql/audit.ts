@@ -1,9 +1,15 @@
 /** The admin's log of changes in SQL, for any number of processes. */
 
-import { type RawBuilder, type Selectable, sql } from "kysely";
+import { type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
-import { type AuditLog, type AuditRecord, assertAuditPage } from "../../ports/audit-log.ts";
+import {
+  type AuditEntry,
+  type AuditLog,
+  type AuditOutcome,
+  type AuditRecord,
+  assertAuditPage,
+} from "../../ports/audit-log.ts";
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { type AuditTable, numberOf } from "./tables.ts";
 
@@ -23,26 +29,21 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
     dialect === "mysql"
       ? sql`CAST(${sql.ref(column)} AS BINARY) = CAST(${text} AS BINARY)`
       : sql`${sql.ref(column)} = ${text}`;
+  // A commit of SQLite writes to the disk, and one comes after the other. In a server, a write that hangs must not hold up others.
+  const most = dialect === "sqlite" ? MOST_AT_ONCE : 1;
+  const begin = grouped<AuditEntry>(most, async (entries) => {
+    await access.attempt(() => db.insertInto("audit").values(entries.map(rowOf)).execute());
+  });
+  const end = grouped<{ readonly id: string; readonly outcome: AuditOutcome }>(most, (ends) => {
+    const write = async (of: Pick<SqlAccess, "db">): Promise<void> => {
+      for (const { id, outcome } of ends)
+        await of.db.updateTable("audit").set(endOf(outcome)).where("id", "=", id).execute();
+    };
+    return ends.length > 1 ? access.transact(write) : access.attempt(() => write(access));
+  });
   return {
-    async begin({ id, at, user, action, target, changes, former }) {
-      const row = {
-        id,
-        at,
-        user_name: storable(user),
-        action,
-        target: target === undefined ? null : storable(target),
-        changes: writtenFields(changes, former),
-      };
-      await access.attempt(() => db.insertInto("audit").values(row).execute());
-    },
-    async end(id, { state, target, reason }) {
-      const ended = {
-        state,
-        ...(target !== undefined && { target: storable(target) }),
-        ...(reason !== undefined && { reason: storable(reason) }),
-      };
-      await access.attempt(() => db.updateTable("audit").set(ended).where("id", "=", id).execute());
-    },
+    begin,
+    end: (id, outcome) => end({ id, outcome }),
     async list(page) {
       assertAuditPage(page);
       const { before, limit, since, until } = page;
@@ -64,6 +65,58 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
     },
   };
 }
+
+/** The most changes that share a write. */
+const MOST_AT_ONCE = 64;
+
+/**
+ * Lets items that come while a write runs share the next write. When a shared write fails, each of its items is written alone.
+ *
+ * @param most The most items of a write. With 1, no item waits for another.
+ */
+function grouped<Item>(most: number, write: (items: readonly Item[]) => Promise<void>): (item: Item) => Promise<void> {
+  if (most === 1) return (item) => write([item]);
+  const waiting: { readonly item: Item; readonly resolve: () => void; readonly reject: (error: unknown) => void }[] =
+    [];
+  let isWriting = false;
+  const writeAll = async (): Promise<void> => {
+    isWriting = true;
+    while (waiting.length > 0) {
+      const group = waiting.splice(0, most);
+      const shared = group.length > 1 && write(group.map(({ item }) => item));
+      const isWritten = await Promise.resolve(shared).then(
+        () => shared !== false,
+        () => false,
+      );
+      for (const { item, resolve, reject } of group)
+        if (isWritten) resolve();
+        else await write([item]).then(resolve, reject);
+    }
+    isWriting = false;
+  };
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      if (!isWriting) void writeAll();
+    });
+}
+
+function rowOf({ id, at, user, action, target, changes, former }: AuditEntry): Insertable<AuditTable> {
+  return {
+    id,
+    at,
+    user_name: storable(user),
+    action,
+    target: target === undefined ? null : storable(target),
+    changes: writtenFields(changes, former),
+  };
+}
+
+const endOf = ({ state, target, reason }: AuditOutcome): Updateable<AuditTable> => ({
+  state,
+  ...(target !== undefined && { target: storable(target) }),
+  ...(reason !== undefined && { reason: storable(reason) }),
+});
 
 /** Returns a text that every database stores. */
 const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
