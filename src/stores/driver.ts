@@ -65,7 +65,7 @@ export interface HoldRow {
   readonly shares: readonly StoredShare[] | null;
 }
 
-/** A closed period of a budget. */
+/** A closed period of a budget. Its `granted` may be below 0, after the amount was lowered. */
 export interface PeriodRow extends StoredBooks {
   readonly budgetId: string;
   /** Unix time in milliseconds. */
