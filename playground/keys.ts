@@ -51,6 +51,7 @@ export async function useUpTeamBlue(quotas: QuotaStore): Promise<CallRecord> {
     },
     images: undefined,
     units,
+    currency: undefined,
     certainty: "exact",
     replayOf: undefined,
     affordedOutputTokens: undefined,

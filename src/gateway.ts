@@ -181,6 +181,8 @@ export interface Mountable<Context = unknown> {
 export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mountable<Context> {
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
+  /** The currency of the prices, such as `USD`: a unit of quota is a millionth of it. Undefined for other units. */
+  readonly currency: string | undefined;
   /**
    * Loads the code of all formats and of the backend's upstreams. Without it, this code is loaded with the first request that needs it,
    * which then takes some milliseconds longer. Rejects when the code cannot be loaded, and may be called again.
@@ -306,6 +308,7 @@ export function gatewayOf<Context>(
       .filter(({ endpoint }) => answers(endpoint, services) && !takesSockets(endpoint))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
     load,
+    currency: services.currency,
     formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });

@@ -27,7 +27,7 @@ export function addAdmin(app: Express, stores: OpenedStores, gateway: Gateway): 
     calls: stores.calls,
     audit: stores.auditLog,
     // The page adds the path to lead back to: /login?next=...
-    page: adminPage({ loginUrl: "/login", logoutUrl: "/logout", currency: "USD" }),
+    page: adminPage({ loginUrl: "/login", logoutUrl: "/logout" }),
   });
   app.use("/admin", toExpressHandler(admin));
   app.get("/login", (_req, res) => {

@@ -20,7 +20,7 @@ const prices = priceTable({ "gpt-5-mini": { input: 0.25, output: 2 }, "claude-ha
 const stores = await openStores(env["POLYGATE_STORE"] ?? "sqlite:gateway.db", {
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
-const onCall = stores.recorder({ currency: "usd" });
+const onCall = stores.recorder();
 
 const perMinute = (requests: number, tokens: number): RateLimits => ({
   requests: [stores.counter(requests, 60)],

@@ -30,6 +30,6 @@ export const admin: AdminHandler | undefined = ADMIN_PASSWORD
       gateway,
       calls: stores.calls,
       audit: stores.auditLog,
-      page: adminPage({ currency: "USD" }),
+      page: adminPage(),
     })
   : undefined;

@@ -52,8 +52,8 @@ export const gateway: Gateway = createGateway({
   }),
   ...prices,
   ...(observer && { observer }),
-  // A row for each call, for reports and "polygate why". US dollars, as the prices are.
-  onCall: stores.recorder({ currency: "usd" }),
+  // A row for each call, for reports and "polygate why", in the currency of the prices.
+  onCall: stores.recorder(),
 });
 
 /**

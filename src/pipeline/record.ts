@@ -80,7 +80,7 @@ interface Described {
 
 /** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
 interface Recorded extends Described {
-  readonly services: Pick<Services, "onCall" | "listed" | "namedModels">;
+  readonly services: Pick<Services, "onCall" | "currency" | "listed" | "namedModels">;
   readonly context: unknown;
   readonly watch: CallWatch | undefined;
   readonly abort: { readonly reason: GatewayError | undefined; readonly isClientGone: boolean };
@@ -114,6 +114,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     usage,
     images,
     units: charged?.used ?? 0,
+    currency: call.services.currency,
     certainty: charged?.certainty ?? "exact",
     replayOf: found.replayOf,
     affordedOutputTokens: found.affordedOutputTokens,

@@ -114,6 +114,8 @@ export interface CallRecord<Context = unknown> {
    * charge.
    */
   readonly units: number;
+  /** The currency of the gateway's prices, such as `USD`: a unit is a millionth of it. Undefined for other units. */
+  readonly currency: string | undefined;
   /** `exact` when `units` rest on the counts of the backend, otherwise `estimated`. */
   readonly certainty: Certainty;
   /**

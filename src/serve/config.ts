@@ -40,7 +40,7 @@ export interface ServerOptions {
   readonly stores?: string;
   /** Options of `openStores`. */
   readonly storeOptions?: OpenStoresOptions;
-  /** Options of the record of calls that SQL stores keep; false keeps none. Default: a record without a currency. */
+  /** Options of the record of calls that SQL stores keep; false keeps none. Default: a record of 30 days, in the currency of the prices. */
   readonly record?: RecorderOptions | false;
   /** The path of the gateway. Default: the root. */
   readonly prefix?: string;

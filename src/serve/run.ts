@@ -154,7 +154,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
-  const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency);
+  const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency ?? gateway.currency);
   return { url: await listen(server, place), metricsUrl, metrics, server, gateway, backend: own.backend };
 }
 

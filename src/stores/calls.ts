@@ -233,8 +233,8 @@ export interface RecorderOptions {
   /** The time zone of the days of calls without a budget, such as "Europe/Berlin". Default: "UTC". */
   readonly timeZone?: string;
   /**
-   * The currency of which a unit is a millionth, such as `usd`: that of the gateway's prices. Without prices, a unit is a token, and the
-   * gateway refuses to start. Default: units are shown as they are.
+   * The currency of which a unit is a millionth, such as `usd`, for a price function of your own that has no currency. A gateway with prices
+   * in another one, or without prices, refuses to start. Default: that of the gateway's prices.
    */
   readonly currency?: string;
   /** The longest time for which a finished call waits for its write, in milliseconds: an integer from 1 up. Default: 1 second. */

@@ -636,7 +636,7 @@ describe("adminHandler", () => {
 
 /** Makes a call of a key, and returns its request id. */
 async function call(keyId: string): Promise<string> {
-  const onCall = stores.recorder({ currency: "usd" });
+  const onCall = stores.recorder();
   const gateway = createGateway({
     backend: {
       async *chat() {
@@ -818,6 +818,9 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/me")).body).toMatchObject({ calls: true, currency: "USD" });
     const calls = { ...stores.calls, list: () => Promise.reject(new Error("There is no table for calls.")) };
     expect((await asking({ calls })("GET", "/me")).body).not.toHaveProperty("currency");
+    const gateway = { currency: "EUR", health: () => Promise.reject(new Error("not asked")) };
+    expect((await asking({ calls, gateway })("GET", "/me")).body).toMatchObject({ currency: "EUR" });
+    expect((await asking({ calls: stores.calls, gateway })("GET", "/me")).body).toMatchObject({ currency: "USD" });
     const called = Promise.withResolvers<void>();
     const hanging = { ...stores.calls, list: () => (called.resolve(), new Promise<never>(() => {})) };
     const clock = manualClock(0);

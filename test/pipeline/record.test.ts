@@ -123,6 +123,12 @@ describe("a call that completes", () => {
     expect(bench.records).toMatchObject([{ beganAt: began, firstEventMs: 3_000, endMs: 7_000 }]);
   });
 
+  it("is recorded in the currency of the prices", async () => {
+    const price = Object.assign(() => 7, { currency: "usd" });
+    expect(await recordOf({ price })).toMatchObject({ units: 7, currency: "USD" });
+    expect((await recordOf({})).currency).toBeUndefined();
+  });
+
   it("is recorded with all that it cost, also where its key had less left", async () => {
     const bench = recording({ key: { granted: 150 }, backend: speaking(WORD, counted(700 - INPUT)) });
     await (await bench.send({})).text();

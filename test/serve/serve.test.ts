@@ -44,7 +44,6 @@ const DEFINE = "export default defineServer";
 const GATEWAY = `export default defineServer({
   gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
   prefix: "/ai",
-  record: { currency: "usd" },
   admin: { authorize: ({ headers }) => (headers.get("x-user") ? { name: "ann" } : undefined) },
   onClose: () => console.log("closed"),
 });`;
@@ -172,6 +171,7 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       const key = await opened.store.report("team-a");
       await opened.close();
       expect(report?.rows).toContainEqual(expect.objectContaining({ key: "team-a" }));
+      expect(report?.currency).toBe("USD");
       expect(key).toMatchObject({ held: 0 });
     });
   });
@@ -231,7 +231,7 @@ describe("polygate serve", () => {
       "measured.ts",
       `${DEFINE}({
         gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
-        record: { currency: "usd", groupOf: ({ key }) => key?.metadata?.["team"] },
+        record: { groupOf: ({ key }) => key?.metadata?.["team"] },
         metrics: { port: 0, spendBy: ["group", "budget", "key"] },
         closeMs: 1_000,
       });`,

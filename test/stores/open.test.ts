@@ -92,7 +92,7 @@ describe.each(STORES.filter((one) => !isRedis(one)))(
       const { quotas } = stores.ports;
       await quotas.addBudget({ id: "team", amount: 1_000_000, period: "month" });
       await quotas.add({ id: "one", apiKey: "sk-one", budget: "team", metadata: { group: "blue" } });
-      const onCall = stores.recorder({ currency: "usd" });
+      const onCall = stores.recorder();
       const prices = priceTable({ "*": { input: 1, output: 1 } });
       const gateway = createGateway({ backend, onCall, ...prices, ...stores.ports });
       expect([await ask(gateway, "m"), await ask(gateway, "m"), await ask(gateway, "other")]).toEqual([200, 200, 200]);
@@ -111,6 +111,8 @@ describe.each(STORES.filter((one) => !isRedis(one)))(
       const [last] = await reader.calls.list({ limit: 1 });
       expect(await reader.calls.find(last?.requestId ?? "")).toEqual(last);
       expect(last).toMatchObject({ currency: "USD", status: 200, format: "chat-completions" });
+      // The command line now refuses an amount without a currency, and shows money.
+      expect((await reader.calls.usage()).currency).toBe("USD");
     });
   },
 );

@@ -18,6 +18,8 @@ import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
   health(): Promise<GatewayHealth>;
+  /** The currency of the prices: that of amounts while no call is recorded. */
+  readonly currency?: string | undefined;
   /** Lists the calls that run, at most `limit`. Without this and the next two functions, the admin shows and stops no calls. */
   liveCalls?(options?: { readonly limit?: number }): readonly LiveCall[];
   /** Counts the calls that run. */

@@ -44,7 +44,8 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/me",
-    about: "Returns the user, the parts of the admin that this host has, and the currency of the latest recorded call.",
+    about:
+      "Returns the user, the parts of the admin that this host has, and the currency of the latest recorded call, or of the prices.",
     answer: v.object({
       name: TEXT,
       readOnly: v.boolean(),
@@ -58,7 +59,9 @@ export const OPERATIONS: readonly Operation[] = [
       // A database without tables for calls, or one that hangs, is no reason to fail.
       const reading = desk.calls?.list({ limit: 1 }).catch(() => []);
       const latest = reading && (await within(reading, CURRENCY_MS, desk.clock));
-      const currency = latest === LATE ? undefined : latest?.[0]?.currency;
+      const call = latest === LATE ? undefined : latest?.[0];
+      // Calls that were recorded without a currency are counted in units.
+      const { currency } = call ?? desk.gateway ?? {};
       return { body: { name, readOnly, ...partsOf(desk), ...given({ currency }) } };
     },
   }),

@@ -10,7 +10,8 @@ export interface AdminPageOptions {
   readonly title?: string;
   /**
    * Shows units as money of this currency, such as `USD`: a unit is a millionth, as `polygate/prices` counts. While calls are recorded in
-   * another currency, units are shown as they are. Default: the currency in which calls are recorded, or else units.
+   * another currency, units are shown as they are. Default: the currency in which calls are recorded, or that of the prices of the admin's
+   * `gateway`, or else units.
    */
   readonly currency?: string;
   /**

@@ -19,7 +19,7 @@ import { hashApiKey as hashOf, TwoGenerationMap } from "../ledger.ts";
 import { WriteBehind } from "../write-behind.ts";
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { type CallTable, numberOf, USAGE_BY, USAGE_SUMS, type UsageTable } from "./tables.ts";
-import { readerOf } from "./usage.ts";
+import { currencyIn, readerOf } from "./usage.ts";
 
 /** Options of the record of calls over SQL. */
 export interface SqlCallLogOptions extends SqlStoreOptions, RecorderOptions {
@@ -177,7 +177,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       images: countOf(images?.count),
       units,
       estimated: record.certainty === "estimated" ? units : 0,
-      currency: this.#currency,
+      currency: this.#currency ?? clippedOrNull(record.currency),
       replay_of: clippedOrNull(record.replayOf, MOST_ID_CHARS),
       first_event_ms: record.firstEventMs === undefined ? null : countOf(record.firstEventMs),
       end_ms: countOf(record.endMs),
@@ -308,16 +308,14 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       const ids = holds.flatMap(({ call_id }) => call_id ?? []);
       const known = ids.length > 0 ? await db.selectFrom("calls").selectAll().where("id", "in", ids).execute() : [];
       const byId = new Map(known.map((row) => [row.id, row]));
+      const currency = this.#currency ?? (holds.length > 0 ? await currencyIn(access) : null);
       for (const hold of holds) {
         const before = byId.get(hold.id);
         const charge = chargeOf(hold);
         if (before) await this.#take(access, before, sums);
         const { id, key_id, resolved_at } = hold;
         const placed = before ?? (await this.#place(access, numberOf(resolved_at ?? 0), charge.shares, undefined));
-        const row: CallRow = charged(
-          before ?? { ...UNRECORDED, ...placed, id, key_id, currency: this.#currency },
-          charge,
-        );
+        const row: CallRow = charged(before ?? { ...UNRECORDED, ...placed, id, key_id, currency }, charge);
         sums.add(row, 1);
         await db.insertInto("calls").values(row).execute();
       }

@@ -129,7 +129,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
 const MONTH = sql<string>`SUBSTR(${sql.ref("day")}, 1, 7)`;
 
 /** Reads the currency of the latest call. */
-async function currencyIn(access: SqlAccess): Promise<string | null> {
+export async function currencyIn(access: SqlAccess): Promise<string | null> {
   const latest = access.db.selectFrom("calls").select("currency").orderBy("at", "desc").limit(1);
   return (await access.attempt(() => latest.executeTakeFirst()))?.currency ?? null;
 }

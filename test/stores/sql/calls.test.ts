@@ -36,6 +36,7 @@ const recordOf = (requestId: string, record: Partial<CallRecord> = {}): CallReco
   },
   images: undefined,
   units: 100,
+  currency: undefined,
   certainty: "exact",
   replayOf: undefined,
   outcome: "completed",
@@ -238,6 +239,24 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     );
     const { db, dialect, prefix } = place;
     expect(await verifyLedger(db, { dialect, prefix })).toEqual([]);
+  });
+
+  it("takes the currency of the gateway's prices, also for a charge without a call, unless it has its own", async () => {
+    const { store } = storeAt(place);
+    const id = await newKey();
+    const key = { id, name: "n", budget: undefined, metadata: undefined };
+    const log = logAt({ clock: (now) => sql`(${now} + 1200000)` });
+    log.onCall(recordOf("priced", { key, currency: "GBP", beganAt: DECEMBER + 8e11 }));
+    await log.onCall.flush();
+    await store.reserve({ id: "priced-silent", keyId: id, atLeast: 1, atMost: 50, leaseMs: 60_000 });
+    await store.settle("priced-silent", { used: 42, certainty: "exact" });
+    await compareAnew();
+    await log.sweep();
+    expect(await log.list({ key: id })).toMatchObject([{ currency: "GBP" }, { currency: "GBP", units: 42 }]);
+    const own = logAt({ currency: "eur" });
+    own.onCall(recordOf("own-currency", { key, currency: "GBP" }));
+    await own.onCall.flush();
+    expect(await own.find("own-currency")).toMatchObject({ currency: "EUR" });
   });
 
   it("replaces an unrecorded charge by its call when the call is told after all", async () => {
