@@ -34,7 +34,8 @@ const fallback = FALLBACK_URL && {
 };
 const upstreams = fallback ? [primary, fallback] : [primary];
 const backend = route({ routes: Object.fromEntries((models ?? ["*"]).map((model) => [model, { upstreams }])) });
-void primary.check().then(({ problem }) => problem && console.warn(`UPSTREAM_URL has a problem: ${problem}`));
+const warn = (upstream: string, problem = ""): unknown => problem && console.warn(`Upstream ${upstream}: ${problem}`);
+void backend.check().then((checks) => checks.forEach(({ upstream, problem }) => warn(upstream, problem)));
 
 // US dollars for a million tokens, by the name of the model. These are examples: take yours from your provider.
 const prices = priceTable({
@@ -52,8 +53,7 @@ export const gateway: Gateway = createGateway({
   }),
   ...prices,
   ...(observer && { observer }),
-  // A row for each call, for reports and "polygate why", in the currency of the prices.
-  onCall: stores.recorder(),
+  onCall: stores.recorder(), // A row for each call, for reports and "polygate why".
 });
 
 /**

@@ -66,14 +66,37 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   } catch (error) {
     await stores.close();
     // A wrong option of the record, the gateway or the admin does not name the file that it stands in.
-    if (!(error instanceof TypeError) && !(error instanceof RangeError)) throw error;
-    throw new TypeError(`${oneLine(file)}: ${error.message}`, { cause: error });
+    if (!(error instanceof Error && /^(?:Type|Reference|Range)Error$/.test(error.name))) throw error;
+    throw new TypeError(`${oneLine(file)}: ${error.message}${await errorPlaceOf(error, file)}`, { cause: error });
   }
   const { prefix = "", admin } = config;
   onEnd(() => void close(config, stores, server));
   const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}${server.metricsUrl ? `, metrics at ${server.metricsUrl}` : ""}`;
   console.log(`polygate serves ${server.url}${prefix} (${ways})`);
+  await tellProblems(server.backend);
 }
+
+/** Says in a line what is wrong with each upstream, such as a refused key. The server serves meanwhile. */
+async function tellProblems(backend: ModelBackend): Promise<void> {
+  if (!hasMethod(backend, "check")) return;
+  try {
+    // A relay finds at most one problem; a route one for each upstream.
+    const found = [await (backend as CheckedBackend).check()].flat();
+    for (const { upstream = backend.name, problem } of found)
+      if (problem !== undefined)
+        console.error(oneLine(`The upstream${upstream ? ` ${upstream}` : ""} has a problem: ${problem}`));
+  } catch (error) {
+    console.error(`The check of the upstreams has failed: ${describeProblem(error)}`);
+  }
+}
+
+/** What a check has found. Only routes name the upstream. */
+interface Found {
+  readonly upstream?: string;
+  readonly problem?: string | undefined;
+}
+
+type CheckedBackend = ModelBackend & { check(): Promise<Found | readonly Found[]> };
 
 /** Ends the server and the process. A part that fails or hangs does not keep the next part from its end. */
 async function close(
@@ -191,7 +214,7 @@ async function configIn(file: string): Promise<ServerOptions> {
   try {
     loaded = (await import(pathToFileURL(path).href)) as typeof loaded;
   } catch (error) {
-    const place = error instanceof SyntaxError ? await errorPlaceOf(error, path) : "";
+    const place = await errorPlaceOf(error, path);
     throw new TypeError(`${shown} cannot be loaded: ${reasonOf(error, place)}`, { cause: error });
   }
   if (loaded.default === undefined)
@@ -203,14 +226,14 @@ async function configIn(file: string): Promise<ServerOptions> {
   }
 }
 
-/** @param place The end of the sentence for a syntax error, such as ` at gateway.ts:3:11`. */
+/** @param place The end of the sentence for an error of code, such as ` at gateway.ts:3:11`. */
 function reasonOf(error: unknown, place: string = ""): string {
   if (!(error instanceof Error)) return String(error);
   if ((error as NodeJS.ErrnoException).code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
     return `Node removes types from TypeScript, and translates nothing else: no enum, namespace or parameter property. ${error.message}${place}`;
   const [, missing] = /^Cannot find package '([^']+)' imported from /.exec(error.message) ?? [];
   if (missing !== undefined) return `the package "${missing}" is missing: npm install ${missing}`;
-  if (!(error instanceof SyntaxError)) return error.message;
+  if (!(error instanceof SyntaxError)) return error.message + place;
   const isModule = /outside a module$|^Unexpected token 'export'/.test(error.message);
   const advice =
     '. Its package.json has no "type": "module". Run: npm pkg set type=module. Or give the file the ending .mts or .mjs.';
@@ -220,22 +243,35 @@ function reasonOf(error: unknown, place: string = ""): string {
 /** The longest time in which Node reads a file once more for the place of its error, in milliseconds. */
 const CHECK_MS = 5_000;
 
-/** Returns the place of a syntax error, such as ` at gateway.ts:3:11`; empty if Node does not tell it. */
-async function errorPlaceOf({ stack = "" }: SyntaxError, path: string): Promise<string> {
+/** Returns the place of an error in the host's code, such as ` at gateway.ts:3:11`; empty for an error that the host throws in words. */
+async function errorPlaceOf(error: unknown, path: string): Promise<string> {
+  if (!(error instanceof Error)) return "";
+  const { stack = "" } = error;
   // Node tells the place in TypeScript, but that in JavaScript only as it ends.
-  return placeIn(stack) || placeIn(await checked(path));
+  if (error instanceof SyntaxError) return placeIn(stack) || placeIn(await linked(path));
+  // Other code of the host has thrown the error, or Node has, where the first line of the stack is of a file.
+  const [, url = "", place] = /^.*\n    at (?:.* \()?(file:.*?):(\d+:\d+)\)?$/m.exec(stack) ?? [];
+  return url !== "" && /^(?:Type|Reference|Range)Error$/.test(error.name) && !error.message.endsWith(".")
+    ? ` at ${shownPath(url)}:${place}`
+    : "";
 }
 
-/** Returns what Node says of a file whose syntax it checks, without running the file. */
-const checked = (path: string): Promise<string> =>
-  new Promise((told) => {
-    execFile(process.execPath, ["--check", path], { timeout: CHECK_MS }, (_error, _stdout, stderr) => told(stderr));
+/** Returns what Node says of the syntax of a file and of all that it imports, without running them: the first import ends the process. */
+function linked(path: string): Promise<string> {
+  const imports = `import "data:text/javascript,process.exit()"; import ${JSON.stringify(pathToFileURL(path).href)};`;
+  const args = ["--input-type=module", "--eval", imports];
+  return new Promise((told) => {
+    execFile(process.execPath, args, { timeout: CHECK_MS }, (_error, _stdout, stderr) => told(stderr));
   });
-
-/** Reads the place of an error from its head: the file and the line, then lines of the file up to a mark below the column. */
-function placeIn(head: string): string {
-  const [, file, line, indent] = /^(\S.*):(\d+)\n(?:.*\n){0,4}?( *)\^/.exec(head) ?? [];
-  if (file === undefined || indent === undefined) return "";
-  const path = file.startsWith("file:") ? fileURLToPath(file) : file;
-  return ` at ${oneLine(relative(process.cwd(), path))}:${line}:${indent.length + 1}`;
 }
+
+/** Reads the place of an error from its head: the file and the line, then lines of the file up to a mark below the column, if any. */
+function placeIn(head: string): string {
+  const [, file, line] = /^(\S.*):(\d+)\n/.exec(head) ?? [];
+  if (file === undefined) return "";
+  const [, indent] = /^.*\n(?:.*\n){0,4}?( *)\^/.exec(head) ?? [];
+  return ` at ${shownPath(file)}:${line}${indent === undefined ? "" : `:${indent.length + 1}`}`;
+}
+
+const shownPath = (file: string): string =>
+  oneLine(relative(process.cwd(), file.startsWith("file:") ? fileURLToPath(file) : file));

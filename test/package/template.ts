@@ -246,7 +246,7 @@ export function templateSuite(stage: () => PackageStage): void {
         expect(choices[0]?.message.content).toBe("Welcome.");
         await host.stop();
         expect(rows().at(-1)).toMatchObject({ upstream: "fallback", units: COST, outcome: "completed" });
-        expect(host.process.errors()).toMatch(/^UPSTREAM_URL has a problem: /m);
+        expect(host.process.errors()).toMatch(/^Upstream primary: /m);
         expect(host.process.errors()).toMatch(/^The budget team has reached 80 %\.$/m);
       });
     });

@@ -12,6 +12,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { openStore } from "../../src/admin/open-store.ts";
+import { scriptedBackend, testGateway } from "../../src/testing/index.ts";
 import { type Playground, spawnPlayground, startPlayground, usageOf } from "../clients/playground.ts";
 import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
 import type { Ended, Wrong } from "./wrong.ts";
@@ -315,6 +316,37 @@ describe("polygate serve", () => {
     expect(await started.ended).toEqual({ code: 0, signal: null });
   });
 
+  it("says in a line which of its upstreams has a problem, and serves", async () => {
+    const relayUrl = new URL("src/upstreams/relay/index.ts", ROOT).href;
+    const routeUrl = new URL("src/upstreams/route/index.ts", ROOT).href;
+    const upstream = testGateway({ backend: scriptedBackend([]) });
+    const file = await written(
+      "checked.ts",
+      `import { relay } from ${JSON.stringify(relayUrl)};
+      import { route } from ${JSON.stringify(routeUrl)};
+      const format = "chat-completions";
+      const down = relay({ format, name: "down", baseUrl: "http://127.0.0.1:1/v1" });
+      const keyless = relay({ format, name: "keyless", baseUrl: "${await upstream.listen()}/v1" });
+      const sound = relay({ format, name: "sound", baseUrl: "${await upstream.listen()}/v1", apiKey: "${upstream.apiKey}" });
+      const routes = { a: { upstreams: [down, keyless, demoModel()] }, b: { upstreams: [sound, down] } };
+      ${DEFINE}({ gateway: () => ({ backend: route({ routes }) }), closeMs: 1_000 });`,
+    );
+    const store = `sqlite:${join(folder, "checked.db")}`;
+    const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
+    const { url, process: started } = await startPlayground({}, [...command], folder);
+    const lines = (): string[] => started.errors().trim().split("\n").toSorted();
+    await expect
+      .poll(lines)
+      .toEqual([
+        "The upstream down has a problem: 127.0.0.1:1 cannot be reached: ECONNREFUSED. Check the relay's baseUrl.",
+        expect.stringMatching(/^The upstream keyless has a problem: .*apiKey/),
+      ]);
+    expect((await fetch(new URL("/readyz", url))).status).toBe(200);
+    started.child.kill("SIGTERM");
+    expect(await started.ended).toEqual({ code: 0, signal: null });
+    await upstream.close();
+  });
+
   it("says which store it uses where the environment has another than .env", async () => {
     const file = await written("gateway.ts", GATEWAY);
     const store = `sqlite:${join(folder, "environment.db")}`;
@@ -389,6 +421,21 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
     /^wrong\.ts cannot be loaded: SyntaxError: Expected ',', got '}' at wrong\.ts:\d+:23$/m,
   ],
   [
+    "ends too early",
+    `${DEFINE}({\n  gateway: () => ({`,
+    /^wrong\.ts cannot be loaded: SyntaxError: .* at wrong\.ts:\d+$/m,
+  ],
+  [
+    "uses what does not exist",
+    `const [options] = [1].map(() => missing);`,
+    /^wrong\.ts cannot be loaded: missing is not defined at wrong\.ts:4:33$/m,
+  ],
+  [
+    "uses what does not exist as it makes its gateway",
+    `${DEFINE}({\n  gateway: () => ({ backend: missing }),\n});`,
+    /^wrong\.ts: missing is not defined at wrong\.ts:5:30$/m,
+  ],
+  [
     "imports a package that is missing",
     `import "@polygate-test/absent/part";\n${DEFINE}({ gateway: () => ({ backend: demoModel() }) });`,
     /^wrong\.ts cannot be loaded: the package "@polygate-test\/absent" is missing: npm install @polygate-test\/absent$/m,
@@ -410,6 +457,7 @@ function casesAt(port: number): readonly Case[] {
     "misspelt.ts": 'export default { gateway: () => ({}), stores: "sqllite:x" };',
     "measured.ts": withImports(`${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: ${port} } });`),
     "spoilt.mjs": "const a = [\n  1 }\n];",
+    "importing.mjs": 'import "./spoilt.mjs";\nconsole.log("runs");\nexport default {};',
   };
   const address = ["--store", "sqlite:outside.db"];
   const outside: readonly [name: string, args: readonly string[], line: RegExp, code?: number][] = [
@@ -425,6 +473,11 @@ function casesAt(port: number): readonly Case[] {
       "a mistake in JavaScript",
       ["spoilt.mjs", ...address],
       /^spoilt\.mjs cannot be loaded: SyntaxError: .* at spoilt\.mjs:2:5\n$/,
+    ],
+    [
+      "a mistake in a file that it imports",
+      ["importing.mjs", ...address],
+      /^importing\.mjs cannot be loaded: SyntaxError: .* at spoilt\.mjs:2:5\n$/,
     ],
     [
       "no store",

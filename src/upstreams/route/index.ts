@@ -14,7 +14,7 @@ export { balance, type Balance, type BalanceOptions } from "./balance.ts";
 export { canary, type Canary, type CanaryOptions } from "./canary.ts";
 export { hedge, type Hedge, type HedgeOptions } from "./hedge.ts";
 export { shadow, type Shadow, type ShadowAnswer, type ShadowOptions } from "./shadow.ts";
-export type { Route, RouteBackend, RouteOptions } from "./table.ts";
+export type { Route, RouteBackend, RouteOptions, UpstreamCheck } from "./table.ts";
 export type { RouteUpstream } from "./upstream.ts";
 
 /**

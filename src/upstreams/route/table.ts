@@ -54,8 +54,21 @@ export interface RouteBackend extends ModelBackend {
   upstreamsOf: NonNullable<ModelBackend["upstreamsOf"]>;
   /** Returns the state of each upstream: its circuit breaker, and its last failure. Asks no upstream. */
   status(): readonly UpstreamStatus[];
+  /**
+   * Checks each backend of the route that has a `check`, such as a relay, and returns what it found. Rejects only for wrong options. `timeoutMs` is the longest
+   * time of a check, in milliseconds; 10 seconds by default.
+   */
+  check(options?: { readonly timeoutMs?: number }): Promise<readonly UpstreamCheck[]>;
   /** Closes each backend of the route that has a `close`, such as a relay. Rejects with the first error, after all were closed. */
   close(): Promise<void>;
+}
+
+/** The result of a check of an upstream. */
+export interface UpstreamCheck {
+  /** The name of the upstream in its route. */
+  readonly upstream: string;
+  /** A sentence about the problem, without secrets; undefined without a problem. */
+  readonly problem: string | undefined;
 }
 
 /** The upstreams of one route. */
@@ -116,6 +129,7 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     hangUp: (model) => routes.hangUp(model),
     upstreamsOf: (model, kind) => routes.upstreamsOf(model, kind),
     status: () => routes.status(),
+    check: (how) => routes.check(how),
     load: () => routes.load(),
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
@@ -411,6 +425,18 @@ class RouteTable {
     );
   }
 
+  /** Checks each backend that can be checked, once. */
+  async check(how?: { readonly timeoutMs?: number }): Promise<readonly UpstreamCheck[]> {
+    const names = new Map(this.#all().map((upstream) => [backendOf(upstream), upstream.name]));
+    const checked = await Promise.all(
+      [...names].map(async ([backend, name]) => {
+        const found = (await backend.check?.(how)) ?? [];
+        return [found].flat().map(({ upstream = name, problem }) => ({ upstream, problem }));
+      }),
+    );
+    return checked.flat();
+  }
+
   /** Closes each backend that can be closed, once. */
   async close(): Promise<void> {
     for (const { shadow } of this.#targets.values()) shadow?.copies.close();
@@ -451,7 +477,16 @@ class RouteTable {
 
 const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean => takesUnknown(backend, own ?? model);
 
-const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;
+/** The functions of relays and routes that other backends may lack. */
+interface Upkept {
+  check?(how?: { readonly timeoutMs?: number }): Promise<Found | readonly Found[]>;
+  close?(): unknown;
+}
+
+/** The problem of a relay, or of an upstream that a route names. */
+type Found = Pick<UpstreamCheck, "problem"> & Partial<UpstreamCheck>;
+
+const backendOf = ({ backend }: RoutedBackend): ModelBackend & Upkept => backend;
 
 /** Gives the observer the state of every circuit breaker. Ignores errors of the observer. */
 function watchBreakers(observer: RouteOptions["observer"], targets: ReadonlyMap<string, Target>): void {

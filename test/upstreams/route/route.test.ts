@@ -35,7 +35,7 @@ function fake(name: string, failures: Fake["failures"] = [], more: Partial<Model
 }
 
 /** The functions of every route. */
-const ALWAYS = ["hangUp", "upstreamsOf", "status", "load", "close"];
+const ALWAYS = ["hangUp", "upstreamsOf", "status", "check", "load", "close"];
 
 const FOREVER = (code: GatewayErrorCode): GatewayErrorCode[] => Array.from({ length: 1_000 }, () => code);
 
@@ -517,6 +517,24 @@ describe("a route", () => {
     await clock.advance(2_000);
     await ask(backend, "m", clock);
     expect(backend.status()[0]).toMatchObject({ state: "closed", waitMs: 0, lastFailure: undefined });
+  });
+
+  it("checks what can be checked, each once, also in a route below it", async () => {
+    const times: unknown[] = [];
+    const checked = (name: string, problem?: string): ModelBackend =>
+      Object.assign(fake(name), {
+        name,
+        check: async (how: unknown) => (times.push(how), { ok: problem === undefined, problem, models: undefined }),
+      });
+    const down = checked("down", "Nobody answers.");
+    const below = routed({ "*": { upstreams: [{ name: "deep", backend: checked("own", "No key.") }] } });
+    const routes = { a: { upstreams: [down, checked("sound"), fake("unknown")] }, b: down, c: below };
+    expect(await routed(routes).check({ timeoutMs: 5 })).toEqual([
+      { upstream: "down", problem: "Nobody answers." },
+      { upstream: "sound", problem: undefined },
+      { upstream: "deep", problem: "No key." },
+    ]);
+    expect(times).toEqual([{ timeoutMs: 5 }, { timeoutMs: 5 }, { timeoutMs: 5 }]);
   });
 
   it("closes what it holds, each once, also when one does not close", async () => {
