@@ -299,6 +299,8 @@ export class Attempt implements UpstreamObserver {
   readonly #asked: AskedUpstream;
   readonly #beganAt: number;
   readonly #observer: UpstreamObserver | undefined;
+  /** The number of the attempt in its call. Upstreams that rest are not counted: nobody asks them. */
+  readonly #number: number;
   /** Undefined until the end. */
   #outcome: UpstreamOutcome | undefined = undefined;
 
@@ -307,8 +309,13 @@ export class Attempt implements UpstreamObserver {
     this.#asked = asked;
     this.name = nameOf(asked);
     this.model = asked.model;
+    this.#number = call.found.attempts.filter(({ isResting }) => !isResting).length + 1;
     this.#beganAt = asked.beganAt ?? call.clock.now();
     this.#observer = asked.resting ? undefined : call.watch?.upstream(asked);
+  }
+
+  get isResting(): boolean {
+    return this.#asked.resting === true;
   }
 
   get isBrief(): boolean {
@@ -354,6 +361,7 @@ export class Attempt implements UpstreamObserver {
       name: this.name,
       address: address === undefined || port === undefined ? address : `${address}:${port}`,
       model: redact(model, this.#call.secret),
+      attempt: this.#number,
       status: this.#outcome?.status,
     });
     if (told) this.reported = error;

@@ -103,8 +103,8 @@ function repeats(detail: unknown, secret: string | undefined): boolean {
   }
 }
 
-const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
-  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
+const titleOf = ({ name, address, model, attempt, status }: FailedUpstream): string =>
+  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model} in attempt ${attempt}${status === undefined ? "" : `, with the status ${status}`}.`;
 
 /** Reports an impossible count of the backend. The answer goes on. */
 export const doubt = (call: Reported, why: string): void =>

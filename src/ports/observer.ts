@@ -42,6 +42,8 @@ export interface FailedUpstream {
   readonly address: string | undefined;
   /** The upstream's name of the model. */
   readonly model: string;
+  /** The number of the attempt in its call, from 1 up. */
+  readonly attempt: number;
   /** The HTTP status of the answer; undefined without an answer. */
   readonly status: number | undefined;
 }

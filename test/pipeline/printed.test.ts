@@ -11,6 +11,8 @@ import {
   type QuotaStore,
 } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import { opened, speaking } from "./bench.ts";
 
 const printed: string[] = [];
@@ -66,9 +68,16 @@ it("are one line for a failed request to an upstream, with its causes and withou
   const lines = await printedBy(failing(true));
   expect(lines).toEqual([
     expect.stringMatching(
-      /^polygate: req_\w+ failed \(backend_unavailable\) The upstream first at api\.example\.com:443 failed for the model large, with the status 503\., GatewayError: The upstream is away\., caused by Error: connect ECONNREFUSED, polygate: req_forged failed \(internal\)$/,
+      /^polygate: req_\w+ failed \(backend_unavailable\) The upstream first at api\.example\.com:443 failed for the model large in attempt 1, with the status 503\., GatewayError: The upstream is away\., caused by Error: connect ECONNREFUSED, polygate: req_forged failed \(internal\)$/,
     ),
   ]);
+});
+
+it("have the number of each attempt of a call", async () => {
+  const down = relay({ format: "chat-completions", name: "down", baseUrl: "http://127.0.0.1:1/v1" });
+  const backend = route({ routes: { large: down }, retry: { pauseMs: 0 } });
+  const attempts = (await printedBy(backend)).map((line) => /for the model large in (attempt \d)/.exec(line)?.[1]);
+  expect(attempts).toEqual(["attempt 1", "attempt 2", "attempt 3"]);
 });
 
 it("have the stacks when DEBUG names polygate", async () => {
