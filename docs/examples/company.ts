@@ -46,8 +46,11 @@ app.get("/readyz", async (_request, response) => {
 app.use(({ method, originalUrl }, response) => {
   response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai"));
 });
-const port = Number(env["PORT"] ?? 3000);
-const server = app.listen(port).once("listening", () => console.log(`The gateway is at http://127.0.0.1:${port}/ai`));
+const [host, port] = [env["HOST"] || "127.0.0.1", Number(env["PORT"] || 3000)];
+const server = app.listen(port, host, (error) => {
+  console.log(error ? `HOST or PORT cannot be used: ${error.message}` : `The gateway is at http://${host}:${port}/ai`);
+  if (error) process.exit(1);
+});
 process.once("SIGTERM", async () => {
   await gateway.close({ deadlineMs: 10_000 });
   await new Promise((resolve) => server.close(resolve));

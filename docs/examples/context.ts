@@ -27,4 +27,4 @@ app.use("/ai", async (req, res, next) => {
   res.send(await refusal.text());
 });
 app.use("/ai", toExpressHandler(gateway, { context: callerOf }));
-app.listen(3000);
+app.listen(3000, "127.0.0.1", (error) => error && console.error(`The port cannot be used: ${error.message}`));

@@ -27,4 +27,4 @@ const gateway = createGateway({
 const app = express();
 app.use("/ai", toExpressHandler(gateway));
 app.get("/metrics", (request, response) => exporter.getMetricsRequestHandler(request, response));
-app.listen(3000);
+app.listen(3000, "127.0.0.1", (error) => error && console.error(`The port cannot be used: ${error.message}`));

@@ -24,12 +24,16 @@ function userOf(request: Request): { name: string } | undefined {
 const whoAreYou = (): Response =>
   new Response("Log in.", { status: 401, headers: { "www-authenticate": 'Basic realm="admin", charset="UTF-8"' } });
 
-export const admin: AdminHandler | undefined = ADMIN_PASSWORD
-  ? adminHandler(stores.ports.quotas, {
-      authorize: (request) => userOf(request) ?? whoAreYou(),
-      gateway,
-      calls: stores.calls,
-      audit: stores.auditLog,
-      page: adminPage(),
-    })
-  : undefined;
+/** Tells everybody how to open the admin. */
+const closed = (): Response =>
+  new Response("The admin is closed. Set ADMIN_PASSWORD to 16 characters or more, and start the server again.\n", {
+    status: 403,
+  });
+
+export const admin: AdminHandler = adminHandler(stores.ports.quotas, {
+  authorize: ADMIN_PASSWORD ? (request) => userOf(request) ?? whoAreYou() : closed,
+  gateway,
+  calls: stores.calls,
+  audit: stores.auditLog,
+  page: adminPage(),
+});

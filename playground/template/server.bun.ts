@@ -23,7 +23,7 @@ const server = await orStop("HOST and PORT", () =>
         return Response.json({ ready }, { status: ready ? 200 : 503 });
       },
     },
-    fetch: admin ? toBunHandler(admin, { prefix: "/admin", fallback: nowhere }) : nowhere,
+    fetch: toBunHandler(admin, { prefix: "/admin", fallback: nowhere }),
   }),
 );
 

@@ -10,11 +10,11 @@ import { endWith, gateway } from "./gateway.ts";
 
 const app = fastify();
 const ai = toNodeHandler(gateway, { prefix: "/ai" });
-const adminPage = admin && toNodeHandler(admin, { prefix: "/admin" });
+const adminPage = toNodeHandler(admin, { prefix: "/admin" });
 app.addHook("onRequest", (request, reply, done) => {
   // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
-  ai(request.raw, reply.raw, (error) => (error || !adminPage ? done(error) : adminPage(request.raw, reply.raw, done)));
+  ai(request.raw, reply.raw, (error) => (error ? done(error) : adminPage(request.raw, reply.raw, done)));
 });
 app.server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 app.get("/healthz", () => ({ ok: true }));

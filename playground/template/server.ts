@@ -11,7 +11,7 @@ import { endWith, gateway } from "./gateway.ts";
 
 const app = express();
 app.use("/ai", toExpressHandler(gateway));
-if (admin) app.use("/admin", toExpressHandler(admin));
+app.use("/admin", toExpressHandler(admin));
 app.get("/healthz", (_req, res) => void res.json({ ok: true }));
 app.get("/readyz", async (_req, res) => {
   const { ready } = await gateway.health();

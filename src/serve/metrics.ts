@@ -9,6 +9,8 @@ import { listen } from "./process.ts";
 
 export interface ServedMetrics {
   readonly observer: Observer;
+  /** True when the prices or the routes of the gateway name a model. */
+  readonly nameModels: () => boolean;
   /** Answers Prometheus from now on, also of the budgets of a store that has some, in a currency. Resolves with the address. */
   readonly start: (quotas: QuotaStore, currency?: string) => Promise<string>;
   /** Reads the store no more, and stops. */
@@ -47,9 +49,18 @@ export async function servedMetrics(
     else if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
     else res.writeHead(405, { allow: "GET, HEAD" }).end();
   });
+  const observer = openTelemetry({ meterProvider, ...(spendBy && { spendBy }), ...(groupOf && { groupOf }) });
+  let models: readonly string[] = [];
   let removeBudgets: (() => void) | undefined;
   return {
-    observer: openTelemetry({ meterProvider, ...(spendBy && { spendBy }), ...(groupOf && { groupOf }) }),
+    observer: {
+      ...observer,
+      watchGateway(gauges) {
+        ({ models } = gauges);
+        return observer.watchGateway?.(gauges);
+      },
+    },
+    nameModels: () => models.length > 0,
     async start(quotas, currency) {
       // The cast is safe: the method has this name in every store with budgets.
       if (hasMethod(quotas, "listBudgets"))

@@ -168,6 +168,10 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     ...(metrics && { observer: metrics.observer }),
     ...((recorder ?? currency) && { onCall: Object.assign(onCall, { currency }) }),
   });
+  if (metrics && !metrics.nameModels() && !hasMethod(own.backend, "models"))
+    console.error(
+      "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.",
+    );
   const answer = toNodeHandler(gateway, { prefix });
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
   const server = createServer((req, res) => {

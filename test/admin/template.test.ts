@@ -124,12 +124,14 @@ it("shows its admin to users with the password, and to nobody else", async () =>
 
 const own = { PORT: "0", UPSTREAM_URL: "http://127.0.0.1:1/v1", POLYGATE_STORE: "sqlite::memory:" };
 
-it("has no admin without a password", async () => {
+it("has a closed admin without a password, and names the variable", async () => {
   const closed = await startPlayground({ ...own, ADMIN_PASSWORD: "" }, [process.execPath, "server.ts"], folder);
   const answers = [basic("ann:"), basic("ann:undefined")].map((authorization) =>
     fetch(new URL("/admin/keys", closed.url), { headers: { authorization } }),
   );
-  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([404, 404]);
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([403, 403]);
+  const page = await fetch(new URL("/admin", closed.url), { headers: { accept: "text/html" } });
+  expect([page.status, await page.text()]).toEqual([403, expect.stringContaining("Set ADMIN_PASSWORD to 16")]);
   await closed.stop();
 });
 

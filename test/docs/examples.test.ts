@@ -554,6 +554,19 @@ describe("the whole gateway", () => {
     await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
   });
 
+  it("says in a line that another server has its port", async () => {
+    const taken = createServer();
+    await once(taken.listen(0, "127.0.0.1"), "listening");
+    const { port } = taken.address() as AddressInfo;
+    const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:" };
+    const ended = run(process.execPath, ["company.ts"], inFolder(env));
+    const { stdout, stderr } = await ended.catch((error: { stdout: string; stderr: string }) => error);
+    expect(stdout + stderr).toMatch(
+      /^.+ cannot be used: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
+    );
+    taken.close();
+  });
+
   it("takes the admin by the two lines of the page, which leads a browser to the login and back to its report, and to no other site", async () => {
     const env = {
       ADMIN_PASSWORD: "a long secret",

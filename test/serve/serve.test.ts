@@ -276,6 +276,25 @@ describe("polygate serve", () => {
     expect(server.process.errors()).toBe("");
   });
 
+  it("says that its metrics have no names of models, if it has only patterns", async () => {
+    const file = await written(
+      "patterns.ts",
+      `const backend = { async *chat() { yield "Hello."; } };
+      ${DEFINE}({
+        gateway: () => ({ backend, ...priceTable({ "claude-*": { input: 1, output: 1 } }) }),
+        metrics: { port: 0 },
+      });`,
+    );
+    const store = `sqlite:${join(folder, "patterns.db")}`;
+    const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
+    const server = await startPlayground({}, [...command], folder);
+    expect(server.process.errors()).toBe(
+      "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.\n",
+    );
+    server.process.child.kill("SIGTERM");
+    await server.process.ended;
+  });
+
   it("ends at once at a second signal", async () => {
     const store = `sqlite:${join(folder, "twice.db")}`;
     const file = await written("gateway.ts", GATEWAY);
