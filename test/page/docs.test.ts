@@ -158,7 +158,7 @@ describe("the search", () => {
   it.each([
     ["why was this refused", ["usage/why-a-call-was-refused"]],
     ["upgrade", ["upgrading/"]],
-    ["rotate a key", ["keys-and-limits/keys"]],
+    ["rotate a key", ["keys-and-limits/rotate-a-key"]],
     ["database is down", ["production/when-the-database-is-down"]],
     ["delete old calls", ["usage/the-recorder"]],
     ["cors", ["mounting/pages-in-a-browser"]],
@@ -187,7 +187,7 @@ describe("the search", () => {
         "backends/limit-or-rename-models",
       ],
     ],
-    ["rotate a key without downtime", ["keys-and-limits/keys"]],
+    ["rotate a key without downtime", ["keys-and-limits/rotate-a-key"]],
     ["rotate upstream key", ["credentials/upstream-keys-that-expire-or-rotate"]],
     ["export usage to excel", ["usage/export-to-excel-or-another-spreadsheet", "usage/reports-and-bills"]],
     ["stream cut off client hangs up who pays", ["backends/hang-ups"]],
@@ -232,6 +232,27 @@ describe("the search", () => {
     const found = find(question).slice(0, 2);
     const addresses = found.map(({ page, heading }) => `${page}/${heading}`);
     expect(addresses).toSatisfy(() => sections.some((section) => addresses.includes(section)));
+  });
+
+  it.each([
+    ["top up", "budgets/top-up-and-change-budgets"],
+    ["top up a budget", "budgets/top-up-and-change-budgets"],
+    ["claude code", "mounting/base-urls-of-clients"],
+    ["how do I rotate a key", "keys-and-limits/rotate-a-key"],
+    ["rotate an upstream key", "credentials/upstream-keys-that-expire-or-rotate"],
+  ])("answers %s first, because the words follow each other there", (question, section) => {
+    const [hit] = find(question);
+    expect(`${hit?.page}/${hit?.heading}`).toBe(section);
+  });
+
+  it("ranks words that follow each other before the same words apart, and those of a heading first", () => {
+    const apart = "A hay for the blue. Then a needle of another hay, and blue of a needle, needle, needle.";
+    const pages = {
+      apart: `# Hay\n\n${apart}`,
+      text: "# Hay\n\nA needle in blue.",
+      heading: "# The needle of blue\n\nHay.",
+    };
+    expect(searchIn(pages)("needle blue").map(({ page }) => page)).toEqual(["heading", "text", "apart"]);
   });
 
   it("shows the part of a section that has the words", () => {

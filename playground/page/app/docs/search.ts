@@ -52,12 +52,18 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     },
   });
   index.addAll(sections);
+  const runs = new Map<Section, Runs>();
   return (query) => {
-    const found = index.search(query).flatMap((result) => {
+    const pairs = pairsIn(query);
+    const results = index.search(query);
+    const best = Math.max(0, ...results.map(rankOf));
+    const found = results.flatMap((result) => {
       const section = byId.get(String(result.id));
-      return section ? { ...result, section, quoted: section.isRow ? quotedIn(query, section.ownTitle) : 0 } : [];
+      if (!section) return [];
+      const rank = rankOf(result) + best * preference(section.id) * nearnessIn(pairs, kept(runs, section, runsOf));
+      return { ...result, section, rank, quoted: section.isRow ? quotedIn(query, section.ownTitle) : 0 };
     });
-    found.sort((one, other) => other.quoted - one.quoted || rankOf(other) - rankOf(one));
+    found.sort((one, other) => other.quoted - one.quoted || other.rank - one.rank);
     const hits = new Map<string, Hit>();
     for (const { section, terms, queryTerms } of found) {
       // Rows have the address of their section. The best one stands for it.
@@ -135,6 +141,48 @@ function quotedIn(query: string, text: string): number {
 
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
 const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTerms.length;
+
+/** The stems of a heading and of a text in their order, with a space around each. */
+interface Runs {
+  readonly title: string;
+  readonly text: string;
+}
+
+const stemsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).flatMap((word) => stemOf(word) ?? []);
+
+const runOf = (text: string): string => ` ${stemsOf(text).join(" ")} `;
+
+const runsOf = ({ ownTitle, summary, text, code }: Section): Runs => ({
+  title: runOf(ownTitle),
+  text: runOf(`${summary} ${text} ${code}`),
+});
+
+function kept<Key, Value>(made: Map<Key, Value>, key: Key, make: (key: Key) => Value): Value {
+  const known = made.get(key);
+  if (known !== undefined) return known;
+  const value = make(key);
+  made.set(key, value);
+  return value;
+}
+
+/** The most words of a query whose order counts. */
+const MOST_WORDS = 32;
+
+/** Returns each two words of a query that follow each other. */
+function pairsIn(query: string): readonly string[] {
+  const stems = stemsOf(query).slice(0, MOST_WORDS);
+  return stems.slice(1).map((stem, at) => ` ${stems[at]} ${stem} `);
+}
+
+/** The shares of the best rank that a section gains when all words of a query follow each other in its heading, and in its text. */
+const NEARNESS = { title: 1, text: 0.3 };
+
+/** Returns the share of the best rank that a section gains for the pairs that it has. */
+function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
+  if (pairs.length === 0) return 0;
+  const countIn = (run: string): number => pairs.filter((pair) => run.includes(pair)).length;
+  return (NEARNESS.title * countIn(title) + NEARNESS.text * countIn(text)) / pairs.length;
+}
 
 /** Ranks explanations before the reference, both before rows of errors, and all before the index, the code of examples and the changelog. */
 function preference(id: string): number {
