@@ -6,7 +6,7 @@ import { type CallRecord, memoryQuotaStore, type QuotaStore } from "../src/index
 import { LATE, systemClock, within } from "../src/ports/clock.ts";
 import type { AuditLog, CallRecorder } from "../src/stores/open/index.ts";
 import { demoKeys, teamBudgets, teamKeys, useUpTeamBlue } from "./keys.ts";
-import { optional } from "./optional.ts";
+import { commandToAdd, optional } from "./optional.ts";
 
 export interface PlaygroundQuotas {
   readonly quotas: QuotaStore;
@@ -27,8 +27,7 @@ export interface PlaygroundQuotas {
 }
 
 /** Says which package `lacksKysely` means. */
-export const KYSELY =
-  "The budgets, spend and refusals of the admin need one more package: npx -p polygate -p kysely polygate demo";
+export const KYSELY: string = `The budgets, spend and refusals of the admin need one more package: ${commandToAdd("kysely")}`;
 
 /** The most connections to an SQL server. */
 const CONNECTIONS = 10;

@@ -5,6 +5,7 @@ import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
 import { drain, dropIdle, PATIENCE_MS, requestOf } from "../../adapters/node-mount.ts";
 import { type Gateway, wrongAddress } from "../../src/index.ts";
+import { commandToAdd } from "../optional.ts";
 import { chatFormats } from "./app/formats/list.ts";
 import type { PageFiles } from "./files.ts";
 
@@ -55,7 +56,7 @@ export function pageHandler(
 }
 
 /** Says which package the reference needs. */
-const WITHOUT_REFERENCE = "The reference needs one more package: npx -p polygate -p swagger-ui-dist polygate demo\n";
+const WITHOUT_REFERENCE = `The reference needs one more package: ${commandToAdd("swagger-ui-dist")}\n`;
 
 const nowhere = (gateway: Gateway, request: Request): Response =>
   Response.json(wrongAddress(gateway, request.method, request.url), { status: 404 });

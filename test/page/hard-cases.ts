@@ -55,10 +55,13 @@ export function hardCasesSuite({ visit }: Stage): void {
     expect(JSON.parse(await alert.locator("pre").innerText())).toMatchObject({ error: { type: "server_error" } });
     await untilText(page.getByRole("status").last(), /failed, 503/);
 
+    // The error stands below the tabs, whichever is open.
+    await tab(panel, "Code");
     await say(page, "/fail 429");
     await send(page);
     await untilState(panel, "429");
     expect(await alert.innerText()).toMatch(/retry-after\s+1/);
+    await tab(panel, "Answer");
 
     await example(page, "/break 500");
     for (const format of ["messages", "generate-content"]) {
@@ -120,7 +123,7 @@ export function hardCasesSuite({ visit }: Stage): void {
       await say(page, key);
       await send(page);
       await untilState(panel, status);
-      expect(await panel.locator(".tab-panel").innerText()).toMatch(shown);
+      expect(await panel.innerText()).toMatch(shown);
     }
   });
 }

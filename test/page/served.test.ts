@@ -6,6 +6,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { builtFiles } from "../../playground/build.ts";
+import { commandToAdd } from "../../playground/optional.ts";
 import { type PageFiles, pageFiles } from "../../playground/page/files.ts";
 import { pageHandler } from "../../playground/page/handler.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
@@ -196,7 +197,10 @@ describe("a client of the page", () => {
     await once(server, "listening");
     const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/reference`);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([404, "text/plain;charset=UTF-8"]);
-    expect(await answer.text()).toContain("npx -p polygate -p swagger-ui-dist polygate demo");
+    expect(await answer.text()).toContain("npm install swagger-ui-dist");
+    // A project has polygate among its packages; npx has a copy of its own.
+    const copy = "file:///home/me/.npm/_npx/1a2b/node_modules/polygate/dist/demo.js";
+    expect(commandToAdd("kysely", copy)).toBe("npx -p polygate -p kysely polygate demo");
     server.closeAllConnections();
     server.close();
   });

@@ -6,7 +6,6 @@ import type { PastTurn, Said } from "../formats/draft.ts";
 import { isRunning, type Progress } from "../http/exchange.ts";
 import { parsed } from "../json.ts";
 import { Coloured } from "./coloured.ts";
-import { Failure } from "./failure.ts";
 import { html, type View } from "./html.ts";
 
 interface AnswerViewProps {
@@ -15,7 +14,7 @@ interface AnswerViewProps {
 }
 
 export function AnswerView({ answer, progress }: AnswerViewProps): View {
-  const { blocks, error } = answer.value;
+  const { blocks } = answer.value;
   const now = progress.value;
   const isLive = isRunning(now);
   return html`
@@ -24,7 +23,6 @@ export function AnswerView({ answer, progress }: AnswerViewProps): View {
       ${isLive && html`<span class="cursor" aria-hidden="true"></span>`}
     </div>
     ${now.phase === "stopped" && html`<p class="note">You stopped this call. It is charged for what was generated.</p>`}
-    <${Failure} progress=${now} error=${error} />
   `;
 }
 

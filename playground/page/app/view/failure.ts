@@ -1,4 +1,4 @@
-/** Shows an error as a client sees it. */
+/** Shows an error as a client sees it, below the tabs of its panel: whichever tab is open. */
 
 import type { Progress } from "../http/exchange.ts";
 import { type JsonObject, isObject, parsed, textAt } from "../json.ts";

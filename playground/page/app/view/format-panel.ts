@@ -13,6 +13,7 @@ import { CallFooter, CallState } from "./call-state.ts";
 import { callTabs } from "./call-views.ts";
 import { Tabs } from "./controls.ts";
 import { EventsView } from "./events-view.ts";
+import { Failure } from "./failure.ts";
 import { html, type View } from "./html.ts";
 import { Listing } from "./listing.ts";
 
@@ -36,7 +37,13 @@ export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
         <code class="path">${call.method} ${call.path}</code>
       </header>
       <${Tabs} label=${`${format.name}: views`} tabs=${tabs} />
-      ${run && html`<${CallFooter} exchange=${run.exchange} answer=${run.answer.value} />`}
+      ${
+        run &&
+        html`
+          <${Failure} progress=${run.exchange.progress.value} error=${run.answer.value.error} />
+          <${CallFooter} exchange=${run.exchange} answer=${run.answer.value} />
+        `
+      }
     </article>
   `;
 }

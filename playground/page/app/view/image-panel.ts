@@ -29,7 +29,13 @@ export function ImagePanel(): View {
         <code class="path">${call.method} ${call.path}</code>
       </header>
       <${Tabs} label="Image call: views" tabs=${tabs} />
-      ${run && html`<${CallFooter} exchange=${run.exchange} answer=${{ usage: usageOf(run) }} />`}
+      ${
+        run &&
+        html`
+          <${Failure} progress=${run.exchange.progress.value} />
+          <${CallFooter} exchange=${run.exchange} answer=${{ usage: usageOf(run) }} />
+        `
+      }
     </article>
   `;
 }
@@ -43,7 +49,6 @@ function AnswerTab({ run }: { readonly run: ImageRun | undefined }): View {
       ${length > 0 && html`<p>${length === 1 ? "One picture" : `${length} pictures`} came.</p>`}
       ${progress.phase === "stopped" && html`<p class="note">You stopped this call.</p>`}
     </div>
-    <${Failure} progress=${progress} />
   `;
 }
 

@@ -94,7 +94,13 @@ function NearnessPanel(): View {
         <code class="path">${call.method} ${call.path}</code>
       </header>
       <${Tabs} label="Embeddings: views" tabs=${tabs} />
-      ${run && html`<${CallFooter} exchange=${run.exchange} answer=${{ usage }} />`}
+      ${
+        run &&
+        html`
+          <${Failure} progress=${run.exchange.progress.value} />
+          <${CallFooter} exchange=${run.exchange} answer=${{ usage }} />
+        `
+      }
     </article>
   `;
 }
@@ -110,7 +116,6 @@ function AnswerTab({ run, found }: AnswerTabProps): View {
     <div aria-live="polite">
       ${found && html`<${Table} sentences=${sentencesOf(run.draft)} vectors=${found.vectors} />`}
     </div>
-    <${Failure} progress=${run.exchange.progress.value} />
   `;
 }
 
