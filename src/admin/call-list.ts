@@ -1,6 +1,6 @@
 /** Writes recorded calls as a list: a line for each, as a table for people and as CSV. */
 
-import { decimalsOf } from "../model/money.ts";
+import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { CALL_WORDS, type RefusedBy, unitsWord } from "./call-admin.ts";
@@ -21,10 +21,10 @@ function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedC
   return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }
 
-/** Writes what a call has cost. Amounts of money have six decimals, so that the points of a column stand below each other. */
-const spentOf = ({ units, currency }: RecordedCall, other: string | undefined): string => {
+/** Writes what a call has cost. @param digits The digits behind the point, which are those of all calls in a column. */
+const spentOf = ({ units, currency }: RecordedCall, other: string | undefined, digits: number): string => {
   const code = currency ?? other;
-  return code === undefined ? String(units) : `${decimalsOf(units)} ${code}`;
+  return code === undefined ? String(units) : `${decimalsOf(units, digits)} ${code}`;
 };
 
 /**
@@ -41,22 +41,23 @@ export function callsText(
   zone = "UTC",
 ): FittedTable {
   const AT = `AT (${zone.replace(/^.*\//, "")})`;
+  const digits = digitsFor(calls.map(({ units }) => units));
   const table = (from: number, to: number, idOf: (requestId: string) => string) => {
     const rows = calls.map((call) => ({
       [AT]: timeIn(zone, call.at).slice(from, to),
       KEY: oneLine(call.keyName || call.keyId || "-"),
       MODEL: oneLine(call.modelAsked ?? "-"),
-      SPENT: spentOf(call, currency),
+      SPENT: spentOf(call, currency, digits),
       OUTCOME: call.outcome,
       REASON: oneLine(shortReasonOf(call) || "-"),
       "REQUEST ID": oneLine(idOf(call.requestId)),
     }));
     return fittedTable(rows, width, ["SPENT", "OUTCOME"], [AT, "SPENT", "REQUEST ID"]);
   };
-  const whole = table(0, "2026-11-28 21:11".length, (id) => id);
+  const whole = table(0, "2026-11-28 21:11:59".length, (id) => id);
   if (whole.leftOut.length === 0) return whole;
   // The year and the end of the id are the least loss: recorded calls are deleted after some days, and `why` takes the beginning of an id.
-  return table("2026-".length, "2026-11-28 21:11".length, (id) => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1"));
+  return table("2026-".length, "2026-11-28 21:11:59".length, (id) => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1"));
 }
 
 /** The choices for CSV of calls. */

@@ -1,6 +1,6 @@
 /** Tables for people, and CSV for programs and spreadsheets, of one list of columns. */
 
-import { decimalsOf } from "../model/money.ts";
+import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 
 /** An amount in units, or in money if it has a currency. */
@@ -66,12 +66,12 @@ const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
   (heading ?? name.replace(/Tokens$/, "").replaceAll(/(?=[A-Z])/g, " ")).toUpperCase() +
   (currency === undefined ? "" : ` ${currency}`);
 
-/** Writes a cell for people. Amounts of money have six decimals, so that the points of a column stand below each other. */
-function textOf(cell: Cell, none = "-"): string {
+/** Writes a cell for people. @param digits The digits behind the point of an amount of money. */
+function textOf(cell: Cell, none = "-", digits?: number): string {
   if (cell === undefined || cell === "") return none;
   if (typeof cell === "boolean") return cell ? "yes" : "no";
   if (typeof cell !== "object") return oneLine(String(cell));
-  if ("units" in cell) return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units);
+  if ("units" in cell) return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units, digits);
   return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
 }
 
@@ -84,15 +84,22 @@ function shownCell<Row>({ cell, unnamed }: Column<Row>, row: Row): Cell {
 /** A row of a table: its cells, by their headings. */
 type TableRow = Readonly<Record<string, string>>;
 
-/** Writes rows for people, without the columns that have no news. */
-export const tableRowsOf = <Row>(columns: readonly Column<Row>[], rows: readonly Row[]): readonly TableRow[] => {
-  const shown = columns.filter(({ isNews }) => !isNews || rows.some(isNews));
-  return rows.map((row) =>
-    Object.fromEntries(
-      shown.map((column) => [headingOf(column), column.text?.(row) ?? textOf(shownCell(column, row), column.none)]),
-    ),
-  );
-};
+/** Writes rows for people, without the columns that have no news. The points of a column of money stand below each other. */
+export function tableRowsOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): readonly TableRow[] {
+  const shown = columns
+    .filter(({ isNews }) => !isNews || rows.some(isNews))
+    .map((column) => {
+      const cells = rows.map((row) => shownCell(column, row));
+      const digits = digitsFor(
+        cells.flatMap((cell) => (typeof cell === "object" && "units" in cell ? cell.units : [])),
+      );
+      return {
+        heading: headingOf(column),
+        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none, digits),
+      };
+    });
+  return rows.map((row, at) => Object.fromEntries(shown.map(({ heading, textAt }) => [heading, textAt(row, at)])));
+}
 
 /** The spreadsheets that `usageCsv` can write for. */
 export const SPREADSHEETS = ["excel", "excel-europe"] as const;

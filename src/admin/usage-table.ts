@@ -18,14 +18,17 @@ export function usageText(report: UsageReport, given: string | undefined, width:
     const { name } = column;
     if (BELOW.has(name) || (name === "units" && currency !== undefined)) return [];
     const shown = name === "units" ? { ...column, heading: "spent" } : column;
+    const id = NAMED_BY[name];
+    const isId = (row: UsageRow): boolean => id !== undefined && column.cell(row) === row[id];
     const isNews = (row: UsageRow): boolean => {
       const cell = column.cell(row);
       if (typeof cell === "object") return !("units" in cell) || cell.units !== 0;
-      // A name that is the id says nothing more.
-      return cell !== 0 && (cell ?? "") !== "" && cell !== row[NAMED_BY[name] ?? "calls"];
+      return cell !== 0 && (cell ?? "") !== "" && !isId(row);
     };
     const ofMoney = name === "estimated" && currency !== undefined;
-    const told = ofMoney ? amountColumn<UsageRow>(shown, currency, ({ estimated }) => estimated) : shown;
+    const amount = ofMoney ? amountColumn<UsageRow>(shown, currency, ({ estimated }) => estimated) : shown;
+    // A name that is the id says nothing more.
+    const told = { ...amount, cell: (row: UsageRow) => (isId(row) ? undefined : amount.cell(row)) };
     return [name === "calls" ? told : { ...told, isNews }];
   });
   const whole = tableOf(tableRowsOf(columns, all));

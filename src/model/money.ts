@@ -22,10 +22,17 @@ export function moneyOf(units: number, currency: string): string {
   return `${decimalsOf(units).replace(/0{1,4}$/, "")} ${currency}`;
 }
 
-/** Formats units as a decimal number of a currency, with six digits behind the point. */
-export function decimalsOf(units: number): string {
+/** Returns the digits behind the point with which all of some amounts of money are exact: two to six. */
+export const digitsFor = (amounts: readonly number[]): number =>
+  amounts.reduce((most, units) => {
+    const [zeros = ""] = /0{0,4}$/.exec(String(units)) ?? [];
+    return units === 0 ? most : Math.max(most, DECIMALS - zeros.length);
+  }, 2);
+
+/** Formats units as a decimal number of a currency, with six digits behind the point, or with fewer ones if the rest are zeros. */
+export function decimalsOf(units: number, digitsBehind: number = DECIMALS): string {
   const digits = String(Math.abs(units)).padStart(DECIMALS + 1, "0");
-  return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
+  return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS).slice(0, digitsBehind)}`;
 }
 
 /** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { nextSteps } from "../../src/admin/call-admin.ts";
 import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
+import { usageText } from "../../src/admin/usage-table.ts";
 import { createGateway, type Gateway, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { watched } from "../telemetry/stage.ts";
@@ -131,6 +132,39 @@ describe("usageCsv", () => {
     ["München 🌧", "München 🌧"],
   ])("writes %j as a text on one line that no spreadsheet runs", (model, cell) => {
     expect(csvOf([{ model, ...SUMS }]).split("\r\n")[1]).toBe(`${cell},,,,1,0,0,0,0,0,0,0,0,12,0,`);
+  });
+});
+
+const linesOf = (rows: readonly UsageRow[], total: object): string[] =>
+  usageText({ by: ["key"], rows, total: { ...SUMS, ...total }, currency: "USD" }, undefined, 120).text.split("\n");
+
+describe("a table of usage", () => {
+  it("shows amounts with the decimals that a row of their column needs, at least two", () => {
+    const row = { ...SUMS, keyName: "" };
+    const spentBy = (...amounts: readonly number[]) =>
+      linesOf(
+        amounts.map((units, at) => ({ ...row, key: `key-${at}`, units })),
+        { calls: amounts.length, units: amounts.reduce((sum, units) => sum + units, 0) },
+      )
+        .slice(1)
+        .map((line) => line.split(/ {2,}/)[1]);
+    expect(spentBy(300_000_000, 100_000_000)).toEqual(["300.00", "100.00", "400.00"]);
+    expect(spentBy(300_000_000, 12_500)).toEqual(["300.0000", "0.0125", "300.0125"]);
+    expect(spentBy(0, 1)).toEqual(["0.000000", "0.000001", "0.000001"]);
+  });
+
+  it("has a dash for a name that is the id, and counts refusals also where all calls are refused", () => {
+    const [one, two] = [
+      { ...SUMS, key: "lim", keyName: "lim", refused: 1 },
+      { ...SUMS, key: "key-2", keyName: "Anna", refused: 1 },
+    ];
+    expect(linesOf([one, two], { calls: 2, refused: 2, units: 24 }).map((line) => line.split(/ {2,}/).join())).toEqual([
+      "KEY,KEY NAME,SPENT USD,CALLS,REFUSED",
+      "lim,-,0.000012,1,1",
+      "key-2,Anna,0.000012,1,1",
+      "Total,-,0.000024,2,2",
+    ]);
+    expect(linesOf([one], { refused: 1 })[0]).toBe("KEY    SPENT USD  CALLS  REFUSED");
   });
 });
 

@@ -552,8 +552,8 @@ describe("polygate keys", () => {
     await run("", "create", "--id", "ben", "--name", "Ben of the team", "--granted", "20", ...usd);
     expect(await listedIn(80, ...usd, ...where)).toEqual({
       lines: [
-        "ID   NAME             GRANTED USD  SPENT USD   LEFT USD  STATE",
-        "ben  Ben of the team    20.000000   0.000000  20.000000  active",
+        "ID   NAME             GRANTED USD  SPENT USD  LEFT USD  STATE",
+        "ben  Ben of the team        20.00       0.00     20.00  active",
       ],
       notes: [],
     });
@@ -564,7 +564,7 @@ describe("polygate keys", () => {
     expect(all.notes).toEqual([]);
     const narrow = await listedIn(80, ...usd, ...where);
     expect(Math.max(...narrow.lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-    expect(narrow.lines.join("\n")).toMatch(/^key-[\da-f-]{36}  A name that is long  20\.000000  active$/m);
+    expect(narrow.lines.join("\n")).toMatch(/^key-[\da-f-]{36}  A name that is long +20\.00  active$/m);
     expect(narrow.notes).toEqual([
       "Left out for the width: MODELS, GRANTED USD, EXPIRES, SPENT USD. --csv and --json have them.",
     ]);
@@ -1099,10 +1099,10 @@ describe("polygate usage and why", () => {
     ]);
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(3, 1).slice(0, 5))).toEqual([
       ["rich", "Rich", "large", "3", "1"],
-      ["team-key", "team-key", "large", "1", "1"],
+      ["team-key", "-", "large", "1", "1"],
       ["Total", "-", "-", "4", "2"],
     ]);
-    expect(rows[0]).toMatch(/ 0\.0{4}\d\d .* 0\.0{4}\d\d$/);
+    expect(rows[0]).toMatch(/ 0\.0{4}\d+ .* 0\.0{4}\d+$/);
     expect((await run("usage", "--by", "key,model")).stdout).toBe(shown.stdout);
     const { stdout } = await run("usage", "--by", "group,budget", "--since", "90d", "--json");
     const report = JSON.parse(stdout) as { rows: object[]; total: { calls: number; units: number } };
@@ -1133,7 +1133,7 @@ describe("polygate usage and why", () => {
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
-      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d{6} +3 +1 .*\n\(no charge\) +0\.000000 +1 +1 .*\nTotal +0\.\d{6} +4 +2 .*\nCalls from .*\nInput and output are tokens: .*\n$/,
+      /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d+ +3 +1 .*\n\(no charge\) +0\.0+ +1 +1 .*\nTotal +0\.\d+ +4 +2 .*\nCalls from .*\nInput and output are tokens: .*\n$/,
     );
     expect((await run("usage", "--since", "0d", "--until", "2999-12-31")).stdout).toMatch(
       /\nCalls from 20\S+ to 2999-12-31, in /,
@@ -1195,7 +1195,7 @@ describe("polygate usage and why", () => {
       ["Rich", "large", "completed", "-", ids["again"]],
       ["Rich", "large", "completed", "-", ids["done"]],
     ]);
-    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d {2}Rich +large +0\.0+\d+ USD {2}/);
+    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d {2}Rich +large +0\.0+\d+ USD {2}/);
     // A narrow terminal loses columns, ends of names, and the end of a request id.
     const [lines, notes]: [string[], string[]] = [[], []];
     await runCommand(["calls", "--store", where], {
@@ -1207,7 +1207,7 @@ describe("polygate usage and why", () => {
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
     const short = ids["budget"]?.slice(0, "req_3e2ac2d5".length) ?? "";
     expect(lines[1]).toMatch(
-      new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d +team-key {2}large +refused +budget team +${short}$`),
+      new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d +team-key {2}large +refused +budget team +${short}$`),
     );
     expect(notes).toEqual(["Left out for the width: SPENT. --csv and --json have them."]);
     expect((await run("why", short)).stdout).toContain(`Request id: ${ids["budget"]}\n`);
@@ -1575,12 +1575,12 @@ describe("polygate usage and why", () => {
       ] as const) {
         const { lines, notes } = await shownIn(width);
         expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
-        expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.56789 +123456 +234 +33 +123456789 +9876543/);
         expect(lines.splice(-2)).toEqual([
           "Calls from 2020-01-01 to 2020-01-31, in the time zone of budget or recorder.",
           "Input and output are tokens: cache is a part of input, and reasoning of output.",
         ]);
-        expect(lines.at(-1)).toMatch(/^Total .* 1234\.567890 +123456 +234 +33 +123456789 +9876543/);
+        expect(lines.at(-1)).toMatch(/^Total .* 1234\.56789 +123456 +234 +33 +123456789 +9876543/);
         expect(notes).toEqual([`Left out for the width: ${leftOut}. --csv and --json have them.`]);
       }
     } finally {
@@ -1636,7 +1636,7 @@ describe("polygate usage and why", () => {
     const zone = ["--time-zone", "Europe/Berlin"];
     const listed = ["calls", "--key", "rich", "--outcome", "refused"];
     try {
-      expect((await run(...listed, ...zone)).stdout).toMatch(/^AT \(Berlin\) .*\n2026-04-01 00:30 {2}Rich/);
+      expect((await run(...listed, ...zone)).stdout).toMatch(/^AT \(Berlin\) .*\n2026-04-01 00:30:05 {2}Rich/);
       expect((await run(...listed, ...zone, "--spreadsheet", "excel")).stdout).toMatch(
         new RegExp(`,Time \\(Europe/Berlin\\),.*\n${id},2026-04-01 00:30:05,`),
       );
@@ -1645,7 +1645,7 @@ describe("polygate usage and why", () => {
       expect(why.stdout).toMatch(/^Time: 2026-04-01 00:30:05 Europe\/Berlin$/m);
       expect(why.stdout).toMatch(/^Next: The caller may try again from 20\S+ [\d:]{8} Europe\/Berlin\.$/m);
       expect(await polygate(["why", id], { POLYGATE_STORE: where, POLYGATE_TIME_ZONE: "Europe/Berlin" })).toEqual(why);
-      expect((await run(...listed)).stdout).toMatch(/^AT \(UTC\) .*\n2026-03-31 22:30 {2}Rich/);
+      expect((await run(...listed)).stdout).toMatch(/^AT \(UTC\) .*\n2026-03-31 22:30:05 {2}Rich/);
     } finally {
       move(at);
       database.close();
@@ -1827,11 +1827,12 @@ describe("polygate budgets", () => {
       "ID,AMOUNT USD,SPENT USD,SPENT %,HELD USD,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
     expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
-      ["0.000100", "0.000029", "29 %", "0.000000", "0.000071", "0.000000", "0.000000"],
-      ["0.001000", "0.000001", "<1 %", "0.000005", "0.000994", "0.000000", "0.000000"],
-      ["0.000400", "0.000500", "125 %", "0.000000", "0.000000", "0.000000", "0.000100"],
-      ["0.000000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000", "0.000000"],
-      ["0.000010", "0.000025", "250 %", "0.000000", "0.000000", "0.000015", "0.000000"],
+      // Each column has the decimals that its amounts need.
+      ["0.00010", "0.000029", "29 %", "0.000000", "0.000071", "0.000000", "0.0000"],
+      ["0.00100", "0.000001", "<1 %", "0.000005", "0.000994", "0.000000", "0.0000"],
+      ["0.00040", "0.000500", "125 %", "0.000000", "0.000000", "0.000000", "0.0001"],
+      ["0.00000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000", "0.0000"],
+      ["0.00001", "0.000025", "250 %", "0.000000", "0.000000", "0.000015", "0.0000"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
       { id: "a-third", spent: 29, percentSpent: 29 },
@@ -1869,10 +1870,10 @@ describe("polygate budgets", () => {
     expect(headings.split(/ {2,}/)).toEqual(
       "ID,NAME,BEGINS,ENDS,GRANTED USD,SPENT USD,SPENT %,AVAILABLE USD,OVERDRAFT USD,STATE".split(","),
     );
-    expect(current).toMatch(/^b-1 .* 5\.000000 +0\.000000 +0 % +5\.000000 +0\.000000 +current$/);
+    expect(current).toMatch(/^b-1 .* 5\.00 +0\.00 +0 % +5\.00 +0\.00 +current$/);
     expect(ended.map((line) => line.split(/ {2,}/).join())).toEqual([
-      "b-1,Team A+,2020-10-01,2020-11-01,4.000000,4.250000,106 %,0.000000,0.250000,ended",
-      "b-1,Team A+,2020-09-01,2020-10-01,4.000000,1.000000,25 %,3.000000,0.000000,ended",
+      "b-1,Team A+,2020-10-01,2020-11-01,4.00,4.25,106 %,0.00,0.25,ended",
+      "b-1,Team A+,2020-09-01,2020-10-01,4.00,1.00,25 %,3.00,0.00,ended",
     ]);
     expect(await shown("budgets", "periods", "b-1", "--limit", "2")).toHaveLength(3);
     expect(await shown("budgets", "periods", ...usd)).toHaveLength(1 + 3 + 1);
@@ -2162,7 +2163,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.000000\t50.000001\t0.000000\t0 %\t50.000001");
+    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.0000\t50.000001\t0.00\t0 %\t50.000001");
     const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");
@@ -2177,9 +2178,7 @@ describe("polygate budgets", () => {
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
-    expect(rowsOf(await keys("list", ...usd))).toContain(
-      "rich\t-\t0.000000\t0.000001\tactive\tnever\tmoney\town quota",
-    );
+    expect(rowsOf(await keys("list", ...usd))).toContain("rich\t-\t0.00\t0.000001\tactive\tnever\tmoney\town quota");
   });
 
   it("notes what an amount without a currency is, until a recorded call or an empty currency tells it", async () => {

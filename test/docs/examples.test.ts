@@ -529,7 +529,7 @@ describe("the commands", () => {
   it("those in a currency read and show money", async () => {
     const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
-    expect(stdout).toMatch(/^anna +5\.500000 +0\.000000 +5\.500000 +active +team-a +own quota$/m);
+    expect(stdout).toMatch(/^anna +5\.50 +0\.00 +5\.50 +active +team-a +own quota$/m);
   });
 
   it("are commands of polygate and scripts that are there", async () => {
