@@ -279,7 +279,7 @@ const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
   "client-closed": "The client has disconnected before the end of the call",
   deadline: "The call took longer than limits.deadlineMs",
   shutdown: "The gateway was closed during the call",
-  stopped: "The call was stopped",
+  stopped: "An operator has stopped the call",
   unrecorded: "The call has left no record, because its process has died or the database was away",
 };
 
@@ -311,7 +311,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   client_closed: "The client has disconnected.",
   call_stopped: "An operator has stopped the call.",
   deadline_exceeded: "The call or its upstream took too long.",
-  backend_unavailable: "The upstream could not be reached.",
+  backend_unavailable: "The upstream was not available.",
   backend_overloaded: "The upstream took no more requests.",
   backend_refused: "The upstream refused the credential or the account of this service.",
   backend_failed: "The upstream failed.",
@@ -320,12 +320,29 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   internal: "The gateway had an internal error.",
 };
 
-/** Explains an error. A model that no upstream was asked for may be unknown, or without a price; the record does not tell which. */
-function reasonOf(errorCode: NonNullable<RecordedCall["errorCode"]>, attempts: RecordedCall["attempts"]): string {
-  const isUnasked = attempts.every(({ movedOn }) => movedOn === "resting");
-  if (errorCode === "model_not_found" && isUnasked)
-    return "The backend does not have the model, or the model has no price: then add a row for the model to the prices.";
-  return REASONS[errorCode] ?? errorCode;
+/** True for a call that no upstream was asked for. */
+const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
+
+/** Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record does not tell which. */
+function errorReasons(call: RecordedCall): readonly string[] {
+  const { errorCode, outcome } = call;
+  if (errorCode === undefined || (outcome !== "refused" && outcome !== "failed")) return [];
+  if (errorCode === "model_not_found" && isUnasked(call))
+    return [
+      "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
+    ];
+  if (errorCode === "rate_limited" && !isUnasked(call)) return ["A rate limit of the upstream was reached."];
+  return [REASONS[errorCode] ?? errorCode];
+}
+
+/** Says what the caller was told. The end of a call whose client is gone was told to nobody. */
+function toldReasons(call: RecordedCall): readonly string[] {
+  const { errorCode, errorMessage, outcome } = call;
+  if (errorMessage !== undefined)
+    return errorCode === "misconfigured" ? mistakeReasons(errorMessage) : [`The caller was told: "${errorMessage}"`];
+  return outcome === "failed" && errorCode !== undefined && !isUnasked(call)
+    ? ["The message that the caller was told is not recorded, because it may quote the prompt."]
+    : [];
 }
 
 /**
@@ -351,13 +368,9 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   const amount = (quantity: number): string => amountOf(quantity, code);
   return [
     `${OUTCOMES[outcome]}${answer}.`,
-    ...(errorCode === undefined ? [] : [reasonOf(errorCode, attempts)]),
+    ...errorReasons(call),
     ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
-    ...(errorMessage === undefined
-      ? []
-      : errorCode === "misconfigured"
-        ? mistakeReasons(errorMessage)
-        : [`The caller was told: "${errorMessage}"`]),
+    ...toldReasons(call),
     ...(affordedOutputTokens === undefined
       ? []
       : [
@@ -429,7 +442,9 @@ export async function limitsNow(
  * @param now The limits that the call needs to pass. Default: the one that has refused it, as it was at that moment.
  */
 export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
-  const { errorCode, refusedBy, keyId, modelAsked, status } = call;
+  const { errorCode, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
+  const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;
+  const answerInLog = isUnasked(call) ? [] : [`For the words of the upstream, ${inLog} its answer.`];
   const ofKey = (verb: "keys resume" | "keys update", rest: string): NextStep => ({
     sentence: `polygate ${verb} ${argument(keyId ?? "KEY")} ${rest}`,
     verb,
@@ -449,13 +464,21 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
     case "model_not_found":
       return inWords(
         `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
+        ...answerInLog,
       );
+    case "missing_api_key":
+    case "malformed_credential":
+      return inWords("The caller must send its API key as the message says.");
     case "invalid_api_key":
       return inWords(
         "Ask for the name of the key: polygate keys usage NAME says whether it is revoked.",
         "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
       );
     case "rate_limited":
+      if (!isUnasked(call))
+        return inWords(
+          "The caller may try again soon. A second upstream in the route takes the calls that this one refuses.",
+        );
       return inWords(
         refusedBy?.endsAt === undefined
           ? "The caller may try again soon."
@@ -463,21 +486,26 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
       );
     case "backend_failed":
     case "internal":
-      return inWords("The caller may try again. The log of the gateway has the whole error.");
+      return inWords("The caller may try again.", `For the cause, ${inLog} the whole error.`);
+    case "deadline_exceeded":
+      return inWords(
+        outcome === "deadline"
+          ? "The caller may try again. A higher limits.deadlineMs gives calls more time."
+          : "The caller may try again. Higher timeouts of the relay give the upstream more time.",
+      );
     case "busy":
+      return inWords("The caller may try again.");
     case "backend_unavailable":
     case "backend_overloaded":
     case "store_unavailable":
-      return inWords("The caller may try again. The log of the gateway, and its health, say what was away.");
+      return inWords("The caller may try again.", `To see what was away, ${inLog} the whole error.`);
     case "misconfigured":
-      return inWords(
-        mistakeIn(call.errorMessage ?? "").remedy ?? "Correct the setting: the log of the gateway has the whole error.",
-      );
+      return inWords(mistakeIn(call.errorMessage ?? "").remedy ?? `Correct the setting: ${inLog} the whole error.`);
     case "backend_refused":
-      return inWords("Look at the credential and the account of the upstream: the log of the gateway has its answer.");
+      return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
-        ? inWords("The caller must change the request.")
+        ? inWords("The caller must change the request.", ...answerInLog)
         : [];
   }
 }

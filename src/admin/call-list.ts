@@ -15,9 +15,13 @@ const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
   budget: "budget",
 };
 
+/** Returns the beginning of a request id, which `why` takes. */
+const shortId = (id: string): string => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1");
+
 /** Says in a few words why a call ended as it did: `budget red`. Empty for a call that simply was completed. */
-function shortReasonOf({ errorCode, refusedBy, affordedOutputTokens }: RecordedCall): string {
+function shortReasonOf({ errorCode, refusedBy, replayOf, affordedOutputTokens }: RecordedCall): string {
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
+  if (replayOf !== undefined) return `repeats ${shortId(replayOf)}`;
   return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }
 
@@ -57,7 +61,7 @@ export function callsText(
   const whole = table(0, "2026-11-28 21:11:59".length, (id) => id);
   if (whole.leftOut.length === 0) return whole;
   // The year and the end of the id are the least loss: recorded calls are deleted after some days, and `why` takes the beginning of an id.
-  return table("2026-".length, "2026-11-28 21:11:59".length, (id) => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1"));
+  return table("2026-".length, "2026-11-28 21:11:59".length, shortId);
 }
 
 /** The choices for CSV of calls. */

@@ -142,8 +142,22 @@ const isKnown = ({ found, services: { listed, namedModels } }: Recorded): boolea
  * True for an error in the gateway's own words. Those of an upstream may quote the prompt, and so may those of a backend, except where it
  * refuses a field.
  */
-const isOwn = ({ path }: GatewayError, { meter }: Findings, attempts: readonly UpstreamAttempt[]): boolean =>
-  attempts.every(({ movedOn }) => movedOn === "resting") && (meter === undefined || path !== undefined);
+const isOwn = ({ message, path }: GatewayError, { meter }: Findings, attempts: readonly UpstreamAttempt[]): boolean =>
+  OWN_WORDS.has(message) ||
+  (attempts.every(({ movedOn }) => movedOn === "resting") && (meter === undefined || path !== undefined));
+
+/** The gateway's own words after an upstream was asked. */
+const OWN_WORDS: ReadonlySet<string> = new Set([
+  "The model backend failed.",
+  "The model backend cannot be reached.",
+  "The model backend is not available.",
+  "The model backend is busy.",
+  "The model backend is overloaded.",
+  "The model backend refused this service.",
+  "The model backend took too long.",
+  "The model backend's answer broke off.",
+  "The request took longer than the gateway allows.",
+]);
 
 /** The most characters of a message in a record. */
 const MAX_MESSAGE = 500;

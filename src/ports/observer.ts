@@ -143,7 +143,8 @@ export interface CallRecord<Context = unknown> {
   readonly errorPath: FieldPath | undefined;
   /**
    * The message of that error as the caller read it, in at most 500 characters. Quoted texts that could be content are an ellipsis. For
-   * `misconfigured`, the mistake in the host's settings, which the caller is not told. Undefined without an error, and for the error of an upstream or a backend, whose words may quote the prompt.
+   * `misconfigured`, the mistake in the host's settings, which the caller is not told. Undefined without an error, and for the words of an
+   * upstream or a backend, which may quote the prompt.
    */
   readonly errorMessage: string | undefined;
   /** The rate limit, quota or budget that refused the call; undefined for every other call. */

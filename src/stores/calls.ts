@@ -168,7 +168,7 @@ export interface RecordedCall extends Omit<UsageSums, "calls" | "refused" | "fai
   readonly errorCode?: GatewayErrorCode;
   /** The path of the request's field that the error names, such as `messages.2.content`. */
   readonly errorField?: string;
-  /** The message that the caller read, without texts of the request. Absent for the error of an upstream or a backend. */
+  /** The message that the caller read, without texts of the request. Absent for the words of an upstream or a backend. */
   readonly errorMessage?: string;
   readonly refusedBy?: RefusedBy;
   /** The output limit of a chat, in tokens, if it was lowered to what the rest of the quota or of a budget pays for. */

@@ -2,10 +2,12 @@
 
 import { describe, expect, it } from "vitest";
 import { nextSteps } from "../../src/admin/call-admin.ts";
+import { callsText } from "../../src/admin/call-list.ts";
 import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { usageText } from "../../src/admin/usage-table.ts";
-import { createGateway, type Gateway, type ModelBackend } from "../../src/index.ts";
+import { toGatewayError } from "../../src/errors.ts";
+import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { watched } from "../telemetry/stage.ts";
 
@@ -199,6 +201,16 @@ const endless = (onAsked: () => void): ModelBackend => ({
   },
 });
 
+/** A backend whose upstream fails. */
+const failing = (error: unknown): ModelBackend => ({
+  async *chat(_request, { observeUpstream }) {
+    yield* [];
+    const attempt = observeUpstream?.({ ...ASKED, name: "main", model: "large-2" });
+    attempt?.end({ status: 599, errorCode: toGatewayError(error, "model-backend").code, endMs: 7 });
+    throw error;
+  },
+});
+
 const speaking: ModelBackend = {
   async *chat() {
     yield "Hello.";
@@ -209,7 +221,7 @@ const speaking: ModelBackend = {
 async function reasonsOf(backend: ModelBackend, body: object, work?: (gateway: Gateway) => void, granted = 100_000) {
   const stores = await openStores("sqlite::memory:");
   const onCall = stores.recorder();
-  const gateway = createGateway({ backend, ...stores.ports, onCall });
+  const gateway = createGateway({ backend, ...stores.ports, onCall, onFailure: nothing });
   await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted });
   const asked = gateway.fetch(
     new Request("http://host/v1/chat/completions", {
@@ -271,7 +283,8 @@ describe("why", () => {
       { sentence: "There is quota left now: the caller may try again." },
     ]);
     expect(nextSteps({ ...call, errorCode: "backend_failed", status: 500 })).toEqual([
-      { sentence: "The caller may try again. The log of the gateway has the whole error." },
+      { sentence: "The caller may try again." },
+      { sentence: `For the cause, look for ${call.requestId} in the log of the gateway, which has the whole error.` },
     ]);
   });
 
@@ -313,11 +326,63 @@ describe("why", () => {
     });
   });
 
+  it.each<[outcome: string, error: unknown, reasons: readonly string[], next: readonly string[]]>([
+    [
+      "500",
+      new Error("CUDA out of memory"),
+      ["The upstream failed.", 'The caller was told: "The model backend failed."'],
+      ["The caller may try again.", "For the cause, look for ID in the log of the gateway, which has the whole error."],
+    ],
+    [
+      "429",
+      new GatewayError("rate_limited", "The model backend is busy."),
+      ["A rate limit of the upstream was reached.", 'The caller was told: "The model backend is busy."'],
+      ["The caller may try again soon. A second upstream in the route takes the calls that this one refuses."],
+    ],
+    [
+      "400",
+      new GatewayError("invalid_request", "a secret prompt"),
+      [
+        "A field of the request has a wrong value.",
+        "The message that the caller was told is not recorded, because it may quote the prompt.",
+      ],
+      [
+        "The caller must change the request.",
+        "For the words of the upstream, look for ID in the log of the gateway, which has its answer.",
+      ],
+    ],
+    [
+      "504",
+      new GatewayError("deadline_exceeded", "The model backend took too long."),
+      ["The call or its upstream took too long.", 'The caller was told: "The model backend took too long."'],
+      ["The caller may try again. Higher timeouts of the relay give the upstream more time."],
+    ],
+  ])("tells what the caller of a failed upstream was told, and where to look, with the status %s", async (...row) => {
+    const [status, error, reasons, next] = row;
+    const reason = await reasonsOf(failing(error), {});
+    const id = reason?.call.requestId ?? "";
+    const [first = "", ...others] = reason?.reasons ?? [];
+    expect(first).toContain(`The call failed, with the status ${status} (`);
+    expect(others.slice(0, -1)).toEqual(reasons);
+    expect(others.at(-1)).toMatch(
+      /^The upstream main failed \(\w+\) for the model large-2 with the status 599 after 7 ms\.$/,
+    );
+    expect(reason?.next.map(({ sentence }) => sentence.replaceAll(id, "ID"))).toEqual(next);
+    expect(JSON.stringify(reason)).not.toMatch(/CUDA|secret/);
+  });
+
+  it("names the call whose answer was repeated, as the list of calls does", async () => {
+    const call = (await reasonsOf(speaking, {}))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const replayOf = "req_3e2ac2d520f46a591a5c8db1c2638c1c";
+    expect(callsText([{ ...call, replayOf }], undefined, 120).text).toContain("  repeats req_3e2ac2d5  ");
+  });
+
   it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
     const wrong = { ...call, status: 500, errorCode: "misconfigured", errorMessage: "No plan." } as const;
-    const sentence = "Correct the setting: the log of the gateway has the whole error.";
+    const sentence = `Correct the setting: look for ${call.requestId} in the log of the gateway, which has the whole error.`;
     expect(nextSteps(wrong)).toEqual([{ sentence }]);
   });
 

@@ -4,12 +4,14 @@ import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
+import { decodeUpstreamError } from "../../src/formats/shared/errors.decode.ts";
 import {
   type CallRecord,
   createGateway,
   GatewayError,
   memoryQuotaStore,
   memoryReplayStore,
+  type ModelBackend,
   type RateLimiter,
 } from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
@@ -415,6 +417,27 @@ describe("a call that is refused", () => {
     const record = await recordOf(setup, send);
     expect(record.errorMessage).toBe(message);
     expect(JSON.stringify(record.errorPath ?? [])).not.toContain("secret");
+  });
+
+  it.each([
+    [500, "The model backend failed."],
+    [401, "The model backend refused this service."],
+    [429, "The model backend is busy."],
+    [503, "The model backend is not available."],
+    [504, "The model backend took too long."],
+    [529, "The model backend is overloaded."],
+    // A relay may show the words of the upstream.
+    [400, undefined],
+  ])("by an upstream with the status %s has the message only in the gateway's own words", async (status, message) => {
+    const backend: ModelBackend = {
+      async *chat() {
+        yield* [];
+        throw decodeUpstreamError(status, { error: { message: "a secret prompt" } });
+      },
+    };
+    const record = await recordOf({ backend }, {});
+    expect(record.errorMessage).toBe(message);
+    expect(JSON.stringify(record)).not.toContain("secret prompt");
   });
 
   it("by a gateway that is closing is one too", async () => {
