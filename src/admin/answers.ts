@@ -190,7 +190,8 @@ const KEY_LIST: List<KeyShown> = {
     {
       name: "limitedBy",
       word: "Limited by",
-      cell: (key) => limitOf(key)?.id,
+      cell: (key) => limitOf(key) && (limitOf(key)?.id ?? ""),
+      unnamed: OWN_QUOTA,
       text: (key) => oneLine(limitOf(key)?.name ?? (ownOf(key) ? OWN_QUOTA : "-")),
       // The own budget of a key is a column by itself.
       isNews: (key) =>

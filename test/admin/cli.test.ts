@@ -2031,6 +2031,8 @@ describe("polygate budgets", () => {
       budgets: shown,
     });
     expect(await json("usage", "less")).toMatchObject({ left: 100, limitedBy: null });
+    const sheet = (await keys("list", "--spreadsheet", "excel")).split("\n");
+    expect(sheet.find((line) => line.startsWith("less,"))).toContain(",own quota,");
     expect(await json("usage", "high")).toMatchObject({ left: 1000, limitedBy: "top" });
     expect(await json("usage", "neither")).toMatchObject({ unlimited: true });
     expect(await json("usage", "neither")).not.toHaveProperty("budgets");
