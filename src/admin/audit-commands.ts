@@ -8,8 +8,8 @@ import { UsageError } from "../stores/open/connection.ts";
 import { ACTIONS, actionInWords, fieldsInWords, type Writer } from "./change-words.ts";
 import { fittedTable, PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import type { Command } from "./commands.ts";
-import { noted, pageOf } from "./lists.ts";
-import { daysOf, UNITS_MS, wordOf } from "./values.ts";
+import { noted, pageOf, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
+import { timesOf, UNITS_MS, wordOf } from "./values.ts";
 
 export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
   audit: {
@@ -17,21 +17,21 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["audit --target team-a", "audit --user 'ann (command line)' --action budgets.top-up --since 7d"],
     options: ["target", "user", "action", "since", "until", "after", "limit"],
     words: {
-      since: "the first day in UTC, such as 2026-11-01, or a span, such as 7d; by default the first that is kept",
-      until: "the last day in UTC",
+      since: `${SINCE_WORDS}; days are in UTC`,
+      until: UNTIL_WORDS,
       after: "only changes that are listed after this id, which --json has",
     },
     read(_operands, values, { print, warn = () => {}, columns = PLAIN_COLUMNS }) {
       const { user, target, json = false, currency } = values;
       const action = wordOf("--action", values.action, ACTIONS);
-      const { since, until } = daysOf(values, undefined);
+      const { sinceDay, untilDay, since, until } = timesOf(values);
       const { limit = 100, after: before } = pageOf(values);
       const chosen = given({
         user,
         action,
         target,
-        since: since === undefined ? undefined : Date.parse(since),
-        until: until === undefined ? undefined : Date.parse(until) + (UNITS_MS["d"] ?? 0),
+        since: sinceDay === undefined ? since : Date.parse(sinceDay),
+        until: untilDay === undefined ? until : Date.parse(untilDay) + (UNITS_MS["d"] ?? 0),
       });
       return async (_keys, { audit }) => {
         if (!audit) throw new UsageError("Only the stores over SQL keep a log of changes.");
@@ -51,7 +51,7 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
 /** Formats changes for people: a row for each, with its fields and the reason of a refusal below it. These are never cut. */
 function changesText(changes: readonly AuditRecord[], currency: string | undefined, width: number): string {
   const rows = changes.map(({ at, user, action, target, state }) => ({
-    "AT (UTC)": timeIn("UTC", at).slice(0, "2026-11-28 21:11".length),
+    "AT (UTC)": timeIn("UTC", at),
     USER: oneLine(user),
     CHANGE: actionInWords(action),
     OF: oneLine(target ?? "-"),

@@ -19,12 +19,12 @@ import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
 import { codesMeant } from "./error-codes.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { csvOf, linesOfCsv, noted, pageOf, printTable } from "./lists.ts";
+import { csvOf, linesOfCsv, noted, pageOf, printTable, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
 import { meant, type Places } from "./meant.ts";
 import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { usageText } from "./usage-table.ts";
-import { assertTimeZone, daysOf, hintOf, nearestHint, oneOf, wordOf } from "./values.ts";
+import { assertTimeZone, daysOf, hintOf, nearestHint, oneOf, timesOf, wordOf } from "./values.ts";
 
 const BUDGET_WORDS: Words = {
   budget: "only calls of this budget and its child budgets, by its id or its name",
@@ -93,18 +93,19 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
     words: {
       ...BUDGET_WORDS,
       ...ZONE_WORDS,
-      since: "the first day, such as 2026-11-01, or a span, such as 7d; by default the first that is kept",
+      since: SINCE_WORDS,
+      until: UNTIL_WORDS,
       after: "only calls that are listed after this request id",
     },
     async read(_operands, values, { env, print, warn = () => {}, columns = PLAIN_COLUMNS }) {
       const zone = zoneOf(values, env);
       const { json = false, currency, key, budget, group, model, upstream, code } = values;
       const { csv, spreadsheet } = csvOf(values);
-      const { since: sinceDay, until: untilDay } = daysOf(values, undefined);
+      const times = timesOf(values);
       const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
       const { limit = 100, after } = pageOf(values);
       const errorCode = code === undefined ? undefined : await codesOf(code, warn);
-      const filter = { budget, group, model, upstream, outcome, errorCode, sinceDay, untilDay, after, limit };
+      const filter = { budget, group, model, upstream, outcome, errorCode, ...times, after, limit };
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const chosen: CallFilter = given(await meant({ ...filter, key }, { keys, store }, warn));
@@ -195,13 +196,24 @@ function daysInWords(since: string | undefined, until: string | undefined): stri
 /** Says why a list of calls is empty: no call was counted, or none ended so, or the calls are deleted already. */
 async function noteOfNoCalls(
   reader: CallReader,
-  { sinceDay, untilDay, outcome: _outcome, errorCode: _code, after: _after, limit: _limit, ...chosen }: CallFilter,
+  {
+    sinceDay,
+    untilDay,
+    since,
+    until,
+    outcome: _outcome,
+    errorCode: _code,
+    after: _after,
+    limit: _limit,
+    ...chosen
+  }: CallFilter,
 ): Promise<string> {
   const query: UsageQuery = given({ ...chosen, since: sinceDay, until: untilDay });
   const { total, recorded } = await reader.usage(query);
   if (total.calls === 0) return noteOfNone(reader, query, recorded);
   const count = total.calls === 1 ? "a call" : `${total.calls} calls`;
-  return `No such call is recorded. Calls are deleted after some days (keepDays); without --outcome and --code, polygate usage counts ${count}.`;
+  const narrow = since === undefined && until === undefined ? "--outcome and --code" : "--outcome, --code and times";
+  return `No such call is recorded. Calls are deleted after some days (keepDays); without ${narrow}, polygate usage counts ${count}.`;
 }
 
 /** The hint for what users call their columns, such as a team, a customer, or another entry of the metadata. */

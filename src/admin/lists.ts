@@ -13,6 +13,11 @@ export const PAGE_WORDS: Words = {
   limit: `the most rows: 1 to ${MOST_LISTED}; 100 by default, and all in CSV`,
 };
 
+/** The help of the options of a list that takes times. */
+export const SINCE_WORDS =
+  "from a day (2026-11-01), a span ago (7d, 2h) or a time (2026-11-01T12:00Z); by default all that are kept";
+export const UNTIL_WORDS = "until a day, which counts as a whole, or before a time";
+
 export const pageOf = ({ after, limit }: Values): BudgetPage =>
   given({ after, limit: limit === undefined ? undefined : countOf(limit) });
 

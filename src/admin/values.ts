@@ -5,7 +5,7 @@ import { given } from "../model/json.ts";
 import { currencyCode } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import { calendarOf } from "../stores/budgets.ts";
-import { daysMeant, isDay, type UsageQuery } from "../stores/calls.ts";
+import { type CallFilter, daysMeant, isDay, type UsageQuery } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { Values } from "./commands.ts";
 
@@ -57,10 +57,12 @@ export const hintOf = (meant: string | undefined): string =>
  * Reads the first and the last day of a report.
  *
  * @param usual The first day if neither is named. Undefined for all days that are kept.
+ * @param takesTimes True for a command that takes times, too, which its errors name. Default: false.
  */
 export function daysOf(
   { month, since, until }: Values,
   usual: string | undefined,
+  takesTimes: boolean = false,
 ): Pick<UsageQuery, "since" | "until"> {
   if (month !== undefined) {
     if (since !== undefined || until !== undefined) throw new UsageError("Choose --month, or --since and --until.");
@@ -72,21 +74,53 @@ export function daysOf(
   }
   // A last day alone means all days until then.
   const start = since ?? (until === undefined ? usual : undefined);
-  const first = start === undefined ? undefined : dayOf("--since", start);
+  const first = start === undefined ? undefined : dayOf("--since", start, takesTimes);
   if (until === undefined) return given({ since: first });
-  const last = dayOf("--until", until);
+  const last = dayOf("--until", until, takesTimes);
   if (first !== undefined && first > last)
     throw new UsageError(`--since must not be after --until, but ${first} is after ${last}.`);
   return given({ since: first, until: last });
 }
 
+/**
+ * Reads the days, or the times, between which calls or changes are listed. A day counts as a whole; the list ends before the time `until`.
+ */
+export function timesOf({
+  month,
+  since,
+  until,
+}: Values): Pick<CallFilter, "sinceDay" | "untilDay" | "since" | "until"> {
+  const [from, to] = month === undefined ? [momentOf(since), momentOf(until)] : [];
+  if (from !== undefined && to !== undefined && from > to)
+    throw new UsageError(`--since must not be after --until, but ${since} is after ${until}.`);
+  const [firstText, lastText] = [from === undefined ? since : undefined, to === undefined ? until : undefined];
+  const days = daysOf(given({ month, since: firstText, until: lastText }), undefined, true);
+  return given({ sinceDay: days.since, untilDay: days.until, since: from, until: to });
+}
+
+/** Reads a time with its zone, or a span of hours, minutes or seconds before now. Undefined for any other text. */
+function momentOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,9}[smh]$/.test(text)) return Math.max(0, Date.now() - spanOf("--since", text));
+  const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
+  const at = isTime ? Date.parse(text) : Number.NaN;
+  return at >= 0 ? at : undefined;
+}
+
 /** Reads a day, or a span of time before today. */
-function dayOf(name: string, text: string): string {
+function dayOf(name: string, text: string, takesTimes: boolean): string {
   if (isDay(text)) return text;
   const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
   if (days === undefined) {
-    const hint = isDay(`${text}-01`) ? ` For a whole month, write --month ${text}.` : "";
-    throw new UsageError(`${name} must be a day, such as 2026-11-01, or a span, such as 30d, not ${text}.${hint}`);
+    const kinds = takesTimes
+      ? "a day, such as 2026-11-01, a span, such as 7d or 2h, or a time with its zone, such as 2026-11-01T12:00Z"
+      : "a day, such as 2026-11-01, or a span, such as 30d";
+    const hint = isDay(`${text}-01`)
+      ? ` For a whole month, write --month ${text}.`
+      : momentOf(text) === undefined
+        ? ""
+        : " Only polygate calls and audit take hours and times.";
+    throw new UsageError(`${name} must be ${kinds}, not ${text}.${hint}`);
   }
   return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
 }

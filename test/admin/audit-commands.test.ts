@@ -166,14 +166,14 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect(over.data).toMatchObject([{ user: "bob@example.com" }, { user: "ann (command line)" }, {}]);
     await stores.close();
     const { stdout } = await run("audit --target desk");
-    expect(stdout.replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d/g, "DAY AND MINUTE  ")).toBe(
+    expect(stdout.replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g, "DAY AND SECOND     ")).toBe(
       [
-        "AT (UTC)          USER                CHANGE    OF    OUTCOME",
-        "DAY AND MINUTE    bob@example.com     Edit key  desk  done",
+        "AT (UTC)             USER                CHANGE    OF    OUTCOME",
+        "DAY AND SECOND       bob@example.com     Edit key  desk  done",
         String.raw`  Name: from Desk to \u001b[31m\u000ared`,
-        "DAY AND MINUTE    ann (command line)  New key   desk  done",
+        "DAY AND SECOND       ann (command line)  New key   desk  done",
         "  Quota: unlimited; Name: Desk",
-        "DAY AND MINUTE    ann (command line)  New key   desk  refused",
+        "DAY AND SECOND       ann (command line)  New key   desk  refused",
         "  Name: Desk; Budget: none-such",
         "  There is no budget of the id none-such.",
         "",
@@ -185,6 +185,9 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect(await count("--action keys.create --target desk")).toBe(2);
     expect(await count("--target desk --since 1d")).toBe(3);
     expect(await count("--target desk --until 2020-01-01")).toBe(0);
+    expect(await count("--target desk --since 2h")).toBe(3);
+    expect(await count("--target desk --until 2h")).toBe(0);
+    expect(await count("--target desk --since 2020-01-01T00:00+01:00 --until 2999-01-01T12:00:00Z")).toBe(3);
     const today = new Date().toISOString().slice(0, 10);
     expect(await count(`--target desk --since 1d --until ${today}`)).toBe(3);
     const first = await run("audit --target desk --limit 1");
@@ -220,8 +223,9 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
 
   it.each([
     ["--action keys.updat", "not keys.updat. Did you mean keys.update?"],
-    ["--since yesterday", "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday."],
+    ["--since yesterday", "--since must be a day, such as 2026-11-01, a span, such as 7d or 2h, or a time"],
     ["--since 2026-11-02 --until 2026-11-01", "--since must not be after --until"],
+    ["--since 1h --until 2h", "--since must not be after --until"],
     ["--limit 0", "--limit must be an integer from 1 to 1000, not 0."],
     ['--user ""', "--user must not be empty"],
     ["--key team", "audit takes no --key."],

@@ -849,7 +849,7 @@ describe("polygate keys", () => {
       "usage",
       /--month MONTH +the days of a month, such as 2026-11, this or last$.*--budget ID +only calls of this budget/ms,
     ],
-    ["calls", /by default the first that is kept$.*--limit N +the most rows: 1 to 1000, 100 by default$/ms],
+    ["calls", /by default all that are kept$.*--limit N +the most rows: 1 to 1000, 100 by default$/ms],
     ["why", /--time-zone ZONE +of the times, such as .*-h, --help +this help$/ms],
   ])("words the options in the help of %s for this command", async (command, words) => {
     const { stdout } = await polygate([...command.split(" "), "--help"]);
@@ -1237,6 +1237,21 @@ describe("polygate usage and why", () => {
     expect((await run("calls", "--limit", "2")).stderr).toBe(
       `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
     );
+    // The list shows times to the second, and takes times.
+    const { at } = (JSON.parse((await run("calls", "--limit", "1", "--json")).stdout) as { at: number }[])[0] ?? {
+      at: 0,
+    };
+    const [time, later] = [new Date(at).toISOString(), new Date(at + 1).toISOString().replace("Z", "+00:00")];
+    const count = async (...args: string[]) =>
+      (JSON.parse((await run("calls", ...args, "--json")).stdout) as unknown[]).length;
+    expect(await count("--since", time)).toBe(1);
+    expect(await count("--since", time, "--until", later)).toBe(1);
+    expect(await count("--until", time)).toBe(3);
+    expect(await count("--since", "24h")).toBe(4);
+    expect(await count("--since", "1d", "--until", "24h")).toBe(0);
+    expect((await run("calls", "--until", "24h")).stdout).toBe(
+      "No such call is recorded. Calls are deleted after some days (keepDays); without --outcome, --code and times, polygate usage counts 4 calls.\n",
+    );
     const none = await run("calls", "--until", "2020-01-01");
     expect(none.stdout).toMatch(
       /^No calls are recorded until 2020-01-01\. Calls are recorded from 20\S+ to 20\S+\.\n$/,
@@ -1483,6 +1498,23 @@ describe("polygate usage and why", () => {
       ["usage", "--since", "yesterday"],
       2,
       "--since must be a day, such as 2026-11-01, or a span, such as 30d, not yesterday.",
+    ],
+    [
+      ["calls", "--since", "2026-11-01 12:00"],
+      2,
+      "--since must be a day, such as 2026-11-01, a span, such as 7d or 2h, or a time with its zone, such as 2026-11-01T12:00Z, not 2026-11-01 12:00.",
+    ],
+    [
+      ["calls", "--until", "2026-13-01T12:00Z"],
+      2,
+      "--until must be a day, such as 2026-11-01, a span, such as 7d or 2h,",
+    ],
+    [["calls", "--since", "1h", "--until", "2h"], 2, "--since must not be after --until, but 1h is after 2h."],
+    [["calls", "--month", "this", "--since", "1h"], 2, "Choose --month, or --since and --until."],
+    [
+      ["usage", "--since", "1h"],
+      2,
+      "or a span, such as 30d, not 1h. Only polygate calls and audit take hours and times.",
     ],
     [["usage", "--since", "2026-10"], 2, "not 2026-10. For a whole month, write --month 2026-10."],
     [["usage", "--month", "2026-13"], 2, "--month must be a month, such as 2026-11, this or last, not 2026-13."],
