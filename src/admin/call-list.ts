@@ -19,8 +19,10 @@ const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
 const shortId = (id: string): string => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1");
 
 /** Says in a few words why a call ended as it did: `budget red`. Empty for a call that simply was completed. */
-function shortReasonOf({ errorCode, refusedBy, replayOf, affordedOutputTokens }: RecordedCall): string {
+function shortReasonOf({ errorCode, outcome, refusedBy, replayOf, affordedOutputTokens }: RecordedCall): string {
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
+  // Its error code is that of a full gateway.
+  if (outcome === "shutdown") return "gateway closed";
   if (replayOf !== undefined) return `repeats ${shortId(replayOf)}`;
   return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }

@@ -371,11 +371,13 @@ describe("why", () => {
     expect(JSON.stringify(reason)).not.toMatch(/CUDA|secret/);
   });
 
-  it("names the call whose answer was repeated, as the list of calls does", async () => {
+  it("is short in the list of calls: the call whose answer was repeated, or the end of the gateway", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
     const replayOf = "req_3e2ac2d520f46a591a5c8db1c2638c1c";
     expect(callsText([{ ...call, replayOf }], undefined, 120).text).toContain("  repeats req_3e2ac2d5  ");
+    const cut = { ...call, outcome: "shutdown", errorCode: "busy" } as const;
+    expect(callsText([cut], undefined, 120).text).toContain("  shutdown  gateway closed  ");
   });
 
   it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
