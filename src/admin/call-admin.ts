@@ -331,7 +331,7 @@ function errorReasons(call: RecordedCall): readonly string[] {
     return [
       "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
     ];
-  if (errorCode === "rate_limited" && !isUnasked(call)) return ["A rate limit of the upstream was reached."];
+  if (errorCode === "rate_limited" && outcome === "failed") return ["A rate limit of the upstream was reached."];
   return [REASONS[errorCode] ?? errorCode];
 }
 
@@ -340,7 +340,7 @@ function toldReasons(call: RecordedCall): readonly string[] {
   const { errorCode, errorMessage, outcome } = call;
   if (errorMessage !== undefined)
     return errorCode === "misconfigured" ? mistakeReasons(errorMessage) : [`The caller was told: "${errorMessage}"`];
-  return outcome === "failed" && errorCode !== undefined && !isUnasked(call)
+  return outcome === "failed" && errorCode !== undefined
     ? ["The message that the caller was told is not recorded, because it may quote the prompt."]
     : [];
 }
@@ -475,7 +475,7 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
         "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
       );
     case "rate_limited":
-      if (!isUnasked(call))
+      if (outcome === "failed")
         return inWords(
           "The caller may try again soon. A second upstream in the route takes the calls that this one refuses.",
         );
