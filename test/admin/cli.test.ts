@@ -2197,7 +2197,7 @@ describe("polygate budgets", () => {
       amount: 50_000_000,
       granted: 50_000_001,
     });
-    expect(rowsOf(await budgets("list", ...usd))).toContain("money\t50.0000\t50.000001\t0.00\t0 %\t50.000001");
+    expect(rowsOf(await budgets("list", ...usd))).toMatch(/^money\t50\.0+\t50\.000001\t0\.00\t0 %\t50\.000001\t/m);
     const wide = ["wide-budget", "--amount", "50000", "--period", "month", "--name", "A long name ".repeat(5).trim()];
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");
@@ -2212,7 +2212,7 @@ describe("polygate budgets", () => {
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
     expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
-    expect(rowsOf(await keys("list", ...usd))).toContain("rich\t-\t0.00\t0.000001\tactive\tnever\tmoney\town quota");
+    expect(rowsOf(await keys("list", ...usd))).toMatch(/^rich\t-\t0\.0+\t0\.000001\tactive\tnever\tmoney\town quota$/m);
   });
 
   it("notes what an amount without a currency is, until a recorded call or an empty currency tells it", async () => {
