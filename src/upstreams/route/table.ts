@@ -426,7 +426,8 @@ class RouteTable {
   }
 
   /** Checks each backend that can be checked, once. */
-  async check(how?: { readonly timeoutMs?: number }): Promise<readonly UpstreamCheck[]> {
+  async check(how: { readonly timeoutMs?: number } = {}): Promise<readonly UpstreamCheck[]> {
+    assertOptions<typeof how>("check", how, { timeoutMs: "timerMs?" });
     const names = new Map(this.#all().map((upstream) => [backendOf(upstream), upstream.name]));
     const checked = await Promise.all(
       [...names].map(async ([backend, name]) => {
