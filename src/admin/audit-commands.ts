@@ -5,7 +5,7 @@ import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { AuditPage, AuditRecord } from "../ports/audit-log.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { ACTIONS, actionInWords, fieldsInWords, type Writer } from "./change-words.ts";
+import { ACTIONS, actionInWords, fieldsInWords, reasonInWords, type Writer } from "./change-words.ts";
 import { fittedTable, PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import type { Command } from "./commands.ts";
 import { noted, pageOf, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
@@ -59,9 +59,10 @@ function changesText(changes: readonly AuditRecord[], currency: string | undefin
   }));
   const { text } = fittedTable(rows, width, [], ["AT (UTC)", "CHANGE", "OUTCOME"]);
   const [headings = "", ...lines] = text.split("\n");
+  const writer = writerIn(currency);
   const below = changes.map((change) => [
-    fieldsInWords(change, writerIn(currency)).join("; "),
-    ...(change.reason === undefined ? [] : [change.reason]),
+    fieldsInWords(change, writer).join("; "),
+    ...(change.reason === undefined ? [] : [reasonInWords(change.reason, writer)]),
   ]);
   return [
     headings,

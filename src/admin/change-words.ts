@@ -1,6 +1,7 @@
 /** The words for the log of changes: what was done, and the fields of a change as people write them. */
 
 import { isJsonObject, type JsonObject } from "../model/json.ts";
+import { limitIn, limitInWords } from "../model/refused-units.ts";
 import type { AuditEntry } from "../ports/audit-log.ts";
 
 /** What a user has done, by the name of the operation. */
@@ -110,6 +111,12 @@ export function fieldsInWords(
   });
   const isUnlimited = action === "keys.create" && !("granted" in changes) && !("budget" in changes);
   return isUnlimited ? ["Quota: unlimited", ...words] : words;
+}
+
+/** Returns the reason of a refusal, with its amount as people write it. The log has it in units. */
+export function reasonInWords(reason: string, { amount }: Writer): string {
+  const limit = limitIn(reason);
+  return limit ? limitInWords(limit, amount) : reason;
 }
 
 /** Returns the entries of a key's metadata in words. An entry that was not there has no former text. */

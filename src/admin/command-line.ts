@@ -2,11 +2,12 @@
 
 import { parseArgs } from "node:util";
 import { moneyOf, writtenMoney } from "../model/money.ts";
+import { limitInWords, RefusedUnits } from "../model/refused-units.ts";
 import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { NO_SUCH_BUDGET, NO_SUCH_KEY, TooFewUnits, unknownIdIn } from "../stores/ledger.ts";
+import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
 import { AUDIT_COMMANDS } from "./audit-commands.ts";
@@ -280,8 +281,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
-    if (error instanceof TooFewUnits && currency !== undefined)
-      throw new CommandError(`The ${error.owner} has only ${moneyOf(error.available, currency)} available.`);
+    if (error instanceof RefusedUnits && currency !== undefined)
+      throw new CommandError(limitInWords(error.limit, (units) => moneyOf(units, currency)));
     throw named(error, address);
   } finally {
     await opened.close();

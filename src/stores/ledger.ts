@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { MOST_UNITS } from "../model/money.ts";
+import { RefusedUnits } from "../model/refused-units.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
@@ -130,7 +131,7 @@ export class Books implements Record<Book, number> {
    * when fewer units are available than it takes.
    */
   grant(units: number): void {
-    if (-units > this.available) throw new TooFewUnits(this.owner, this.available);
+    if (-units > this.available) throw new RefusedUnits({ owner: this.owner, available: this.available });
     this.shift(units);
   }
 
@@ -284,22 +285,8 @@ export function assertInteger(name: string, value: number, least: 0 | 1): void {
 const outOfRange = (name: string, least: number, value: number): RangeError =>
   new RangeError(`${name} must be an integer from ${least} up, not ${quoted(value)}`);
 
-/** The error for units to take back that are not available. */
-export class TooFewUnits extends RangeError {
-  /** The key or the budget, in words. */
-  readonly owner: string;
-  readonly available: number;
-
-  constructor(owner: string, available: number) {
-    super(`The ${owner} has too few available units: ${available}.`);
-    this.owner = owner;
-    this.available = available;
-  }
-}
-
 /** The error for a change after which a book would pass `MOST_UNITS`. */
-const beyondMost = (owner: string, book: string): RangeError =>
-  new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
+const beyondMost = (owner: string, book: string): RangeError => new RefusedUnits({ owner, book, most: MOST_UNITS });
 export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
 
 /** The beginnings of the messages of `noSuchBudget` and `noSuchKey`. */

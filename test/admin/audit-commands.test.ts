@@ -126,6 +126,10 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
       { action: "keys.create", state: "done" },
       { target: "nobody", state: "refused", reason: "There is no API key of the id nobody." },
     ]);
+    expect((await run("audit --target poor --currency usd")).stdout).toContain(
+      "The key poor has only 0.000001 USD available.",
+    );
+    expect((await run("audit --target poor")).stdout).toContain("The key poor has only 1 units available.");
     const lines = [{ id: "one", apiKey: "sk-of-another-gateway" }, { id: "poor" }, { name: "random" }];
     const { stdout } = await run("keys import", lines.map((line) => JSON.stringify(line)).join("\n"));
     const { id } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as { id: string };

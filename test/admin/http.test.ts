@@ -123,8 +123,20 @@ describe("adminHandler", () => {
     expect((await ask("POST", `${at}/lower`, { units: 140 })).body).toMatchObject({ granted: 10 });
     expect(await ask("POST", `${at}/lower`, { units: 140 })).toMatchObject({
       status: 400,
-      body: { error: { code: "invalid_request", message: expect.stringContaining("too few available units: 10") } },
+      body: {
+        error: {
+          code: "invalid_request",
+          message: expect.stringContaining("too few available units: 10"),
+          limit: { owner: `key ${key.id}`, available: 10 },
+        },
+      },
     });
+    const most = Number.MAX_SAFE_INTEGER;
+    expect((await ask("POST", `${at}/grant`, { units: most })).body.error).toMatchObject({
+      message: `The granted units of the key ${key.id} would be beyond 2^53 - 1.`,
+      limit: { owner: `key ${key.id}`, book: "granted", most },
+    });
+    expect((await ask("POST", `${at}/grant`, { units: -1 })).body.error).not.toHaveProperty("limit");
     const rotated = await ask("POST", `${at}/rotate`, { overlapMs: 0 });
     expect(rotated.body).toMatchObject({ olderEndAt: expect.closeTo(Date.now(), -4) });
     expect(await stores.ports.quotas.find(secret)).toBeUndefined();

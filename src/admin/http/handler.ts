@@ -9,6 +9,7 @@ import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answe
 import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
+import { RefusedUnits } from "../../model/refused-units.ts";
 import { assertMethods, assertOptions, CLOCK, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -320,8 +321,8 @@ class Admin {
       return await operation.run(this.#desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const message = await withIdsMeant(this.#desk, error.message);
-      throw refused((await this.#isMissing(operation, asked)) ? 404 : 400, message);
+      const status = (await this.#isMissing(operation, asked)) ? 404 : 400;
+      throw new HTTPError({ status, message: await withIdsMeant(this.#desk, error.message), data: error });
     }
   }
 
@@ -390,12 +391,18 @@ class Admin {
   /** Answers with an error. Tells the user the cause of a refusal only. */
   #failed(thrown: unknown): Response {
     const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
-    const { status, message } = error;
+    const { status, message, data } = error;
     const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
     return toResponse(
       jsonAnswer(
         status,
-        { error: { code: CODES[status] ?? "refused", message: text } },
+        {
+          error: {
+            code: CODES[status] ?? "refused",
+            message: text,
+            ...(data instanceof RefusedUnits && { limit: data.limit }),
+          },
+        },
         { ...HEADERS, ...Object.fromEntries(error.headers ?? []) },
       ),
     );

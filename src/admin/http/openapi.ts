@@ -4,6 +4,19 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
 import type { Operation } from "./operation.ts";
 
+/** The limit that has refused some units, beside the message that says the same. */
+const LIMIT = {
+  type: "object",
+  description: "The limit that has refused some units.",
+  required: ["owner"],
+  properties: {
+    owner: { type: "string", description: "The key or the budget, such as `budget team-a`." },
+    available: { type: "integer", description: "The units that can be taken back." },
+    book: { type: "string", description: "The sum that would pass `most`." },
+    most: { type: "integer", description: "The most units of a sum." },
+  },
+};
+
 /** Returns the OpenAPI 3.1 document of operations under a path, as plain JSON. */
 export function openApiOf(operations: readonly Operation[], server: string): object {
   const paths = Map.groupBy(operations, ({ path }) => path.replace(":id", "{id}"));
@@ -30,7 +43,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
             error: {
               type: "object",
               required: ["code", "message"],
-              properties: { code: { type: "string" }, message: { type: "string" } },
+              properties: { code: { type: "string" }, message: { type: "string" }, limit: LIMIT },
             },
           },
         },

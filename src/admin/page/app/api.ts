@@ -1,6 +1,8 @@
 /** The page's requests to the admin it belongs to. */
 
 import { type Signal, signal } from "@preact/signals";
+import { limitInWords, type UnitsLimit } from "../../../model/refused-units.ts";
+import { amountInWords } from "./amounts.ts";
 
 /** The last thing that happened, for the line below the header and for screen readers. */
 export const notice: Signal<{ readonly text: string; readonly isError: boolean } | undefined> = signal(undefined);
@@ -22,6 +24,16 @@ export interface Listed<Row> {
   readonly data: readonly Row[];
   readonly next: string | null;
 }
+
+/** The error of an answer. The units of its limit stand in its message, too. */
+interface Told {
+  readonly message: string;
+  readonly limit?: UnitsLimit;
+}
+
+/** Returns the message of an error, with the units of a limit in the currency of the page. */
+const inWords = ({ message, limit }: Told): string =>
+  limit ? limitInWords(limit, (units) => amountInWords(units)) : message;
 
 /** A refusal of the server, or a failure. Its message is that of the server. */
 export class Refusal extends Error {
@@ -87,8 +99,8 @@ async function send(
   if (isLogin) throw new Error("You are not logged in any more.");
   if (response.ok) return response;
   // A proxy answers with a page of its own.
-  const { error } = (await response.json().catch(() => ({}))) as { readonly error?: { readonly message: string } };
-  throw new Refusal(error?.message ?? `The server has answered with ${response.status}.`, response.status);
+  const { error } = (await response.json().catch(() => ({}))) as { readonly error?: Told };
+  throw new Refusal(error ? inWords(error) : `The server has answered with ${response.status}.`, response.status);
 }
 
 /** True when the last load of the shown part has failed. Lists that were never loaded then show the failure. */

@@ -1,7 +1,7 @@
 /** The words for the log of changes, with amounts and times as everywhere on the page. */
 
 import type { AuditEntry } from "../../../ports/audit-log.ts";
-import { fieldsInWords, type Writer } from "../../change-words.ts";
+import { fieldsInWords, reasonInWords, type Writer } from "../../change-words.ts";
 import { amountInWords, shownTime, spanInWords } from "./amounts.ts";
 
 export { actionInWords, ACTIONS, PERIODS } from "../../change-words.ts";
@@ -11,3 +11,6 @@ const WRITER: Writer = { amount: (units) => amountInWords(units), time: shownTim
 /** Returns the fields of a change in words. */
 export const changeInWords = (entry: Pick<AuditEntry, "changes" | "former" | "action">): readonly string[] =>
   fieldsInWords(entry, WRITER);
+
+/** Returns the reason of a refused change in words. */
+export const refusalInWords = (reason: string): string => reasonInWords(reason, WRITER);
