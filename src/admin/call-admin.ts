@@ -499,8 +499,12 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
     case "backend_overloaded":
     case "store_unavailable":
       return inWords("The caller may try again.", `To see what was away, ${inLog} the whole error.`);
-    case "misconfigured":
-      return inWords(mistakeIn(call.errorMessage ?? "").remedy ?? `Correct the setting: ${inLog} the whole error.`);
+    case "misconfigured": {
+      const { remedy } = mistakeIn(call.errorMessage ?? "");
+      if (remedy === undefined) return inWords(`Correct the setting: ${inLog} the whole error.`);
+      const isOfKey = remedy.startsWith("Run polygate keys update ");
+      return [{ sentence: remedy, ...(isOfKey && { verb: "keys update", ...given({ key: keyId }) }) }];
+    }
     case "backend_refused":
       return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
     default:

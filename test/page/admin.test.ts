@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway, type Gateway, GatewayError } from "../../src/index.ts";
+import { createGateway, flexibleRateLimiter, type Gateway, GatewayError } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
@@ -126,6 +126,14 @@ const inWords = (day: string): string =>
   new Date(day).toLocaleDateString("en-US", { dateStyle: "medium", timeZone: "UTC" });
 
 const hintOfUnits = (of: string): string => `Such as 1000000. A unit is a millionth of ${of}.`;
+
+/** Presses a button of a row, also one that stands behind the button for more. */
+async function press(page: Page, name: string): Promise<void> {
+  const button = page.getByRole("button", { name, exact: true, includeHidden: true });
+  const menu = await button.evaluate((one) => one.closest("[popover]")?.id);
+  if (menu !== undefined) await page.locator(`[popovertarget="${menu}"]`).click();
+  await button.click();
+}
 
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
@@ -698,7 +706,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     page = await openIn(undefined);
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toContain("of 1.50");
-    await page.getByRole("button", { name: "Add quota poor" }).click();
+    await press(page, "Add quota poor");
     await page.getByLabel("Amount in USD").waitFor();
     await page.close();
     for (const part of ["keys", "budgets", "live", "spend", "refusals", "health", "changes"]) {
@@ -709,7 +717,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     page = await openIn("EUR");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toContain("of 1,500,000");
-    await page.getByRole("button", { name: "Add quota poor" }).click();
+    await press(page, "Add quota poor");
     await page.getByLabel("Amount in units").fill("2.50");
     await page.getByText(hintOfUnits("USD")).waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
@@ -879,13 +887,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("shows older calls, keys and periods only below the choices that they belong to", async () => {
+  it("shows older calls, keys, changes and periods only below the choices that they belong to", async () => {
     await stores.ports.quotas.addBudget({ id: "daily", amount: 5, period: "day" });
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, budget: "daily" });
     await call("poor", "small");
     const [record] = (await stores.calls?.list({})) ?? [];
     const [key] = (await stores.ports.quotas.list({})) ?? [];
     await Promise.all(Array.from({ length: 99 }, (_, at) => stores.ports.quotas.add({ id: `z${at}` })));
+    await fetch(`${url}/keys/z1`, { method: "PATCH", headers: { "content-type": "application/json" }, body: "{}" });
     const period = {
       ...(await stores.ports.quotas.budgetReport("daily")),
       ended: true,
@@ -910,6 +919,15 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         "poor",
         (page: Page) => page.getByLabel("State").selectOption("revoked"),
         "There is no such key.",
+      ],
+      [
+        "changes",
+        /\/audit\?/,
+        "Older changes",
+        { id: "stale", at: 0, user: "ann", action: "keys.update" },
+        "Edit key",
+        (page: Page) => page.getByRole("combobox", { name: "Change" }).selectOption("New budget"),
+        "No change matches.",
       ],
       [
         "budgets&periods=daily",
@@ -953,7 +971,107 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.getByText("The store is away.").count()).toBe(0);
     await page.getByRole("link", { name: "Keys" }).click();
     await page.getByText("There is no key yet.").waitFor();
+    // Live looks again and again, also just before its user leaves.
+    const looked = page.waitForRequest(/\/live$/);
+    const fail = await held(page, /\/live$/, { status: 503, json: { error: { message: "The process is away." } } });
+    await page.getByRole("link", { name: "Live" }).click();
+    await looked;
+    await page.getByRole("link", { name: "Health" }).click();
+    await rowOf(page, "primary").first().waitFor();
+    await fail();
+    expect(await page.getByText("The process is away.").count()).toBe(0);
     await page.close();
+  });
+
+  it("shows the times of calls and changes to the second", async () => {
+    await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
+    await call("poor", "small");
+    await fetch(`${url}/keys/poor`, { method: "PATCH", headers: { "content-type": "application/json" }, body: "{}" });
+    const page = await open("?part=refusals", { locale: "en-US" });
+    for (const part of ["Refusals", "Live", "Changes"]) {
+      await page.getByRole("link", { name: part }).click();
+      const time = page.getByRole("row").locator("th time").first();
+      expect(await time.textContent()).toMatch(/, \d+:\d\d:\d\d\s[AP]M$/);
+      const [, seconds] = /:(\d\d)\.\d{3}Z$/.exec((await time.getAttribute("datetime")) ?? "") ?? [];
+      expect(await time.textContent()).toContain(`:${seconds} `.trim());
+    }
+    await page.close();
+  });
+
+  it("shows a call of a link below filters that let it through, and counts the calls of a code", async () => {
+    await stores.ports.quotas.add({ id: "wrong", apiKey: "sk-wrong", metadata: { tier: "golld" } });
+    await stores.ports.quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
+    const onCall = stores.recorder({ currency: "usd" });
+    const gateway = createGateway({
+      backend: { async *chat() {} },
+      ...stores.ports,
+      ...priceTable({ "*": { input: 1, output: 1, unit: "usd" } }),
+      rateLimiter: flexibleRateLimiter({ tiers: { gold: {} } }),
+      onFailure: () => {},
+      onCall,
+    });
+    const response = await gateway.fetch(asked("wrong", "small"));
+    await response.text();
+    await gateway.close();
+    await onCall.flush();
+    const page = await open(`?part=refusals&call=${response.headers.get("request-id")}`);
+    await rowOf(page, "misconfigured").waitFor();
+    expect(await page.getByRole("combobox", { name: "Outcome", exact: true }).inputValue()).toBe("all");
+    expect(await page.locator(".sum").count()).toBe(0);
+    // The step is a button, with its command behind it.
+    expect(await nextOf(page).innerText()).toMatch(/^Edit wrong\s+Or add the tier to tiers\.\s+Show the command$/);
+    await page.getByText("Show the command").click();
+    await page.getByText("polygate keys update wrong --metadata tier=gold", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Edit wrong" }).click();
+    await page.getByRole("dialog").getByLabel("Metadata").fill("tier=gold");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("wrong is changed.").waitFor();
+    expect((await stores.ports.quotas.report("wrong"))?.metadata).toEqual({ tier: "gold" });
+    await call("bound", "large");
+    for (const [choices, words] of [
+      ["code=misconfigured&end=all", "1 call."],
+      ["code=misconfigured&end=failed", "1 call."],
+      ["code=model_not_allowed", "1 refused call."],
+      ["end=all", "2 calls."],
+    ] as const) {
+      await page.goto(`${url}?part=refusals&${choices}`);
+      await page.locator(".sum").getByText(words, { exact: true }).waitFor();
+    }
+    await page.goto(`${url}?part=refusals&code=busy`);
+    await page.getByText("No such call is recorded.").waitFor();
+    expect(await page.locator(".sum").count()).toBe(0);
+    await page.close();
+  });
+
+  it("tells the sum of the spend in the smallest coin, and has the exact sum at hand", async () => {
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small");
+    const usage = await stores.calls?.usage({ by: ["group"] });
+    for (const [units, roughly, exactly] of [
+      [32_584_693, "$32.58", "$32.584693"],
+      [500_000, "$0.50", "$0.50"],
+      [1_665, "$0.0017", "$0.001665"],
+      [0, "$0.00", "$0.00"],
+    ] as const) {
+      const page = await browser.newPage({ locale: "en-US" });
+      const sums = { units, calls: 2 };
+      await page.route(/\/usage\?/, (route) =>
+        route.fulfill({
+          json: {
+            ...usage,
+            rows: [{ ...usage?.rows[0], ...sums, day: "2020-01-01" }],
+            total: { ...usage?.total, ...sums, estimated: 0 },
+            next: null,
+          },
+        }),
+      );
+      await open("?part=spend&since=2020-01-01&until=2020-01-02", {}, page);
+      const sum = page.locator(".sum");
+      expect(await sum.textContent()).toBe(`${roughly} for 2 calls`);
+      expect(await sum.getAttribute("title")).toBe(exactly);
+      expect(await rowOf(page, "Sum").locator('[data-column^="Spent"]').innerText()).toBe(exactly.slice(1));
+      await page.close();
+    }
   });
 
   it("asks for refusals by the code that an SDK shows, and says what it means", async () => {
@@ -1495,22 +1613,40 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const focused = async (name: string): Promise<void> => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(name);
     };
-    const press = async (name: string): Promise<void> => {
-      await page.getByRole("button", { name }).focus();
+    const more = page.getByRole("button", { name: "More for team-a" });
+    /** Presses a button of the menu by the keyboard alone. */
+    const pressIn = async (name: string): Promise<void> => {
+      await more.focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name }).waitFor();
+      const isThere = () => page.evaluate((text) => document.activeElement?.textContent === text, name);
+      for (let tabs = 0; tabs < 6 && !(await isThere()); tabs++) await page.keyboard.press("Tab");
+      await focused(name);
       await page.keyboard.press("Enter");
       await page.getByRole("dialog").waitFor();
+      expect(await page.getByRole("button", { name }).count()).toBe(0);
     };
-    await press("Pause team-a");
+    await more.click();
+    await page.getByRole("button", { name: "Pause team-a" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    // A menu goes with Escape, and with a click elsewhere.
     await page.keyboard.press("Escape");
-    await focused("Pause team-a");
-    await press("Pause team-a");
+    await focused("More for team-a");
+    expect(await page.getByRole("button", { name: "Pause team-a" }).count()).toBe(0);
+    await more.click();
+    await page.getByRole("heading", { level: 2 }).click();
+    await page.getByRole("button", { name: "Pause team-a" }).waitFor({ state: "hidden" });
+    await pressIn("Pause team-a");
+    await page.keyboard.press("Escape");
+    await focused("More for team-a");
+    await pressIn("Pause team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
-    await focused("Resume team-a");
-    await press("New secret team-a");
+    await focused("More for team-a");
+    await pressIn("New secret team-a");
     await page.getByRole("button", { name: "Make it" }).click();
     await page.getByRole("button", { name: "I have it" }).click();
-    await focused("New secret team-a");
-    await press("Revoke team-a");
+    await focused("More for team-a");
+    await pressIn("Revoke team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await focused("Keys");
     await page.close();
@@ -1525,7 +1661,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const dialog = page.getByRole("dialog");
     /** Sends the form of a dialog, leaves it, opens the dialog of team-b, and lets the answer come. */
     const leave = async (button: string, action: string, addresses: RegExp, answer?: Parameters<typeof held>[2]) => {
-      await page.getByRole("button", { name: `${button} team-a` }).click();
+      await press(page, `${button} team-a`);
       if (button === "Top up") await page.getByLabel("Amount in USD").fill("5");
       const release = await held(page, addresses, answer);
       const asked = page.waitForRequest(addresses);
@@ -1533,7 +1669,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await asked;
       expect(await dialog.getByRole("button", { name: action }).getAttribute("aria-busy")).toBe("true");
       await dialog.getByRole("button", { name: "Cancel" }).click();
-      await page.getByRole("button", { name: `${button === "Top up" ? button : "Add quota"} team-b` }).click();
+      await press(page, `${button === "Top up" ? button : "Add quota"} team-b`);
       await page.getByLabel("Amount in USD").fill("7");
       await release();
     };
@@ -1623,28 +1759,28 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       metadata: { plan: "free" },
     });
     await rowOf(page, EVIL).waitFor();
-    await page.getByRole("button", { name: "Add quota a/b" }).click();
+    await press(page, "Add quota a/b");
     await page.getByLabel("Amount in USD").fill("0.5");
     await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
     await page.getByText("of 1.50").waitFor();
-    await page.getByRole("button", { name: "New secret a/b" }).click();
+    await press(page, "New secret a/b");
     await page.getByLabel("The older secrets end").selectOption("at once");
     await page.getByRole("button", { name: "Make it" }).click();
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await stores.ports.quotas.find("old")).toBeUndefined();
-    await page.getByRole("button", { name: "Pause a/b" }).click();
+    await press(page, "Pause a/b");
     await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
     await page.getByText("a/b is paused.").waitFor();
     await page.getByLabel("State").selectOption("paused");
     await rowOf(page, "paused").waitFor();
     expect(await stores.ports.quotas.report("a/b")).toMatchObject({ paused: true });
-    await page.getByRole("button", { name: "Resume a/b" }).click();
+    await press(page, "Resume a/b");
     await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
     await page.getByText("a/b works again.").waitFor();
     await page.getByText("There is no such key.").waitFor();
     expect(await stores.ports.quotas.report("a/b")).not.toHaveProperty("paused");
     await page.getByLabel("State").selectOption("");
-    await page.getByRole("button", { name: "Revoke a/b" }).click();
+    await press(page, "Revoke a/b");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByText("a/b is revoked.").waitFor();
     expect(await page.getByRole("button", { name: /a\/b/ }).count()).toBe(0);
@@ -1741,6 +1877,15 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       for (const id of shown) await rowOf(page, id).waitFor();
       expect(await page.locator("tbody tr").count()).toBe(shown.length);
       expect(await barriers(page)).toEqual([]);
+      // An address takes the name, too.
+      const named = await open(`${address}&budget=The Company`);
+      await rowOf(named, "one").waitFor();
+      expect(await named.locator("tbody tr").count()).toBe(shown.length);
+      expect(await named.getByLabel("Budget", { exact: true }).inputValue()).toBe("b-1");
+      expect(new URL(named.url()).searchParams.get("budget")).toBe("b-1");
+      await named.goto(`${url}${address}&budget=Twins`);
+      await named.getByText("No budget has the id Twins. Did you mean b-2, b-3?").first().waitFor();
+      await named.close();
       // The wrong text stays in the field, to be mended.
       for (const [written, reason] of [
         ["nobody", "No budget has the id nobody."],
@@ -1757,6 +1902,26 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await rowOf(page, "three").waitFor();
       await page.close();
     }
+  });
+
+  it("shows the name of a key's budget, and its id beside another name", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "red", name: "Team Red", amount: 9_000_000 });
+    await quotas.addBudget({ id: "plain", amount: 9_000_000 });
+    for (const [id, budget] of [
+      ["ann", "red"],
+      ["bob", "plain"],
+    ] as const)
+      await quotas.add({ id, budget });
+    await quotas.add({ id: "cid" });
+    const page = await open();
+    const cell = (row: string, column: string): Locator => rowOf(page, row).locator(`[data-column^="${column}"]`);
+    await cell("ann", "Budget").getByText("Team Red").waitFor();
+    expect(await cell("ann", "Budget").innerText()).toMatch(/^Team Red\s+red$/);
+    expect(await cell("ann", "Left").innerText()).toMatch(/in Team Red$/);
+    expect(await cell("bob", "Budget").innerText()).toBe("plain");
+    expect(await cell("cid", "Budget").innerText()).toBe("–");
+    await page.close();
   });
 
   it("says that the tables are missing, and which command makes them", async () => {
@@ -1831,11 +1996,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Amount in USD").fill("50");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("of 70.00").waitFor();
-    await page.getByRole("button", { name: "Take team-a" }).click();
+    await press(page, "Take team-a");
     await page.getByLabel("Amount in USD").fill("20");
     await page.getByRole("dialog").getByRole("button", { name: "Take" }).click();
     await page.getByText("of 50.00").waitFor();
-    await page.getByRole("button", { name: "Remove team-a" }).click();
+    await press(page, "Remove team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("There is no budget yet.").waitFor();
     await page.getByRole("link", { name: "Changes" }).click();
@@ -1929,11 +2094,80 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for an edit that more than doubles the amount of a budget", async () => {
+    await stores.ports.quotas.addBudget({ id: "team-a", amount: 110_000_000 });
+    const amountNow = async (): Promise<number | undefined> =>
+      (await stores.ports.quotas.budgetReport("team-a"))?.amount;
+    const page = await open("?part=budgets", { locale: "en-US" });
+    const edit = async (amount: string): Promise<void> => {
+      await page.getByRole("button", { name: "Edit team-a" }).click();
+      await page.getByLabel("Amount in USD").fill(amount);
+      await page.getByRole("button", { name: "Save" }).click();
+    };
+    await edit("11000000");
+    const words = "$11,000,000.00 is 100,000 times the amount of this budget, $110.00. To set it, choose Save again.";
+    await page.getByRole("alert").getByText(words).waitFor();
+    expect(await amountNow()).toBe(110_000_000);
+    await page.getByRole("button", { name: "Cancel" }).click();
+    // Another dialog asks anew.
+    await edit("11000000");
+    await page.getByRole("alert").getByText(words).waitFor();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("team-a is changed.").waitFor();
+    expect(await amountNow()).toBe(11_000_000_000_000);
+    // An amount up to the double, and a smaller one, are saved at once.
+    for (const amount of ["22000000", "1"]) {
+      await edit(amount);
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      expect(await amountNow()).toBe(Number(amount) * 1_000_000);
+    }
+    await page.close();
+  });
+
+  it("says what refuses an amount in the currency of the page, in dialogs and in the log of changes", async () => {
+    await stores.ports.quotas.addBudget({ id: "gg", amount: 893_574 });
+    await stores.ports.quotas.add({ id: "zoe", apiKey: "sk-zoe", granted: 10_000_000 });
+    const page = await open("?part=budgets", { locale: "en-US" });
+    const refuse = async (button: string, amount: string, action: string, words: RegExp): Promise<void> => {
+      await press(page, button);
+      await page.getByLabel(/^Amount in/).fill(amount);
+      const confirm = page.getByRole("dialog").getByRole("button", { name: action });
+      await confirm.click();
+      const failure = page.getByRole("alert");
+      // A large amount is asked for twice.
+      await failure.getByText(/\.$/).waitFor();
+      if (await failure.getByText("again.").count()) await confirm.click();
+      await failure.filter({ hasNotText: "again." }).waitFor();
+      expect(await failure.textContent()).toMatch(words);
+      await page.getByRole("button", { name: "Cancel" }).click();
+    };
+    const tooFew = /^The budget gg has only \$0\.893574 available\.$/;
+    // The most units are 2^53 - 1, of which a number has no more than five exact decimals.
+    const tooMany = /^The granted amount of the budget gg would be beyond \$9,007,199,254\.74099\d\.$/;
+    await refuse("Take gg", "500", "Take", tooFew);
+    await refuse("Top up gg", "9007199254", "Top up", tooMany);
+    await page.getByRole("link", { name: "Keys" }).click();
+    const ofKey = /^The key zoe has only \$10\.00 available\.$/;
+    await refuse("Take quota zoe", "300", "Take", ofKey);
+    await page.getByRole("link", { name: "Changes" }).click();
+    for (const [change, words] of [
+      ["Take from budget", tooFew],
+      ["Top up budget", tooMany],
+      ["Take quota", ofKey],
+    ] as const)
+      await rowOf(page, change).getByText(words).waitFor();
+    await page.close();
+    // Without a currency, the amounts are units.
+    const plain = await openIn(undefined, "?part=changes");
+    await rowOf(plain, "Take quota").getByText("The key zoe has only 10,000,000 units available.").waitFor();
+    await plain.close();
+  });
+
   it("asks once more for an amount that is larger than the quota it is added to", async () => {
     const granted = async (): Promise<number | undefined> => (await stores.ports.quotas.report("poor"))?.granted;
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 5_000_000 });
     const page = await open("?part=keys", { locale: "en-US" });
-    await page.getByRole("button", { name: "Add quota poor" }).click();
+    await press(page, "Add quota poor");
     const add = page.getByRole("dialog").getByRole("button", { name: "Add" });
     await page.getByLabel("Amount in USD").fill("500");
     await add.click();
@@ -1951,7 +2185,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ["Add quota poor", "Add", 20_010_000],
       ["Take quota poor", "Take", 10_010_000],
     ] as const) {
-      await page.getByRole("button", { name: button }).click();
+      await press(page, button);
       await page.getByLabel("Amount in USD").fill("10");
       await page.getByRole("dialog").getByRole("button", { name: action }).click();
       await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -2151,7 +2385,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await rowOf(page, "team-a").waitFor();
     user = undefined;
-    await page.getByRole("button", { name: "Revoke team-a" }).click();
+    await press(page, "Revoke team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByText("You are not logged in.").waitFor();
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
@@ -2197,7 +2431,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     await rowOf(page, "plan=gold").waitFor();
     // Also a choice stays.
-    await page.getByRole("button", { name: "New secret team-a" }).click();
+    await press(page, "New secret team-a");
     await page.getByLabel("The older secrets end").selectOption("in a week");
     user = undefined;
     await page.getByRole("button", { name: "Make it" }).click();
@@ -2261,7 +2495,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open();
     await rowOf(page, "team-a").waitFor();
     login = answer;
-    await page.getByRole("button", { name: "Revoke team-a" }).click();
+    await press(page, "Revoke team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByText("You are not logged in any more.").waitFor();
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
@@ -2434,7 +2668,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         );
       expect([part, hidden.length]).toEqual([part, 0]);
       // Buttons wrap, and none is hidden below another.
-      const buttons = page.locator("tbody button");
+      const buttons = page.locator("tbody button:not([popover] *)");
       await Promise.all((await buttons.all()).map((button) => button.click({ trial: true })));
     }
     await page.close();

@@ -64,6 +64,19 @@ export const amountBelow = (units: number, currency: string = pageCurrency.value
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
   `${amountOf(units, currency)}${currency === "" ? " units" : ""}`;
 
+/**
+ * Writes a sum as people tell it: in the smallest coin of the currency, or with two digits for less than one. The exact sum must stand beside
+ * it.
+ */
+export function roughlyInWords(units: number, currency: string = pageCurrency.value): string {
+  if (currency === "") return amountInWords(units, currency);
+  const coins = new Intl.NumberFormat(undefined, { style: "currency", currency });
+  const one = 10 ** -(coins.resolvedOptions().maximumFractionDigits ?? 0);
+  const count = countIn(units, currency);
+  if (count === 0 || count >= one) return coins.format(count);
+  return new Intl.NumberFormat(undefined, { style: "currency", currency, maximumSignificantDigits: 2 }).format(count);
+}
+
 /** Returns the number of decimals of a written amount. */
 export const decimalsOf = (units: number, currency: string = pageCurrency.value): number =>
   formatIn(currency)
@@ -105,10 +118,14 @@ export const writtenAmount = (units: number): string => (pageCurrency.value ? wr
 
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);
+const second = new Intl.DateTimeFormat(undefined, { ...MOMENT, timeStyle: "medium" });
 
 /** @param ms Milliseconds since the Unix epoch. A key may end later than any calendar. */
 export const shownTime = (ms: number): string =>
   Number.isNaN(new Date(ms).getTime()) ? String(ms) : moment.format(ms);
+
+/** Shows the time of a record to the second, so that it can be found in other logs. */
+export const shownSecond = (ms: number): string => second.format(ms);
 
 /** Shows a time as the clocks of a zone do. A browser may not know a zone that the server knows. */
 export function shownTimeIn(timeZone: string, ms: number): string {

@@ -19,9 +19,9 @@ import {
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
+  againFor,
   amountsIn,
   amountsNamed,
-  AskAgain,
   askUser,
   BUDGETS,
   BudgetList,
@@ -34,6 +34,7 @@ import {
   More,
   Nothing,
   RowButton,
+  RowMenu,
   Share,
   Table,
   Time,
@@ -63,6 +64,32 @@ export async function loadKnownBudgets(): Promise<void> {
 
 const knownById = computed(() => new Map(knownBudgets.value.map((budget) => [budget.id, budget])));
 
+/** Returns the name of a budget, or its id while the name is not known. */
+export const nameOfBudget = (id: string): string => knownById.value.get(id)?.name ?? id;
+
+/** Shows the name of a budget, and its id where that differs. */
+export function BudgetName({ id }: { id?: string | undefined }): View {
+  if (id === undefined) return html`–`;
+  const name = nameOfBudget(id);
+  return html`<span class="long">${name}</span>${name !== id && html`<span class="quiet long">${id}</span>`}`;
+}
+
+/** Returns the id of the budget that a user has named by its id, or by the name of a single one. */
+function idOfBudget(written: string): string {
+  const wanted = written.toLowerCase();
+  const named = knownBudgets.value.filter(({ name }) => name.toLowerCase() === wanted);
+  return named.length === 1 && !knownById.value.has(written) ? (named[0]?.id ?? written) : written;
+}
+
+/** Takes the name of a budget in an address for its id, as soon as the budgets are known. */
+export async function takeName(of: Pick<Signal<string>, "value">, known: Promise<void>): Promise<void> {
+  const written = of.value;
+  if (written === "") return;
+  await known;
+  // The user may have chosen another one meanwhile.
+  if (of.value === written) of.value = idOfBudget(written);
+}
+
 /**
  * A filter by a budget, to choose or to write: its id, or the name of a single one. The server refuses any other text in words.
  *
@@ -84,9 +111,7 @@ export const BudgetFilter = ({
       list=${BUDGETS}
       example="id or name"
       onChange=${() => {
-        const written = of.value.toLowerCase();
-        const named = knownBudgets.value.filter(({ name }) => name.toLowerCase() === written);
-        if (named.length === 1 && !knownById.value.has(of.value)) of.value = named[0]?.id ?? "";
+        of.value = idOfBudget(of.value);
         return onChange();
       }}
     />
@@ -203,6 +228,7 @@ const create = (): void =>
 const edit = (id: string): Promise<boolean> =>
   attempt(async () => {
     const { body, tag } = await read<BudgetReport>(at(id));
+    const askAgain = againFor();
     askUser({
       title: `Change ${id}`,
       action: "Save",
@@ -216,8 +242,14 @@ const edit = (id: string): Promise<boolean> =>
           isRequired: true,
         },
       ],
-      run: async ({ name, amount = "" }) => {
-        await write("PATCH", at(id), { name, amount: readAmount("Amount", amount) }, tag);
+      run: async ({ name, amount: written = "" }) => {
+        const amount = readAmount("Amount", written);
+        if (isMuch(amount - body.amount, body.amount))
+          askAgain(
+            written,
+            `${muchInWords(amount, body.amount, "the amount of this budget", amountInWords, plain)} To set it, choose Save again.`,
+          );
+        await write("PATCH", at(id), { name, amount }, tag);
         await loadBudgets();
         return `${id} is changed.`;
       },
@@ -231,7 +263,7 @@ const edit = (id: string): Promise<boolean> =>
  * @param reload Loads what is shown again.
  */
 export function topUp(id: string, amount = "", reload: () => Promise<void> = loadBudgets): void {
-  let confirmed = amount;
+  const askAgain = againFor(amount);
   askUser({
     title: `Top up ${id}`,
     action: "Top up",
@@ -240,11 +272,11 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
     run: async ({ units = "" }) => {
       const added = readAmount("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
-      if (isMuch(added, granted) && units !== confirmed) {
-        confirmed = units;
-        const words = muchInWords(added, granted, "what this budget was given so far", amountInWords, plain);
-        throw new AskAgain(`${words} To add it, choose Top up again.`);
-      }
+      if (isMuch(added, granted))
+        askAgain(
+          units,
+          `${muchInWords(added, granted, "what this budget was given so far", amountInWords, plain)} To add it, choose Top up again.`,
+        );
       await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
       return `${id} is topped up.`;
@@ -364,8 +396,10 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
         html`<div class="row-buttons">
           <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
           <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
-          <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id)} />
-          <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
+          <${RowMenu} row=${id}>
+            <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id)} />
+            <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
+          <//>
         </div>`,
     },
   ];

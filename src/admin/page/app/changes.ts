@@ -5,9 +5,9 @@ import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamStatus } from "../../../ports/observer.ts";
 import { assertDays, noteChoices } from "./address.ts";
-import { type Listed, load, read } from "./api.ts";
-import { actionInWords, ACTIONS, changeInWords } from "./change-words.ts";
-import { type Column, DayField, Filter, html, More, Select, Table, Time, type View, Waiting } from "./parts.ts";
+import { type Listed, load, loadsOf, read } from "./api.ts";
+import { actionInWords, ACTIONS, changeInWords, refusalInWords } from "./change-words.ts";
+import { Code, type Column, DayField, Filter, html, More, Select, Table, Time, type View, Waiting } from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
@@ -31,18 +31,23 @@ function startOf(day: string, daysLater = 0): string {
   return String(start.getTime());
 }
 
+const loadList = loadsOf("changes");
+
 /** Lists the changes from the newest on, or goes on behind the last one. */
 async function list(before?: string): Promise<void> {
   const chosen = Object.entries(filters).flatMap(([name, { value }]) => (value === "" ? [] : [[name, value] as const]));
   noteChoices("changes", Object.fromEntries(chosen));
-  await load(
-    async () => {
+  // Older changes of the earlier choice are none of this one.
+  if (before === undefined) older.value = null;
+  await loadList(
+    async (isLatest) => {
       assertDays(since.value, until.value);
       const query = new URLSearchParams([...chosen.map((one) => [...one]), ["limit", "100"]]);
       if (since.value !== "") query.set("since", startOf(since.value));
       if (until.value !== "") query.set("until", startOf(until.value, 1));
       if (before !== undefined) query.set("before", before);
       const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
+      if (!isLatest()) return;
       changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
       older.value = body.next;
     },
@@ -53,7 +58,7 @@ async function list(before?: string): Promise<void> {
 const again = (): Promise<void> => list();
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
-  { name: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
+  { name: "Time", cell: ({ at }) => html`<${Time} at=${at} isRecord />` },
   { name: "User", cell: ({ user }) => user },
   { name: "Change", cell: ({ action }) => html`<span class="action">${actionInWords(action)}</span>` },
   { name: "Of", cell: ({ target }) => html`<span class="long">${target ?? "–"}</span>` },
@@ -66,7 +71,7 @@ const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
     name: "Outcome",
     cell: ({ state, reason }) =>
       html`<span class=${`state ${state ?? "unknown"}`}>${state ?? "unknown"}</span
-        >${reason && html`<span class="quiet">${reason}</span>`}`,
+        >${reason && html`<span class="quiet">${refusalInWords(reason)}</span>`}`,
   },
 ];
 
@@ -116,7 +121,9 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   {
     name: "Last failure",
     cell: ({ lastFailure }) =>
-      lastFailure ? html`${lastFailure.code}<span class="quiet"><${Time} at=${lastFailure.at} /></span>` : "–",
+      lastFailure
+        ? html`<${Code} word=${lastFailure.code} /><span class="quiet"><${Time} at=${lastFailure.at} /></span>`
+        : "–",
   },
 ];
 

@@ -7,12 +7,21 @@ import { isMuch, muchInWords } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountBelow, amountField, amountInWords, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
-import { budgetField, BudgetFilter, knownBudgets, loadKnownBudgets } from "./budgets.ts";
 import {
+  budgetField,
+  BudgetFilter,
+  BudgetName,
+  knownBudgets,
+  loadKnownBudgets,
+  nameOfBudget,
+  takeName,
+} from "./budgets.ts";
+import {
+  againFor,
   amountsIn,
   amountsNamed,
-  AskAgain,
   askUser,
+  Breakable,
   CallLinks,
   type Column,
   type Field,
@@ -21,6 +30,7 @@ import {
   More,
   Nothing,
   RowButton,
+  RowMenu,
   Select,
   Share,
   showSecret,
@@ -46,7 +56,9 @@ const searched = signal(0);
 export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   for (const [name, of] of Object.entries(filters)) of.value = asked.get(name) ?? "";
   hasKnownBudgets = hasBudgets;
-  await Promise.all([loadKeys(), renewBudgets()]);
+  const budgets = renewBudgets();
+  await takeName(filters.budget, budgets);
+  await Promise.all([loadKeys(), budgets]);
 }
 
 /** True for a filter that tells active keys from those of which nothing is left: for the API, both are active. */
@@ -277,20 +289,20 @@ export const changeQuota = (
   amount = "",
   reload: () => Promise<void> = loadKeys,
 ): void => {
-  let confirmed = amount;
+  const askAgain = againFor(amount);
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units: written = "" }) => {
       const units = readAmount("Amount", written);
-      if (verb === "grant" && written !== confirmed) {
+      if (verb === "grant") {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        if (quota && isMuch(units, quota.granted)) {
-          confirmed = written;
-          const words = muchInWords(units, quota.granted, "what this key was granted so far", amountInWords, plain);
-          throw new AskAgain(`${words} To add it, choose Add again.`);
-        }
+        if (quota && isMuch(units, quota.granted))
+          askAgain(
+            written,
+            `${muchInWords(units, quota.granted, "what this key was granted so far", amountInWords, plain)} To add it, choose Add again.`,
+          );
       }
       return changed(`${at(id)}/${verb}`, { units }, `The quota of ${id} is changed.`, reload);
     },
@@ -389,7 +401,8 @@ function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amo
   const limit = revoked ? undefined : limitOf(key);
   if (!limit) return revoked || budget !== undefined ? html`–` : html`<span class="quiet">unlimited</span>`;
   const { id, available } = limit;
-  const where = id === undefined || id === null ? (budget === undefined ? "" : "in its own quota") : `in ${id}`;
+  const where =
+    id === undefined || id === null ? (budget === undefined ? "" : "in its own quota") : `in ${nameOfBudget(id)}`;
   return html`${amount(available)}${
     where !== "" &&
     (available > 0 ? html`<span class="quiet long">${where}</span>` : html`<${Nothing} more=${` ${where}`} />`)
@@ -445,11 +458,11 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
           },
         ]
       : []),
-    { name: "Budget", cell: ({ budget }) => (budget === undefined ? "–" : html`<span class="long">${budget}</span>`) },
+    { name: "Budget", cell: ({ budget }) => html`<${BudgetName} id=${budget} />` },
     {
       name: "Models",
       cell: ({ modelLimits, modelLimitsEnabled }) =>
-        html`<span class="models"
+        html`<span class=${`models ${modelLimitsEnabled ? "" : "every"}`}
           >${modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model"}</span
         >`,
     },
@@ -457,7 +470,9 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
       name: "Metadata",
       isWide: true,
       cell: ({ metadata = {} }) =>
-        Object.entries(metadata).map(([name, text]) => html`<span class="note">${name}=<wbr />${text}</span>`),
+        Object.entries(metadata).map(
+          ([name, text]) => html`<span class="note">${name}=<wbr /><${Breakable} text=${text} /></span>`,
+        ),
     },
     {
       name: "Change",
@@ -469,15 +484,17 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
           ? null
           : html`<div class="row-buttons">
               <${RowButton} name="Edit" row=${id} onClick=${() => editKey(id)} />
-              ${hasQuota && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
-              ${hasQuota && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
-              <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
-              ${
-                paused
-                  ? html`<${RowButton} name="Resume" row=${id} onClick=${() => resume(id)} />`
-                  : html`<${RowButton} name="Pause" row=${id} onClick=${() => pause(id)} />`
-              }
-              <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
+              <${RowMenu} row=${id}>
+                ${hasQuota && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
+                ${hasQuota && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
+                <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
+                ${
+                  paused
+                    ? html`<${RowButton} name="Resume" row=${id} onClick=${() => resume(id)} />`
+                    : html`<${RowButton} name="Pause" row=${id} onClick=${() => pause(id)} />`
+                }
+                <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
+              <//>
             </div>`;
       },
     },

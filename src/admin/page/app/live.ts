@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
-import { hasFailed as hasPartFailed, type Listed, notice, read, tellFailure, write } from "./api.ts";
+import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure, write } from "./api.ts";
 import { askUser, CallLink, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
@@ -24,6 +24,8 @@ const isPaused = signal(false);
 /** True when the last look has failed, and the notice says why. */
 let hasFailed = false;
 
+const isShown = (): boolean => shownPart.value === "live";
+
 /**
  * Looks at the running calls, and at the calls that have ended last. A success leaves the notice of what the user has done.
  *
@@ -33,9 +35,12 @@ export async function loadLive(hasRecords: boolean): Promise<void> {
   try {
     running.value = (await read<Running>("live")).body;
     if (hasRecords) ended.value = (await read<Listed<RecordedCall>>("calls?limit=20")).body.data;
+    if (!isShown()) return;
     if (hasFailed) notice.value = undefined;
     hasPartFailed.value = hasFailed = false;
   } catch (error) {
+    // The user may have gone to another part meanwhile.
+    if (!isShown()) return;
     hasPartFailed.value = hasFailed = true;
     tellFailure(error);
   }
@@ -73,6 +78,7 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
     cell: ({ requestId, beganAt }) =>
       html`<${Time}
           at=${beganAt}
+          isRecord
         />${hasRecords ? html`<${CallLink} id=${requestId} />` : html`<code class="beginning" title=${requestId}>${requestId}</code>`}`,
   },
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
@@ -109,7 +115,7 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
 ];
 
 const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => [
-  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} /><${CallLink} id=${requestId} />` },
+  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} isRecord /><${CallLink} id=${requestId} />` },
   { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
   {
     name: "Key",

@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import {
   amountBelow,
@@ -12,6 +12,7 @@ import {
   decimalsOf,
   pageCurrency,
   shareOf,
+  shownSecond,
   shownTime,
   shownTimeIn,
 } from "./amounts.ts";
@@ -61,13 +62,18 @@ export const Waiting = (): View =>
         </p>`
       : html`<p class="quiet blank">Loading…</p>`;
 
-/** Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC. */
-export function Time({ at, zone }: { at: number; zone?: string }): View {
+/**
+ * Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC.
+ *
+ * @param isRecord True for the time of a record, which has its second, too.
+ */
+export function Time({ at, zone, isRecord = false }: { at: number; zone?: string; isRecord?: boolean }): View {
   const time = new Date(at);
   // A key may end later than any calendar.
   if (Number.isNaN(time.getTime())) return html`<span>${at}</span>`;
   const utc = time.toISOString();
-  return html`<time datetime=${utc} title=${utc}>${zone === undefined ? shownTime(at) : shownTimeIn(zone, at)}</time>`;
+  const words = isRecord ? shownSecond(at) : zone === undefined ? shownTime(at) : shownTimeIn(zone, at);
+  return html`<time datetime=${utc} title=${utc}>${words}</time>`;
 }
 
 /** Returns a function that writes the amounts of a column, all with the same decimals. */
@@ -250,7 +256,21 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 }
 
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
-export class AskAgain extends Error {}
+class AskAgain extends Error {}
+
+/**
+ * Returns a function that asks the user of a dialog once more for what is written. Comes to nothing the second time.
+ *
+ * @param confirmed A text that needs no question.
+ */
+export function againFor(confirmed = ""): (written: string, sentence: string) => void {
+  let asked = confirmed;
+  return (written, sentence) => {
+    if (written === asked) return;
+    asked = written;
+    throw new AskAgain(sentence);
+  };
+}
 
 function QuestionDialog({ asked }: { asked: Question }): View {
   const { title, text, fields = [], action, isDangerous, note, run } = asked;
@@ -511,6 +531,48 @@ export const CallLink = ({ id, isWhole = false }: { id: string; isWhole?: boolea
   html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
     ><code class=${isWhole ? "" : "beginning"}>${id}</code></a
   >`;
+
+/** Shows a text that a narrow column breaks behind its signs first, such as `backend_overloaded` or `ann@example.com`. */
+export const Breakable = ({ text }: { text: string }): View =>
+  html`<span>${text.split(/(?<=[_@/:,])/).map((part, at) => html`${at > 0 && html`<wbr />`}${part}`)}</span>`;
+
+/** Shows the code of an error, which is broken on a narrow screen alone. */
+export const Code = ({ word }: { word: string }): View => html`<span class="word"><${Breakable} text=${word} /></span>`;
+
+/** The distance of a menu from its button, and the room that it takes below the button at most, in pixels. */
+const [MENU_GAP, MENU_ROOM] = [4, 240];
+
+/** Puts a menu below its button, or above it where the window ends, at the side where there is more room. */
+function placeMenu(menu: HTMLElement, button: HTMLElement): void {
+  const { top, bottom, left, right } = button.getBoundingClientRect();
+  const { clientWidth, clientHeight } = document.documentElement;
+  const [isAbove, isLeft] = [bottom + MENU_ROOM > clientHeight && top > MENU_ROOM, left < clientWidth - right];
+  // By the document, with which the menu scrolls.
+  Object.assign(menu.style, {
+    top: isAbove ? "auto" : `${bottom + scrollY + MENU_GAP}px`,
+    bottom: isAbove ? `${clientHeight - top - scrollY + MENU_GAP}px` : "auto",
+    left: isLeft ? `${left + scrollX}px` : "auto",
+    right: isLeft ? "auto" : `${clientWidth - right - scrollX}px`,
+  });
+}
+
+/** The rare buttons of a row, behind one. The browser closes them with Escape, and with a click elsewhere. */
+export function RowMenu({ row, children }: { row: string; children: Children }): View {
+  const [id, button, menu] = [useId(), useRef<HTMLButtonElement>(null), useRef<HTMLDivElement>(null)];
+  return html`<button type="button" class="small" ref=${button} popovertarget=${id}>
+      More<span class="unseen"> for ${row}</span>
+    </button>
+    <div
+      id=${id}
+      class="menu"
+      popover="auto"
+      ref=${menu}
+      onBeforeToggle=${() => menu.current && button.current && placeMenu(menu.current, button.current)}
+      onClickCapture=${() => menu.current?.hidePopover()}
+    >
+      ${children}
+    </div>`;
+}
 
 /** A button for one row of a table. Screen readers hear the row's name with it. */
 export const RowButton = ({ name, row, onClick }: { name: string; row: string; onClick: () => void }): View =>

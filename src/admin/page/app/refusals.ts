@@ -17,11 +17,12 @@ import {
 } from "./address.ts";
 import { amountInWords, amountOf, pageCurrency, plain, writtenAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, Refusal } from "./api.ts";
-import { BudgetFilter, knownBudgets, loadKnownBudgets, topUp } from "./budgets.ts";
+import { BudgetFilter, knownBudgets, loadKnownBudgets, takeName, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
 import {
   CallLink,
   Chips,
+  Code,
   type Column,
   DayField,
   Filter,
@@ -35,7 +36,7 @@ import {
 } from "./parts.ts";
 
 type Call = ExplainedCall;
-type Code = NonNullable<RecordedCall["errorCode"]>;
+type ErrorCode = NonNullable<RecordedCall["errorCode"]>;
 
 /** Calls of one key that have ended for the same reason, the latest first. */
 type Calls = readonly [latest: Call, ...earlier: Call[]];
@@ -110,7 +111,7 @@ const CODES: readonly string[] = Object.keys({
   store_unavailable: 1,
   misconfigured: 1,
   internal: 1,
-} satisfies Record<Code, 1>);
+} satisfies Record<ErrorCode, 1>);
 const CODE_CHOICES = [["", "every code"], ...CODES.map((one) => [one, one] as const)] as const;
 
 /**
@@ -120,10 +121,10 @@ const CODE_CHOICES = [["", "every code"], ...CODES.map((one) => [one, one] as co
  */
 export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   // Their time zones may come later than the calls.
-  if (hasBudgets) void loadKnownBudgets();
+  const known = hasBudgets ? loadKnownBudgets() : Promise.resolve();
   found.value = asked.get("call") ?? "";
   // Take the names that the API has, too. The server refuses values that it does not know.
-  end.value = asked.get("end") || asked.get("outcome") || "refused";
+  end.value = asked.get("end") || asked.get("outcome") || (found.value === "" ? "refused" : "all");
   code.value = asked.get("code") ?? asked.get("errorCode") ?? "";
   since.value = asked.get("since") ?? asked.get("sinceDay") ?? "";
   until.value = asked.get("until") ?? asked.get("untilDay") ?? "";
@@ -132,6 +133,7 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   meantKeys.value = [];
   // Calls without a key have no id to write.
   scope.value = key === "" && asked.has("key") ? { key, ...others } : others;
+  await takeName(budget, known);
   if (found.value === "") {
     await loadRefusals();
     if (noneReason.value !== "" && key !== "" && key === keyId.value) await chooseKey(true);
@@ -324,7 +326,7 @@ const shownReasons = ({ reasons, refusedBy }: Call): readonly string[] =>
     : reasons;
 
 /** Divides the sentence of a step into its command and the effect of the command. */
-const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, or .*)$/s;
+const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, (or .*))$/s;
 
 interface StepButton {
   /** The words of the button. */
@@ -344,7 +346,8 @@ function buttonOf(
   currency = pageCurrency.value,
 ): StepButton | undefined {
   const target = budget ?? key;
-  const [, command, effect = ""] = COMMAND.exec(sentence) ?? [];
+  const [, command, does, instead = ""] = COMMAND.exec(sentence) ?? [];
+  const effect = does ?? instead;
   if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
   const isWritten = pageCurrency.value === "" || currency === pageCurrency.value;
   const written = units !== undefined && isWritten ? writtenAmount(units) : "";
@@ -427,16 +430,16 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Call",
       cell: ([{ requestId, at }, ...earlier]) =>
-        html`<${Time} at=${at} />
+        html`<${Time} at=${at} isRecord />
           <${CallLink} id=${requestId} isWhole=${found.value !== ""} />
           ${
             earlier.length > 0 &&
             html`<details>
               <summary>
-                and ${plain.format(earlier.length)} more since <${Time} at=${earlier.at(-1)?.at ?? at} />
+                and ${plain.format(earlier.length)} more since <${Time} at=${earlier.at(-1)?.at ?? at} isRecord />
               </summary>
               <ul>
-                ${earlier.map((call) => html`<li><${Time} at=${call.at} /> <${CallLink} id=${call.requestId} /></li>`)}
+                ${earlier.map((call) => html`<li><${Time} at=${call.at} isRecord /> <${CallLink} id=${call.requestId} /></li>`)}
               </ul>
             </details>`
           }`,
@@ -456,7 +459,8 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Outcome",
       cell: ([{ outcome, status, errorCode }]) =>
-        html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${errorCode}</span>`,
+        html`<span class=${`state ${outcome}`}>${outcome}</span
+          ><span class="quiet">${status} ${errorCode && html`<${Code} word=${errorCode} />`}</span>`,
     },
     {
       name: "Reasons",
@@ -474,8 +478,17 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
 
 const unitsOf = (all: Calls): number => all.reduce((sum, { units }) => sum + units, 0);
 
-/** Says how many calls have ended so, and how many of them are not listed. */
-function Count({ all, listed }: { all: number; listed: number }): View {
+/**
+ * Says how many calls have ended so, and how many of them are not listed.
+ *
+ * @param counted The number of calls by the sums of usage. Undefined where these cannot count them: then only a whole list tells it.
+ */
+function Count({ counted, listed }: { counted: number | undefined; listed: number }): View {
+  if (listed === 0 && !counted) return null;
+  const all = counted ?? listed;
+  if (counted === undefined && next.value !== null)
+    return html`<p class="sum">These are the latest ${plain.format(listed)} calls.</p>`;
+  const ended = SUMS[end.value];
   const hidden = all - listed;
   // The records of calls are deleted some day, and their sums stay.
   const rest =
@@ -484,7 +497,7 @@ function Count({ all, listed }: { all: number; listed: number }): View {
       : next.value === null
         ? ` ${plain.format(hidden)} of them are not kept one by one any more.`
         : ` These are the latest ${plain.format(listed)}.`;
-  return html`<p class="sum">${plain.format(all)} ${SUMS[end.value]} ${all === 1 ? "call" : "calls"}.${rest}</p>`;
+  return html`<p class="sum">${plain.format(all)} ${ended && `${ended} `}${all === 1 ? "call" : "calls"}.${rest}</p>`;
 }
 
 /** The most keys to choose from. */
@@ -539,7 +552,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
       }}
     />
     ${code.value !== "" && meantCodes.value.some((one) => one !== code.value) && html`<p class="quiet">${code.value} is recorded as ${meantCodes.value.join(" or ")}.</p>`}
-    ${rows && rows.length + (counted.value ?? 0) > 0 && counted.value !== undefined && html`<${Count} all=${counted.value} listed=${calls.value?.length} />`}
+    ${calls.value && found.value === "" && html`<${Count} counted=${counted.value} listed=${calls.value.length} />`}
     <div class=${found.value === "" ? "" : "single"}>
       <${Table}
         caption="Refusals"

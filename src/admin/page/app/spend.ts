@@ -16,9 +16,18 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, axisFormat, pageCurrency, plain, recordedCurrency, shortDay, shownDay } from "./amounts.ts";
+import {
+  amountInWords,
+  axisFormat,
+  pageCurrency,
+  plain,
+  recordedCurrency,
+  roughlyInWords,
+  shortDay,
+  shownDay,
+} from "./amounts.ts";
 import { attempt, type Listed, loadsOf, read } from "./api.ts";
-import { BudgetFilter, loadKnownBudgets } from "./budgets.ts";
+import { BudgetFilter, loadKnownBudgets, takeName } from "./budgets.ts";
 import {
   amountsIn,
   amountsNamed,
@@ -141,7 +150,7 @@ function readAddress(asked: URLSearchParams): void {
  */
 export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   readAddress(asked);
-  if (hasBudgets) void loadKnownBudgets();
+  await takeName(budget, hasBudgets ? loadKnownBudgets() : Promise.resolve());
   if (by.value === "") {
     let budgets = 0;
     await attempt(async () => {
@@ -301,7 +310,7 @@ function sentenceOf(
     ...(failed > 0 ? [`${plain.format(failed)} of them failed`] : []),
   ];
   return [
-    `${amountInWords(units, currency)} for ${plain.format(calls)} ${calls === 1 ? "call" : "calls"}`,
+    `${roughlyInWords(units, currency)} for ${plain.format(calls)} ${calls === 1 ? "call" : "calls"}`,
     ...parts,
   ].join(", ");
 }
@@ -361,7 +370,7 @@ function Chart({ days, currency }: { days: readonly ShownDay[]; currency: string
     event.preventDefault();
     (event.currentTarget as SVGElement).querySelectorAll<SVGElement>(".day")[to]?.focus();
   };
-  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${amountInWords(most, currency)} on ${shownDay(highest.day)}.`;
+  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${roughlyInWords(most, currency)} on ${shownDay(highest.day)}.`;
   return html`<figure>
     <svg
       height=${CHART_HEIGHT}
@@ -461,8 +470,8 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
         void loadSpend();
       }}
     />
-    ${total && total.calls > 0 && html`<p class="sum">${sentenceOf(total, currency)}</p>`}
-    ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${amountInWords(total.estimated, currency)}.</p>`}
+    ${total && total.calls > 0 && html`<p class="sum" title=${amountInWords(total.units, currency)}>${sentenceOf(total, currency)}</p>`}
+    ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${roughlyInWords(total.estimated, currency)}.</p>`}
     ${
       (report.value?.currency ?? recordedCurrency.value) !== recordedCurrency.value &&
       html`<p class="quiet">
