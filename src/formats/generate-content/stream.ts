@@ -2,9 +2,10 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, jsonLine, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
+import { isJsonObject, jsonLine, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
+import { withElements, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
@@ -66,7 +67,10 @@ export class GenerateContentStream extends StreamedAnswer {
 
 /** Tells whether an upstream's chunk or body has a content with a role and a part. Searches the text, because a frame is not parsed again. */
 const hasContent = (json: string): boolean =>
-  /"role"\s*:\s*"model"/.test(json) && /"parts"\s*:\s*\[\s*[^\]\s]/.test(json);
+  /"role"\s*:\s*"model"/.test(json) && /"parts"\s*:\s*\[\s*\{\s*"/.test(json);
+
+/** A part that says nothing, as the official service sends it. */
+const EMPTY_PARTS = '[{"text":""}]';
 
 /**
  * Returns an upstream's chunk or body in which each candidate has a content with its role (spec 2.9) and a part. The official client's chats drop
@@ -74,25 +78,24 @@ const hasContent = (json: string): boolean =>
  */
 export function withContent(json: string): string {
   if (hasContent(json)) return json;
-  const chunk = parseAnswerObject(json, PARSED_BEFORE);
-  const { candidates, promptFeedback } = chunk;
-  const found = Array.isArray(candidates) && candidates.length > 0 ? candidates : undefined;
-  if (!found && isJsonObject(promptFeedback) && promptFeedback["blockReason"] != null) return json;
-  const whole = (found ?? [{ index: 0 }]).map(wholeCandidate);
-  return whole.every((candidate, index) => candidate === found?.[index])
-    ? json
-    : jsonLine({ ...chunk, candidates: whole });
+  const { candidates, promptFeedback } = parseAnswerObject(json, PARSED_BEFORE);
+  if (Array.isArray(candidates) && candidates.length > 0) return withElements(json, ["candidates"], wholeCandidate);
+  const isBlocked = isJsonObject(promptFeedback) && promptFeedback["blockReason"] != null;
+  return isBlocked ? json : withMember(json, ["candidates"], `[${wholeCandidate('{"index":0}')}]`);
 }
 
 /** The reasons why an ordinary answer ends. The official service leaves the reason out until the end. */
-const ORDINARY: readonly unknown[] = [undefined, null, "STOP", "MAX_TOKENS"];
+const ORDINARY: readonly unknown[] = [undefined, null, "", "STOP", "MAX_TOKENS"];
 
-function wholeCandidate(candidate: JsonValue): JsonValue {
-  if (!isJsonObject(candidate) || !ORDINARY.includes(candidate["finishReason"])) return candidate;
-  const { role, parts, ...more } = isJsonObject(candidate["content"]) ? candidate["content"] : {};
-  const hasParts = Array.isArray(parts) && parts.length > 0;
-  if (role && hasParts) return candidate;
-  return { ...candidate, content: { ...more, role: role || "model", parts: hasParts ? parts : [{ text: "" }] } };
+function wholeCandidate(json: string): string {
+  const candidate = parseAnswerObject(json, PARSED_BEFORE);
+  if (!ORDINARY.includes(candidate["finishReason"])) return json;
+  const { content } = candidate;
+  if (!isJsonObject(content)) return withMember(json, ["content"], `{"role":"model","parts":${EMPTY_PARTS}}`);
+  const { role, parts } = content;
+  const hasPart = Array.isArray(parts) && parts.some((part) => isJsonObject(part) && Object.keys(part).length > 0);
+  const whole = role ? json : withMember(json, ["content", "role"], '"model"');
+  return hasPart ? whole : withMember(whole, ["content", "parts"], EMPTY_PARTS);
 }
 
 /** Adds an unusual end of the answer to an error. Clients that look for no error in a stream, such as LangChain's, notice the end. */

@@ -6,6 +6,7 @@ import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../.
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
+import { withMember } from "../shared/json-text.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { FORMAT } from "./routes.ts";
@@ -81,8 +82,8 @@ export class MessagesDecoder extends NativeDecoder {
       return this.answer(data);
     }
     this.#read(type, wire, data.length);
-    // Add the event's name if the upstream left it out: clients rely on it.
-    return [this.framed({ event: event ?? type, data }, wire, () => unsupportedInFrame(type)(wire, this.reported))];
+    const frame = { event: type, data: withTypes(type, wire, data) };
+    return [this.framed(frame, wire, () => unsupportedInFrame(type)(wire, this.reported))];
   }
 
   lost(text: string): ChatEvent[] {
@@ -182,7 +183,7 @@ export class MessagesDecoder extends NativeDecoder {
     this.#blocks.set(index, { wire, callId, json: "", citations, textStart: this.#textBytes, heldChars });
     switch (block?.type) {
       case "text":
-        return this.#text(block.text, index);
+        return this.#text(block.text ?? "", index);
       case "thinking":
         this.#think(block.thinking, index);
         return this.#sign(block.signature);
@@ -198,7 +199,7 @@ export class MessagesDecoder extends NativeDecoder {
   #delta(index: number, delta: UpstreamFrame<"content_block_delta">["delta"], chars: number): void {
     const block = this.#blocks.get(index);
     if (!block) throw upstreamFailed("The model backend went on with a content block that it had not begun.");
-    switch (delta.type) {
+    switch (delta.type ?? "text_delta") {
       case "text_delta":
         return this.#text(delta.text ?? "", index);
       case "thinking_delta":
@@ -231,7 +232,7 @@ export class MessagesDecoder extends NativeDecoder {
     const { callId, wire, json, citations, textStart } = block;
     if (callId !== undefined) {
       // Some upstreams send all arguments with the start of the block, and no deltas.
-      if (json === "") this.add({ type: "tool-call-delta", id: callId, json: JSON.stringify(wire["input"] ?? {}) });
+      if (json === "") this.add({ type: "tool-call-delta", id: callId, json: JSON.stringify(wire["input"] || {}) });
       this.add({ type: "tool-call-end", id: callId });
     } else if (!knownBlock(wire)) {
       const value = json === "" ? wire : { ...wire, input: this.#arguments.parse(json) };
@@ -284,6 +285,13 @@ export class MessagesDecoder extends NativeDecoder {
     this.hold(-(this.#blocks.get(index)?.heldChars ?? 0));
     this.#blocks.delete(index);
   }
+}
+
+/** Adds the types of an event and of its delta where the upstream left them out (spec 6.1): clients rely on them. */
+function withTypes(type: string, { type: own, delta }: JsonObject, data: string): string {
+  const typed = typeof own === "string" ? data : withMember(data, ["type"], JSON.stringify(type));
+  const hasText = type === "content_block_delta" && isJsonObject(delta) && delta["type"] == null;
+  return hasText ? withMember(typed, ["delta", "type"], JSON.stringify("text_delta")) : typed;
 }
 
 const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([

@@ -53,14 +53,15 @@ const UpstreamCitation = object({ type: anything, url: anything, source: anythin
 export type UpstreamCitation = v.InferOutput<typeof UpstreamCitation>;
 
 const KNOWN_BLOCKS = {
-  text: object({ type: v.literal("text"), text: v.string(), citations: v.nullish(v.array(UpstreamCitation)) }),
+  text: object({ type: v.literal("text"), text: mayBeText, citations: v.nullish(v.array(UpstreamCitation)) }),
   thinking: object({ ...ThinkingBlock.entries, signature: mayBeText }),
   redacted_thinking: RedactedThinkingBlock,
   tool_use: object({
     type: v.literal("tool_use"),
     id: v.string(),
     name: v.string(),
-    input: v.nullish(jsonObject),
+    // Some upstreams begin streamed arguments with an empty text.
+    input: v.nullish(v.union([jsonObject, v.literal("")])),
     caller: DirectCaller,
   }),
 } as const;
@@ -81,7 +82,7 @@ export const knownBlock = (block: UpstreamBlock): v.InferOutput<(typeof KNOWN_BL
   isKnown(block.type) ? (block as v.InferOutput<(typeof KNOWN_BLOCKS)[KnownType]>) : undefined;
 
 const KnownDelta = object({
-  type: v.string(),
+  type: mayBeText,
   text: mayBeText,
   thinking: mayBeText,
   signature: mayBeText,

@@ -9,7 +9,7 @@ import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { jsonAt, membersOf, withMember } from "../shared/json-text.ts";
+import { jsonAt, membersOf, withElements, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { type AnswerEnd, endDelta, endOf, MAX_TEXT_LENGTH, MessagesBuilder, pieceOf } from "./answer.ts";
 import { encodeError } from "./errors.ts";
@@ -18,22 +18,21 @@ import type { ContentDelta, MessagesStreamEvent, MessagesUsage, StartedAnswer } 
 
 const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
 
+const deltaText = (index: number, delta: ContentDelta): string =>
+  frameText({ type: "content_block_delta", index, delta });
+
 const PING = frameText({ type: "ping" });
 const MESSAGE_STOP = frameText({ type: "message_stop" });
 
-/** The start of an upstream's block. */
-interface BegunBlock {
-  readonly frame: NativeFrame;
-  /** The upstream's own index. */
-  readonly index: number;
-  readonly type: unknown;
-}
-
 /** A block of an upstream that has begun and not ended. */
 interface PassedBlock {
-  /** The index in the stream that the caller gets. The upstream's own may differ. */
-  readonly index: number;
   readonly type: unknown;
+  /** The index in the stream that the caller gets. The upstream's own may differ. Undefined until the start is written. */
+  index?: number;
+  /** The start of a text that has no content yet. */
+  start?: NativeFrame | undefined;
+  /** The arguments in the start of a tool call, until the block's next frame comes. */
+  input?: string | undefined;
 }
 
 /** Writes one answer as a stream: as the frames of its upstream, or as frames of the builder, or first as the ones and then as the others. */
@@ -46,12 +45,9 @@ export class MessagesStream extends StreamedAnswer {
   /** The upstream's `message_delta`, which `finish` writes behind all blocks. */
   #messageDelta: NativeFrame | undefined;
   /** The upstream's blocks that have begun and not ended, by the upstream's indices. */
-  readonly #openBlocks: Map<number, PassedBlock> = new Map();
-  /**
-   * The start of a block that waits for the next frame: a text, which is left out if it ends empty (spec 8), or a tool call whose arguments
-   * stand in its start.
-   */
-  #held: (BegunBlock & { readonly input?: string }) | undefined;
+  readonly #blocks: Map<unknown, PassedBlock> = new Map();
+  /** The number of blocks that wait for their next frame. */
+  #waiting = 0;
   #nextIndex = 0;
   /** True once an index differs from that of the upstream. */
   #isRenumbered = false;
@@ -78,8 +74,8 @@ export class MessagesStream extends StreamedAnswer {
   #goOn(): string {
     this.#isPassed = false;
     const last = this.#nextIndex - 1;
-    const [key] = Array.from(this.#openBlocks).find(([, { index, type }]) => index === last && type === "text") ?? [];
-    if (key !== undefined) this.#openBlocks.delete(key);
+    const [key] = Array.from(this.#blocks).find(([, { index, type }]) => index === last && type === "text") ?? [];
+    if (key !== undefined) this.#blocks.delete(key);
     this.builder.goOn(key === undefined ? this.#nextIndex : last, key !== undefined);
     return this.#stops();
   }
@@ -87,7 +83,8 @@ export class MessagesStream extends StreamedAnswer {
   /** Returns the ends of the open blocks. */
   #stops(): string {
     let text = "";
-    for (const { index } of this.#openBlocks.values()) text += frameText({ type: "content_block_stop", index });
+    for (const block of this.#blocks.values()) text += this.#end(block);
+    this.#blocks.clear();
     return text;
   }
 
@@ -103,92 +100,85 @@ export class MessagesStream extends StreamedAnswer {
         continue;
       }
       text += this.#begun();
-      if (type === "message_delta")
-        this.#messageDelta = this.#messageDelta ? withReason(frame, this.#messageDelta) : frame;
+      if (type === "message_delta") this.#messageDelta = this.#messageDelta ? merged(frame, this.#messageDelta) : frame;
       else if (type === "content_block_start") text += this.#begin(frame);
-      else if (type === "content_block_stop" || this.#held || this.#isRenumbered) text += this.#passBlock(frame);
+      else if (type === "content_block_stop" || this.#isChanged) text += this.#passBlock(frame);
       else text += frameOf(frame);
     }
     return text;
   }
 
+  /** True while frames of blocks may change. */
+  get #isChanged(): boolean {
+    return this.#waiting > 0 || this.#isRenumbered;
+  }
+
   /**
-   * Passes the start of a block on. Gives the block the next index, and ends a block of the same index first. The content that stands in the
-   * start follows in a delta, where all clients read it.
+   * Passes the start of a block on. Ends a block of the same index first. The content that stands in the start follows in a delta, where all
+   * clients read it. A text without content waits, because it is left out if it ends empty (spec 8). Arguments wait, because some upstreams
+   * repeat them in deltas.
    */
   #begin(frame: NativeFrame): string {
     const { index, content_block } = parseAnswerObject(frame.data, PARSED_BEFORE);
     const block = isJsonObject(content_block) ? content_block : {};
-    const { type } = block;
-    const begun = { index: Number(index), type, frame: wholeBlock(frame, block) };
-    let text = this.#released();
-    const earlier = this.#openBlocks.get(begun.index);
-    if (earlier) text += frameText({ type: "content_block_stop", index: earlier.index });
-    this.#openBlocks.delete(begun.index);
-    if (type === "text" && block["text"] === "") this.#held = begun;
-    else if (type === "tool_use" && isJsonObject(block["input"]) && Object.keys(block["input"]).length > 0)
-      this.#held = { ...begun, input: jsonAt(frame.data, ["content_block", "input"]) };
-    else text += this.#open(begun) + this.#deltas(block);
-    return text;
+    const { type, input } = block;
+    const earlier = this.#blocks.get(index);
+    const text = earlier ? this.#end(earlier) : "";
+    const begun: PassedBlock = { type };
+    this.#blocks.set(index, begun);
+    const start = wholeBlock(frame, block);
+    if (type === "text" && !block["text"]) begun.start = start;
+    if (type === "tool_use" && isJsonObject(input) && Object.keys(input).length > 0)
+      begun.input = jsonAt(frame.data, ["content_block", "input"]);
+    if (begun.start ?? begun.input) this.#waiting++;
+    if (begun.start) return text;
+    const opened = this.#open(begun, start, index);
+    return (
+      text +
+      opened +
+      deltasIn(block)
+        .map((delta) => deltaText(this.#nextIndex - 1, delta))
+        .join("")
+    );
   }
 
-  #open({ frame, index, type }: BegunBlock): string {
-    const own = this.#nextIndex++;
-    this.#openBlocks.set(index, { index: own, type });
-    this.#isRenumbered ||= own !== index;
-    return frameOf(withIndex(frame, own));
-  }
-
-  /** Returns the content of a block's start, as the deltas of the newest block. */
-  #deltas({ type, text, thinking, signature }: JsonObject): string {
-    const deltas: ContentDelta[] = [];
-    if (type === "text" && typeof text === "string") deltas.push({ type: "text_delta", text });
-    if (type === "thinking" && typeof thinking === "string" && thinking !== "")
-      deltas.push({ type: "thinking_delta", thinking });
-    if (type === "thinking" && typeof signature === "string" && signature !== "")
-      deltas.push({ type: "signature_delta", signature });
-    return deltas.map((delta) => this.#delta(delta)).join("");
-  }
-
-  #delta(delta: ContentDelta): string {
-    return frameText({ type: "content_block_delta", index: this.#nextIndex - 1, delta });
-  }
-
-  /**
-   * Returns the start that was held, in front of the block's next frame.
-   *
-   * @param hasArguments True if the arguments of a tool call follow. They are those of the start.
-   */
-  #released(hasArguments = false): string {
-    const held = this.#held;
-    this.#held = undefined;
-    if (!held) return "";
-    const { input } = held;
-    const isLast = input === undefined || hasArguments;
-    return this.#open(held) + (isLast ? "" : this.#delta({ type: "input_json_delta", partial_json: input }));
+  /** Gives a block the next index, and returns its start. */
+  #open(block: PassedBlock, start: NativeFrame, upstreamIndex: unknown): string {
+    block.index = this.#nextIndex++;
+    this.#isRenumbered ||= block.index !== upstreamIndex;
+    return frameOf(withIndex(start, block.index));
   }
 
   /** Passes a frame on that may belong to a block. */
   #passBlock(frame: NativeFrame): string {
     const { index, delta } = parseAnswerObject(frame.data, PARSED_BEFORE);
-    const isStop = frame.event === "content_block_stop";
+    const block = this.#blocks.get(index);
+    if (!block) return frameOf(frame);
+    if (frame.event === "content_block_stop") {
+      this.#blocks.delete(index);
+      return this.#end(block, frame);
+    }
     let text = "";
-    if (this.#held && this.#held.index === index) {
+    if (block.start ?? block.input) {
       // Nothing has come yet.
       if (isJsonObject(delta) && (delta["text"] === "" || delta["partial_json"] === "")) return "";
-      if (isStop && this.#held.type === "text") {
-        this.#held = undefined;
-        return "";
-      }
-      text = this.#released(!isStop);
+      if (block.start) text = this.#open(block, block.start, index);
+      block.start = block.input = undefined;
+      this.#waiting--;
     }
-    const block = this.#openBlocks.get(Number(index));
-    if (isStop) this.#openBlocks.delete(Number(index));
-    return text + frameOf(block ? withIndex(frame, block.index) : frame);
+    return text + frameOf(withIndex(frame, block.index));
+  }
+
+  /** Returns what is left of a block, with its end: nothing for an empty text. */
+  #end({ index, start, input }: PassedBlock, stop?: NativeFrame): string {
+    if (start ?? input) this.#waiting--;
+    if (index === undefined) return "";
+    const rest = input === undefined ? "" : deltaText(index, { type: "input_json_delta", partial_json: input });
+    return rest + (stop ? frameOf(withIndex(stop, index)) : frameText({ type: "content_block_stop", index }));
   }
 
   protected passRun(text: string, frames: readonly NativeFrame[]): string {
-    return this.#held || this.#isRenumbered ? this.pass(frames) : this.#begun() + text;
+    return this.#isChanged ? this.pass(frames) : this.#begun() + text;
   }
 
   /** Returns the start of an answer whose upstream has sent none. */
@@ -245,15 +235,10 @@ export function wholeBody(body: string, started: StartedAnswer | undefined, fini
 }
 
 /** Finds blocks that may lack a field, and empty texts. It may find the input of a tool, too. */
-const UNSURE = /"type"\s*:\s*"(?:thinking|tool_use)"|"text"\s*:\s*""/;
+const UNSURE = /"type"\s*:\s*"(?:thinking|tool_use)"|"text"\s*:\s*(?:""|null)/;
 
 function withBlocks(body: string): string {
-  if (body.length <= MAX_TEXT_LENGTH && !UNSURE.test(body)) return body;
-  const { content } = parseAnswerObject(body, PARSED_BEFORE);
-  if (!Array.isArray(content)) return body;
-  const blocks = content.flatMap((block): JsonValue[] => (isJsonObject(block) ? wholeBlocks(block) : [block]));
-  const isSame = blocks.length === content.length && blocks.every((block, index) => block === content[index]);
-  return isSame ? body : withMember(body, ["content"], JSON.stringify(blocks));
+  return body.length > MAX_TEXT_LENGTH || UNSURE.test(body) ? withElements(body, ["content"], wholeBlocks) : body;
 }
 
 /** The fields that clients need in a block, and that some upstreams leave out. A caller could not send the block back without them. */
@@ -262,20 +247,17 @@ const BLOCK_FIELDS: ReadonlyMap<unknown, JsonObject> = new Map([
   ["tool_use", { input: {} }],
 ]);
 
-function wholeBlocks(block: JsonObject): JsonObject[] {
-  if (block["type"] === "text") return textBlocks(block);
-  const missing = Object.entries(BLOCK_FIELDS.get(block["type"]) ?? {}).filter(([name]) => block[name] == null);
-  return missing.length === 0 ? [block] : [{ ...block, ...Object.fromEntries(missing) }];
-}
-
-/** Cuts a block into those that its text needs: none for an empty text. */
-function textBlocks(block: JsonObject): JsonObject[] {
-  const { text } = block;
-  if (typeof text !== "string" || (text !== "" && text.length <= MAX_TEXT_LENGTH)) return [block];
-  const blocks: JsonObject[] = [];
-  for (let rest = text; rest !== "";) {
+function wholeBlocks(json: string): string | readonly string[] {
+  const { type, text, input } = parseAnswerObject(json, PARSED_BEFORE);
+  if (type === "tool_use" && input === "") return withMember(json, ["input"], "{}");
+  if (type !== "text") return filled(json, BLOCK_FIELDS.get(type) ?? {});
+  // Cut a text into the blocks that it needs: none for an empty text.
+  let rest = typeof text === "string" ? text : "";
+  if (rest !== "" && rest.length <= MAX_TEXT_LENGTH) return json;
+  const blocks: string[] = [];
+  while (rest !== "") {
     const piece = pieceOf(rest, MAX_TEXT_LENGTH);
-    blocks.push({ ...block, text: piece });
+    blocks.push(withMember(json, ["text"], JSON.stringify(piece)));
     rest = rest.slice(piece.length);
   }
   return blocks;
@@ -310,18 +292,27 @@ function wholeDelta(frame: NativeFrame, { stop_reason, stop_sequence, usage }: A
   return { ...frame, data: filled(frame.data, { delta, usage: countsOf(usage) }) };
 }
 
-/** Returns a `message_delta` with the stop reason of an earlier one, if it has none itself. */
-function withReason(frame: NativeFrame, earlier: NativeFrame): NativeFrame {
-  const { delta } = parseAnswerObject(earlier.data, PARSED_BEFORE);
-  if (!isJsonObject(delta)) return frame;
-  const { stop_reason = null, stop_sequence = null } = delta;
-  return { ...frame, data: filled(frame.data, { delta: { stop_reason, stop_sequence } }) };
-}
+/** Returns a `message_delta` with what an earlier one has besides. */
+const merged = (frame: NativeFrame, earlier: NativeFrame): NativeFrame => ({
+  ...frame,
+  data: filled(frame.data, parseAnswerObject(earlier.data, PARSED_BEFORE)),
+});
 
 /** Returns a frame with the index that its block has for the caller. */
-function withIndex(frame: NativeFrame, index: number): NativeFrame {
+function withIndex(frame: NativeFrame, index: number | undefined): NativeFrame {
   const data = withMember(frame.data, ["index"], String(index), (json) => Number(json) !== index);
   return data === frame.data ? frame : { ...frame, data };
+}
+
+/** Returns the content of a block's start, as deltas. */
+function deltasIn({ type, text, thinking, signature }: JsonObject): ContentDelta[] {
+  const deltas: ContentDelta[] = [];
+  if (type === "text" && typeof text === "string") deltas.push({ type: "text_delta", text });
+  if (type === "thinking" && typeof thinking === "string" && thinking !== "")
+    deltas.push({ type: "thinking_delta", thinking });
+  if (type === "thinking" && typeof signature === "string" && signature !== "")
+    deltas.push({ type: "signature_delta", signature });
+  return deltas;
 }
 
 /**

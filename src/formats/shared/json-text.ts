@@ -53,6 +53,30 @@ export function jsonAt(text: string, path: readonly string[]): string {
   return text.slice(start, end);
 }
 
+/**
+ * Returns the text of a JSON object with other elements in an array. Returns the text unchanged without the array.
+ *
+ * @param change Returns the elements that replace an element. Both are JSON.
+ */
+export function withElements(
+  text: string,
+  path: readonly string[],
+  change: (json: string) => string | readonly string[],
+): string {
+  const array = spanAt(text, path);
+  if (!array || text[array.start] !== "[") return text;
+  const elements: string[] = [];
+  for (let at = skipSpace(text, array.start + 1); at < array.end - 1;) {
+    const end = endOfValue(text, at);
+    elements.push(text.slice(at, end));
+    // Skip the comma.
+    at = skipSpace(text, skipSpace(text, end) + 1);
+  }
+  const changed = elements.flatMap(change);
+  const isSame = changed.length === elements.length && changed.every((json, index) => json === elements[index]);
+  return isSame ? text : `${text.slice(0, array.start)}[${changed.join(",")}]${text.slice(array.end)}`;
+}
+
 function memberOf(text: string, object: number, name: string): Span | undefined {
   let found: Span | undefined;
   for (const [written, span] of membersIn(text, object)) if (isName(written, name)) found = span;

@@ -53,6 +53,7 @@ describe("a stream", () => {
     ["a content", { finishReason: "STOP" }, EMPTY],
     ["parts", { content: { role: "model" }, finishReason: "MAX_TOKENS" }, EMPTY],
     ["a part", { content: { parts: [] }, finishReason: "STOP" }, EMPTY],
+    ["a field in its part", { content: { role: "model", parts: [{}] }, finishReason: "STOP" }, EMPTY],
     ["a role", { content: { parts: TEXT }, finishReason: "STOP" }, { role: "model", parts: TEXT }],
     ["a content, for it was blocked", { finishReason: "SAFETY" }, undefined],
   ])("gives callers of the format a candidate whole that lacks %s", (_name, candidate, content) => {
@@ -68,6 +69,16 @@ describe("a stream", () => {
     expect(JSON.parse(last)).toEqual(expected);
     const events = CODECS["generate-content"].answerDecoder().answer(JSON.stringify(bodies[1]));
     expect(JSON.parse(completedText("generate-content", metered(events, request), request))).toEqual(expected);
+  });
+
+  it("has the letters of an upstream in a chunk that gets a role", () => {
+    const json =
+      '{"candidates":[ {"content":{"parts":[{"functionCall":{"name":"f","args":{"id":12345678901234567890,"at":1.0}}}]},"finishReason":"STOP"}]}';
+    const request = requestOf("generate-content");
+    const events = decodedText("generate-content", `data: ${json}\n\n`);
+    expect(streamedText("generate-content", metered(events, request), request)).toBe(
+      `data: ${json.replace("[ {", "[{").replace("}}}]}", '}}}],"role":"model"}')}\n\n`,
+    );
   });
 
   it("that ends with an empty content calls its tools", () => {

@@ -37,9 +37,15 @@ const delta = (fields: object = { stop_reason: "end_turn", stop_sequence: null }
 });
 const END = { type: "message_stop" };
 
-/** The events that a caller gets for the frames of an upstream. Each frame has the name of its event's type. */
-function passed(frames: readonly JsonObject[]): JsonObject[] {
-  const text = frames.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("");
+/**
+ * The events that a caller gets for the frames of an upstream. Each frame has the name of its event's type.
+ *
+ * @param nameOf Returns the name that the upstream gives a frame.
+ */
+function passed(frames: readonly JsonObject[], nameOf?: (type: unknown) => string): JsonObject[] {
+  const text = frames
+    .map((data) => (nameOf ? `event: ${nameOf(data["type"])}\n` : "") + `data: ${JSON.stringify(data)}\n\n`)
+    .join("");
   const request = requestOf("messages");
   const written = streamedText("messages", metered(decodedText("messages", text), request), request);
   return written
@@ -87,6 +93,40 @@ describe("the stream of an upstream", () => {
     const message = { ...MESSAGE, id: "msg_1", model: "m", usage: expect.objectContaining(COUNTS) as unknown };
     expect(first).toEqual({ type: "message_start", message });
     expect(rest.map(({ type }) => type)).toEqual(BLOCK.map(({ type }) => type).concat("message_delta", "message_stop"));
+  });
+
+  it.each(["message", "data"])("whose events all have the name %s has the name of each type", (name) => {
+    expect(passed([start(), ...BLOCK, delta(), END], () => name)).toEqual([FIRST, ...BLOCK, LAST, END]);
+  });
+
+  it("may have no more fields than the specification shows", () => {
+    const frames = [
+      { type: "message_start", message: { id: "msg_up", type: "message", role: "assistant", model: "up" } },
+      { type: "content_block_start", index: 0, content_block: { type: "text" } },
+      { type: "content_block_delta", index: 0, delta: { text: "a" } },
+      stop(),
+      { type: "message_delta", delta: { stop_reason: "end_turn", usage: { input_tokens: 3, output_tokens: 2 } } },
+      END,
+    ];
+    expect(passed(frames).slice(1)).toEqual([...BLOCK, LAST, END]);
+  });
+
+  it("keeps what an earlier message_delta tells besides", () => {
+    const earlier = delta(
+      { stop_reason: "refusal", container: { id: "c" }, stop_details: { type: "refusal", category: "cyber" } },
+      { usage: { output_tokens: 1, server_tool_use: { web_search_requests: 1 } }, context_management: { at: [1] } },
+    );
+    expect(passed([start(), ...BLOCK, earlier, delta({}), END]).at(-2)).toEqual({
+      type: "message_delta",
+      delta: { ...earlier.delta, stop_sequence: null, usage: { input_tokens: 3, output_tokens: 2 } },
+      usage: { input_tokens: 3, output_tokens: 2, ...COUNTS, server_tool_use: { web_search_requests: 1 } },
+      context_management: { at: [1] },
+    });
+  });
+
+  it("has no empty text that ends behind the next block's start", () => {
+    const frames = [start(), begin(), begin(1), piece("a", 1), stop(), stop(1), delta(), END];
+    expect(passed(frames)).toEqual([FIRST, ...BLOCK, LAST, END]);
   });
 
   it("gets an index for each block, also for one that begins at the index of an open one", () => {
@@ -140,8 +180,33 @@ describe("a block of an upstream", () => {
       [starting({ ...CALL, input: { at: 1 } }), going({ type: "input_json_delta", partial_json: "" }), ARGUMENTS],
       [starting({ ...CALL, input: {} }), ARGUMENTS],
     ],
+    [
+      "an empty text as its input",
+      [starting({ ...CALL, input: "" }), ARGUMENTS],
+      [starting({ ...CALL, input: {} }), ARGUMENTS],
+    ],
   ])("with %s has its content in deltas", (_name, frames, expected) => {
     expect(passed([start(), ...frames, stop(), delta(), END]).slice(1, -2)).toEqual([...expected, stop()]);
+  });
+
+  it("has its arguments once, whatever stands between its start and its end", () => {
+    const other = { ...starting({ ...CALL, id: "u", input: { at: 2 } }), index: 1 };
+    const begun = [starting({ ...CALL, input: { at: 1 } }), other];
+    const again = going({ type: "input_json_delta", partial_json: '{"at":1}' });
+    const first = { ...starting({ ...CALL, input: {} }) };
+    const second = { ...starting({ ...CALL, id: "u", input: {} }), index: 1 };
+    const rest = { ...going({ type: "input_json_delta", partial_json: '{"at":2}' }), index: 1 };
+    const end = [delta({ stop_reason: "tool_use" }), END];
+    const expected = [first, second, again, stop(), rest, stop(1)];
+    expect(passed([start(), ...begun, again, stop(), stop(1), ...end]).slice(1, -2)).toEqual(expected);
+    expect(passed([start(), ...begun, again, ...end]).slice(1, -2)).toEqual([
+      first,
+      second,
+      again,
+      stop(),
+      rest,
+      stop(1),
+    ]);
   });
 
   it("with its arguments in its start alone has them in a delta, to the letter", () => {
@@ -157,10 +222,13 @@ describe("a block of an upstream", () => {
 
 /** The body that a caller gets for the body of an upstream. */
 function completed(body: JsonObject): JsonObject {
-  const request = requestOf("messages", { stream: false });
-  const events = CODECS.messages.answerDecoder().answer(JSON.stringify(body));
-  const answer: unknown = JSON.parse(completedText("messages", metered(events, request), request));
+  const answer: unknown = JSON.parse(completedJson(JSON.stringify(body)));
   return isJsonObject(answer) ? answer : {};
+}
+
+function completedJson(body: string): string {
+  const request = requestOf("messages", { stream: false });
+  return completedText("messages", metered(CODECS.messages.answerDecoder().answer(body), request), request);
 }
 
 describe("the complete answer of an upstream", () => {
@@ -185,6 +253,18 @@ describe("the complete answer of an upstream", () => {
     const content = [{ type: "thinking", thinking: "Hm" }, { type: "thinking", thinking: "Hm", signature: null }, call];
     const thought = { type: "thinking", thinking: "Hm", signature: "" };
     expect(completed({ ...BODY, content })["content"]).toEqual([thought, thought, { ...call, input: {} }]);
+  });
+
+  it("keeps the blocks beside a changed one to the letter", () => {
+    const call = '{"type":"tool_use","id":"t","name":"f","input":{"id":12345678901234567890, "at":1.0}}';
+    const body = (content: string) => JSON.stringify({ ...BODY, content: [] }).replace("[]", content);
+    const thought = '{"type":"thinking","thinking":"Hm"}';
+    expect(completedJson(body(`[ {"type":"text","text":""} , ${thought},${call} ]`))).toBe(
+      body(`[${thought.replace("}", ',"signature":""}')},${call}]`),
+    );
+    expect(completed({ ...BODY, content: [{ type: "tool_use", id: "t", name: "f", input: "" }] })["content"]).toEqual([
+      { type: "tool_use", id: "t", name: "f", input: {} },
+    ]);
   });
 
   it("has no empty text, which a caller could not send back", () => {
