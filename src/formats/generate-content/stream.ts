@@ -2,11 +2,10 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, jsonLine, PARSED_BEFORE } from "../../model/json.ts";
+import { jsonLine } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { withElements, withMember } from "../shared/json-text.ts";
-import { parseAnswerObject } from "../shared/upstream.ts";
+import { jsonAt, withElements, withMember } from "../shared/json-text.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
@@ -69,8 +68,10 @@ export class GenerateContentStream extends StreamedAnswer {
 const hasContent = (json: string): boolean =>
   /"role"\s*:\s*"model"/.test(json) && /"parts"\s*:\s*\[\s*\{\s*"/.test(json);
 
-/** A part that says nothing, as the official service sends it. */
-const EMPTY_PARTS = '[{"text":""}]';
+/** The JSON of a field that is missing or says nothing. */
+const NOTHING = /^(?:null|""|\[\s*\])?$/;
+/** The JSON of the reasons why an ordinary answer ends. The official service leaves the reason out until the end. */
+const ORDINARY = /^(?:null|""|"STOP"|"MAX_TOKENS")?$/;
 
 /**
  * Returns an upstream's chunk or body in which each candidate has a content with its role (spec 2.9) and a part. The official client's chats drop
@@ -78,24 +79,19 @@ const EMPTY_PARTS = '[{"text":""}]';
  */
 export function withContent(json: string): string {
   if (hasContent(json)) return json;
-  const { candidates, promptFeedback } = parseAnswerObject(json, PARSED_BEFORE);
-  if (Array.isArray(candidates) && candidates.length > 0) return withElements(json, ["candidates"], wholeCandidate);
-  const isBlocked = isJsonObject(promptFeedback) && promptFeedback["blockReason"] != null;
+  if (!NOTHING.test(jsonAt(json, ["candidates"]))) return withElements(json, ["candidates"], wholeCandidate);
+  const isBlocked = !NOTHING.test(jsonAt(json, ["promptFeedback", "blockReason"]));
   return isBlocked ? json : withMember(json, ["candidates"], `[${wholeCandidate('{"index":0}')}]`);
 }
 
-/** The reasons why an ordinary answer ends. The official service leaves the reason out until the end. */
-const ORDINARY: readonly unknown[] = [undefined, null, "", "STOP", "MAX_TOKENS"];
-
 function wholeCandidate(json: string): string {
-  const candidate = parseAnswerObject(json, PARSED_BEFORE);
-  if (!ORDINARY.includes(candidate["finishReason"])) return json;
-  const { content } = candidate;
-  if (!isJsonObject(content)) return withMember(json, ["content"], `{"role":"model","parts":${EMPTY_PARTS}}`);
-  const { role, parts } = content;
-  const hasPart = Array.isArray(parts) && parts.some((part) => isJsonObject(part) && Object.keys(part).length > 0);
-  const whole = role ? json : withMember(json, ["content", "role"], '"model"');
-  return hasPart ? whole : withMember(whole, ["content", "parts"], EMPTY_PARTS);
+  if (!ORDINARY.test(jsonAt(json, ["finishReason"]))) return json;
+  const content = jsonAt(json, ["content"]);
+  let whole = content.startsWith("{") ? content : "{}";
+  if (NOTHING.test(jsonAt(whole, ["role"]))) whole = withMember(whole, ["role"], '"model"');
+  // An object with a member is a part. The official service sends an empty text, too.
+  if (!/\{\s*"/.test(jsonAt(whole, ["parts"]))) whole = withMember(whole, ["parts"], '[{"text":""}]');
+  return whole === content ? json : withMember(json, ["content"], whole);
 }
 
 /** Adds an unusual end of the answer to an error. Clients that look for no error in a stream, such as LangChain's, notice the end. */
