@@ -86,7 +86,8 @@ export function consumedBody(request: Request): unknown {
   const isRead = request.bodyUsed || source?.readableDidRead === true;
   if (!isRead) return source?.readableEnded ? "" : undefined;
   const left = source?.rawBody instanceof Uint8Array ? source.rawBody : source?.body;
-  if (left == null) throw readBefore();
+  // A parser leaves null for the JSON text `null`.
+  if (left === undefined) throw readBefore();
   return left;
 }
 

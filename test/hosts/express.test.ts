@@ -105,6 +105,25 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     expect(await response.json()).toMatchObject({ type: "message" });
   });
 
+  it.each([null, false, 0, "", []])(
+    "refuses the JSON %j behind all parsers as the mistake of the caller",
+    async (body) => {
+      const app = framework();
+      app.use(
+        framework.json({ strict: false }),
+        framework.urlencoded({ extended: true }),
+        framework.text(),
+        framework.raw(),
+      );
+      app.use("/ai", toExpressHandler(gateway));
+      const response = await fetch(`${await listen(app)}/ai/v1/messages`, post(body));
+      expect([response.status, await response.json()]).toMatchObject([
+        400,
+        { error: { type: "invalid_request_error" } },
+      ]);
+    },
+  );
+
   it("reads a form that was kept as it came, and tells the host what to mount first where one was not", async () => {
     const app = framework();
     const raw = framework.raw({ type: "multipart/form-data", limit: "1mb" });

@@ -34,6 +34,7 @@ it("takes what Fastify has parsed, in a hook behind its parsers", async () => {
   expect(await (await fetch(`${url}/ai/v1/messages`, post(MINIMAL))).json()).toMatchObject({ type: "message" });
   expect(await (await fetch(`${url}/ai/v1/messages`, post(having({ stream: true })))).text()).toContain("message_stop");
   expect(await (await fetch(`${url}/ai/other`, post(MINIMAL))).text()).toBe("own");
+  expect((await fetch(`${url}/ai/v1/messages`, post(null))).status).toBe(400);
 });
 
 it("tells the host what to do where Fastify has parsed a body and nobody has handed it on", async () => {

@@ -67,8 +67,10 @@ it("takes what a body parser has left in Koa's request", async () => {
     await next();
   });
   app.use(toKoaMiddleware(gateway, { prefix: "/ai" }));
-  const response = await fetch(`${await listen(app)}/ai/v1/messages`, post(MINIMAL));
+  const url = await listen(app);
+  const response = await fetch(`${url}/ai/v1/messages`, post(MINIMAL));
   expect(await response.json()).toMatchObject({ type: "message" });
+  expect((await fetch(`${url}/ai/v1/messages`, post(null))).status).toBe(400);
 });
 
 it("hears a client out that sends all of a body before it reads that it is too large", async () => {
