@@ -40,10 +40,10 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   if (!credential)
     throw new GatewayError("missing_api_key", `No API key was given. ${call.endpoint.keyPlace ?? ""}`.trimEnd());
   call.secret = credential;
-  const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
+  const row = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
-  if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
-  assertKey(key);
+  if (!row) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+  const key = keyIn(row);
   // The record of a refusal names the key, too.
   call.key = key;
   if (!expiredKeysMayAsk) {
@@ -55,31 +55,58 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   return key;
 }
 
-/** The types of a key's fields. A field with a question mark may be absent. */
-const KEY_TYPES = {
-  id: "string",
-  name: "string",
-  unlimited: "boolean",
-  modelLimits: "object",
-  modelLimitsEnabled: "boolean",
-  expiresAt: "number",
-  paused: "boolean?",
-  budget: "string?",
-  metadata: "object?",
-} as const satisfies Record<keyof ApiKey, string>;
+/** Reads a field of a row. Returns undefined for a value that has no meaning in this field. */
+type ReadField = (value: unknown, row: ApiKey) => unknown;
+
+const readText = (value: unknown): unknown => (typeof value === "string" ? value : undefined);
+const readId = (value: unknown): unknown => (Number.isSafeInteger(value) ? value : readText(value));
+const readFlag = (value: unknown): boolean | undefined =>
+  value === 0 || value === 1 ? value === 1 : typeof value === "boolean" ? value : undefined;
+function readNumber(value: unknown): number | undefined {
+  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  return typeof number === "number" && !Number.isNaN(number) ? number : undefined;
+}
+const orAbsent =
+  (read: ReadField): ReadField =>
+  (value, row) =>
+    value === null || value === undefined ? value : read(value, row);
+
+/** The types and the readers of a key's fields. A field with a question mark may be absent. */
+const KEY_FIELDS = Object.entries({
+  id: ["string", readId],
+  name: ["string", (value) => readText(value ?? "")],
+  unlimited: ["boolean", (value) => readFlag(value ?? false)],
+  modelLimits: ["object", (value, row) => (isObject(value) ? value : row.modelLimitsEnabled ? undefined : {})],
+  // Without this flag, limits of models would not apply.
+  modelLimitsEnabled: ["boolean", (value, row) => readFlag(value ?? (isObject(row.modelLimits) ? value : false))],
+  // A field that is missing may have a misspelled name. A key with NaN never expires.
+  expiresAt: ["number", (value) => (value === null || Number.isNaN(value) ? 0 : readNumber(value))],
+  paused: ["boolean?", orAbsent(readFlag)],
+  budget: ["string?", orAbsent(readId)],
+  metadata: ["object?", (value) => value],
+} satisfies Record<keyof ApiKey, readonly [type: string, read: ReadField]> as Record<
+  string,
+  readonly [type: string, read: ReadField]
+>);
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
 /**
- * Throws `store_unavailable` for a key whose getters throw, and for a field of a wrong type: a `Date` in `expiresAt` must not mean that the key never
- * expires. The record of the call reads the fields too, when nothing may fail any more.
+ * Reads a row of the store as a key. Takes what databases write: 0 and 1 for a flag, a text for a number, and null for an absent field.
+ * Throws `store_unavailable` for a row whose getters throw, and for a value that could give more rights than the host means: a `Date` in
+ * `expiresAt` must not mean that the key never expires.
  */
-function assertKey(key: ApiKey): void {
+function keyIn(row: ApiKey): ApiKey {
   try {
-    for (const [field, type] of Object.entries(KEY_TYPES)) {
-      const value: unknown = key[field as keyof ApiKey];
-      const isAbsent = value === undefined || value === null;
-      if (isAbsent ? !type.endsWith("?") : typeof value !== type.replace("?", ""))
+    let key = row;
+    for (const [field, [type, read]] of KEY_FIELDS) {
+      const value: unknown = row[field as keyof ApiKey];
+      const found = read(value, row);
+      if (found === undefined && (value !== undefined || !type.endsWith("?")))
         throw new TypeError(`The store's key has ${field} ${told(value)}; ${field} must be of the type ${type}.`);
+      if (found !== value) key = { ...key, [field]: found };
     }
+    return key;
   } catch (error) {
     throw toGatewayError(error, "quota-store");
   }
@@ -87,17 +114,24 @@ function assertKey(key: ApiKey): void {
 
 const told = (value: unknown): string => (typeof value === "number" ? String(value) : shown(value));
 
-/** Asks the store for a key's balance. Rejects with `store_unavailable` for units that are no integers; undefined for a key that is gone. */
+/**
+ * Asks the store for a key's balance, in whole units: some stores count in fractions, or have no end for an unlimited key, and some databases
+ * write long numbers as texts. Rejects with `store_unavailable` for units that are no number; undefined for a key that is gone.
+ */
 export async function balanceOf(call: Call, key: ApiKey): Promise<Balance | undefined> {
   const { quotas } = call.services;
-  const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
-  for (const field of ["used", "available"] as const)
-    if (balance && !Number.isSafeInteger(balance[field]))
-      throw toGatewayError(
-        new RangeError(`The store's balance has ${field} ${told(balance[field])}; ${field} must be an integer.`),
-        "quota-store",
-      );
-  return balance;
+  const row = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  if (!row) return undefined;
+  const used = unitsIn(row, "used", Number.MAX_SAFE_INTEGER);
+  const available = unitsIn(row, "available", Number.MAX_SAFE_INTEGER - used);
+  return used === row.used && available === row.available ? row : { ...row, used, available };
+}
+
+function unitsIn(row: Balance, field: "used" | "available", most: number): number {
+  const units = readNumber(row[field]);
+  if (units !== undefined) return Math.max(Math.min(Math.floor(units), most), Number.MIN_SAFE_INTEGER);
+  const error = new TypeError(`The store's balance has ${field} ${told(row[field])}; ${field} must be a number.`);
+  throw toGatewayError(error, "quota-store");
 }
 
 /**

@@ -26,7 +26,8 @@ import type { CallInfo } from "./call-info.ts";
 export interface QuotaStore<Context = unknown> {
   /**
    * Finds an api key by its secret, which is passed without the `sk-` prefix. Resolves with undefined for an unknown or deleted key. Calls
-   * do not change the result, so a host may cache it. A field of a wrong type, here or in a balance, refuses the call with 503.
+   * do not change the result, so a host may cache it. Fields may be as databases write them: 0 and 1 for a flag, a text for a number, and
+   * null for a field that the key has not. Any other wrong type, here or in a balance, refuses the call with 503.
    */
   find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined>;
   /** Returns the used and the available units of a key; undefined for an unknown key. */
