@@ -115,20 +115,29 @@ describe.each(NAMES)("%s", (name) => {
   );
 });
 
+/** The indices of calls that clients need, and that two upstreams leave out or repeat. */
+const whole = (file: string, text: string): string => {
+  let index = 0;
+  if (file === "gemini-signatures")
+    return text.replaceAll('"type":"function"}', (end) => `${end.slice(0, -1)},"index":${index++}}`);
+  return file === "ollama-index-0" ? text.replaceAll('"index":0,"type"', () => `"index":${index++},"type"`) : text;
+};
+
 describe.each(["chat-completions", "responses"] as const)("%s", (name) => {
   const streams = recordings(name, "txt").filter(([file]) => !FAILING.has(file));
   const written = (...pieces: readonly Uint8Array[]): string =>
     streamedText(name, metered(decodedStream(name, ...pieces), requestOf(name)));
 
-  it.each(streams)("stream %s passes byte for byte, wherever it was cut", (_file, text) => {
-    const bytes = bytesOf(text);
+  it.each(streams)("stream %s passes byte for byte, wherever it was cut", (file, recorded) => {
+    const bytes = bytesOf(recorded);
+    const text = whole(file, recorded);
     expect(written(bytes)).toBe(text);
     expect(placesIn(bytes).filter((cut) => written(bytes.subarray(0, cut), bytes.subarray(cut)) !== text)).toEqual([]);
     expect(written(...Array.from(bytes, (byte) => Uint8Array.of(byte)))).toBe(text);
   });
 
-  it.each(streams)("stream %s passes with lines that end in CR LF", (_file, text) => {
-    expect(written(bytesOf(text.replaceAll("\n", "\r\n")))).toBe(text);
+  it.each(streams)("stream %s passes with lines that end in CR LF", (file, text) => {
+    expect(written(bytesOf(text.replaceAll("\n", "\r\n")))).toBe(whole(file, text));
   });
 
   it.each(recordings(name, "json"))("complete answer %s is its upstream's own text", (_file, text) => {

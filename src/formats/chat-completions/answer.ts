@@ -25,7 +25,7 @@ import type { ReasoningDetail } from "./schema.ts";
 type WireFinish = NonNullable<ChunkChoice["finish_reason"]>;
 
 /** The wire reason for each finish reason. The format has only four reasons; `stop` stands for each one without a similar reason. */
-const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
+export const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
   stop: "stop",
   "stop-sequence": "stop",
   length: "length",

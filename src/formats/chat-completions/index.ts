@@ -14,6 +14,7 @@ import { asksForFunctions, passedToFunctions } from "./functions.ts";
 import { decodeRequest } from "./request.ts";
 import { FORMAT, ROUTES } from "./routes.ts";
 import { ChatCompletionsRequest } from "./schema.ts";
+import { wholeCompletion } from "./stream.passed.ts";
 import { CompletionStream } from "./stream.ts";
 
 /** Returns the format with its endpoints. Its list of models also serves the callers of formats that have no such list. */
@@ -37,7 +38,9 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
     conversionsOfEvent,
     conversionsOf: (request) => (asksForFunctions(request) ? conversionsOfFunctions() : conversionsOfEvent),
     complete(answer) {
-      const passed = asksForFunctions(answer.request) ? passedToFunctions : undefined;
+      const isOld = asksForFunctions(answer.request);
+      const passed = (body: string): string =>
+        isOld ? passedToFunctions(wholeCompletion(body)) : wholeCompletion(body);
       return new CompleteAnswer(FORMAT, new CompletionBuilder(answer, nowInSeconds()), passed);
     },
     stream: (answer) => new CompletionStream(answer, nowInSeconds()),

@@ -7,10 +7,11 @@ import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
-import { CompletionBuilder } from "./answer.ts";
+import { CompletionBuilder, FINISH_REASON } from "./answer.ts";
 import { asksForFunctions, passedToFunctions } from "./functions.ts";
 import { FORMAT } from "./routes.ts";
 import { DONE } from "./schema.ts";
+import { PassedChunks } from "./stream.passed.ts";
 
 const frameText = (value: object): string => `data: ${jsonLine(value)}\n\n`;
 const DONE_FRAME = `data: ${DONE}\n\n`;
@@ -21,6 +22,7 @@ export class CompletionStream extends StreamedAnswer {
   readonly #hasFunctions: boolean;
   /** The first chunk of an upstream of this format. */
   #first: string | undefined;
+  readonly #chunks: PassedChunks;
 
   /** @param created Unix time in seconds. */
   constructor(answer: AnswerContext, created: number) {
@@ -28,6 +30,7 @@ export class CompletionStream extends StreamedAnswer {
     const options = answer.request.native?.body["stream_options"];
     this.#showsUsage = isJsonObject(options) && options["include_usage"] === true;
     this.#hasFunctions = asksForFunctions(answer.request);
+    this.#chunks = new PassedChunks(answer.request.candidateCount ?? 1);
     this.builder = new CompletionBuilder(answer, created, this.#showsUsage, (chunk) => {
       this.text += frameText(chunk);
     });
@@ -61,13 +64,15 @@ export class CompletionStream extends StreamedAnswer {
     if (!this.isBuilt) this.#first ??= frames[0]?.data;
     // Without a meaning, these may be the last frames of an answer that fails behind them.
     for (const frame of isEmpty ? this.#withoutEnd(frames) : frames) {
-      const data = this.#hasFunctions ? passedToFunctions(frame.data) : frame.data;
+      const whole = this.#chunks.whole(frame.data);
+      const data = this.#hasFunctions ? passedToFunctions(whole) : whole;
       text += frameOf({ data: this.#showsUsage ? data : data.replace(NO_USAGE, "$1}") });
     }
     return text;
   }
 
   protected passRun(text: string, frames: readonly NativeFrame[]): string {
+    if (!this.#chunks.isWhole(frames[0]?.data ?? "")) return this.pass(frames, false);
     if (this.#showsUsage || !text.includes('"usage"')) return text;
     // Frames of one shape mostly end alike. Blank lines stand only behind frames.
     const end = NO_USAGE.exec(frames[0]?.data ?? "")?.[0];
@@ -78,7 +83,19 @@ export class CompletionStream extends StreamedAnswer {
 
   protected finish(event: AnswerFinish, frames: readonly NativeFrame[]): string {
     if (frames.length === 0) return this.write(event) + DONE_FRAME;
-    return this.pass(frames, true) + DONE_FRAME;
+    const text = this.pass(frames, true);
+    return text + (this.#chunks.isFinished ? "" : this.#finishChunk(event)) + DONE_FRAME;
+  }
+
+  /** Returns the chunk with the finish reasons, which the upstream has left out. */
+  #finishChunk({ endings }: AnswerFinish): string {
+    const { usage: _usage, ...chunk } = this.#first === undefined ? {} : parseAnswerObject(this.#first, PARSED_BEFORE);
+    const choices = endings.map(({ candidate, reason }) => ({
+      index: candidate,
+      delta: {},
+      finish_reason: FINISH_REASON[reason],
+    }));
+    return frameText({ ...chunk, choices });
   }
 }
 
@@ -94,7 +111,7 @@ function isUsageChunk(data: string): boolean {
     const chunk = parseJson(data, PARSED_BEFORE);
     if (!isJsonObject(chunk)) return false;
     const { choices, usage } = chunk;
-    return isJsonObject(usage) && Array.isArray(choices) && choices.length === 0;
+    return isJsonObject(usage) && (choices == null || (Array.isArray(choices) && choices.length === 0));
   } catch {
     return false;
   }

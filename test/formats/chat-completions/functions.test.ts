@@ -272,7 +272,7 @@ describe("functions before an upstream", () => {
       `${chunk({ index: 0, delta: {}, finish_reason: "tool_calls" })}data: [DONE]\n\n`;
     const frames = await framesOf(await openRelay("chat-completions", streamed).ask({ ...ASKED, stream: true }));
     expect(choicesIn(frames).map(({ delta, finish_reason }) => [delta, finish_reason])).toEqual([
-      [{ function_call: { name: "clock", arguments: "" } }, null],
+      [{ role: "assistant", function_call: { name: "clock", arguments: "" } }, null],
       [{ function_call: { arguments: ARGS } }, null],
       [{}, null],
       [{}, "function_call"],
