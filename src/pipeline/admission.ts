@@ -66,11 +66,6 @@ function readNumber(value: unknown): number | undefined {
   const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
   return typeof number === "number" && !Number.isNaN(number) ? number : undefined;
 }
-const orAbsent =
-  (read: ReadField): ReadField =>
-  (value, row) =>
-    value === null || value === undefined ? value : read(value, row);
-
 /** The types and the readers of a key's fields. A field with a question mark may be absent. */
 const KEY_FIELDS = Object.entries({
   id: ["string", readId],
@@ -81,8 +76,9 @@ const KEY_FIELDS = Object.entries({
   modelLimitsEnabled: ["boolean", (value, row) => readFlag(value ?? (isObject(row.modelLimits) ? value : false))],
   // A field that is missing may have a misspelled name. A key with NaN never expires.
   expiresAt: ["number", (value) => (value === null || Number.isNaN(value) ? 0 : readNumber(value))],
-  paused: ["boolean?", orAbsent(readFlag)],
-  budget: ["string?", orAbsent(readId)],
+  paused: ["boolean?", (value) => (value == null ? value : readFlag(value))],
+  // These are for observers alone.
+  budget: ["string?", (value) => value],
   metadata: ["object?", (value) => value],
 } satisfies Record<keyof ApiKey, readonly [type: string, read: ReadField]> as Record<
   string,

@@ -304,14 +304,15 @@ function withIndex(frame: NativeFrame, index: number | undefined): NativeFrame {
   return data === frame.data ? frame : { ...frame, data };
 }
 
+const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
+
 /** Returns the content of a block's start, as deltas. */
 function deltasIn({ type, text, thinking, signature }: JsonObject): ContentDelta[] {
+  if (type === "text") return isText(text) ? [{ type: "text_delta", text }] : [];
+  if (type !== "thinking") return [];
   const deltas: ContentDelta[] = [];
-  if (type === "text" && typeof text === "string") deltas.push({ type: "text_delta", text });
-  if (type === "thinking" && typeof thinking === "string" && thinking !== "")
-    deltas.push({ type: "thinking_delta", thinking });
-  if (type === "thinking" && typeof signature === "string" && signature !== "")
-    deltas.push({ type: "signature_delta", signature });
+  if (isText(thinking)) deltas.push({ type: "thinking_delta", thinking });
+  if (isText(signature)) deltas.push({ type: "signature_delta", signature });
   return deltas;
 }
 
