@@ -1,7 +1,7 @@
 /** The command `polygate audit`, which lists the log of changes. */
 
 import { given } from "../model/json.ts";
-import { amountOf } from "../model/money.ts";
+import { unitsInWords } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { AuditPage, AuditRecord } from "../ports/audit-log.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -9,7 +9,7 @@ import { ACTIONS, actionInWords, fieldsInWords, reasonInWords, type Writer } fro
 import { fittedTable, PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import type { Command } from "./commands.ts";
 import { noted, pageOf, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
-import { timesOf, UNITS_MS, wordOf } from "./values.ts";
+import { DAY_MS, timesOf, UNITS_MS, wordOf } from "./values.ts";
 
 export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
   audit: {
@@ -31,7 +31,7 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
         action,
         target,
         since: sinceDay === undefined ? since : Date.parse(sinceDay),
-        until: untilDay === undefined ? until : Date.parse(untilDay) + (UNITS_MS["d"] ?? 0),
+        until: untilDay === undefined ? until : Date.parse(untilDay) + DAY_MS,
       });
       return async (_keys, { audit }) => {
         if (!audit) throw new UsageError("Only the stores over SQL keep a log of changes.");
@@ -74,13 +74,13 @@ function changesText(changes: readonly AuditRecord[], currency: string | undefin
 }
 
 const writerIn = (currency: string | undefined): Writer => ({
-  amount: (units) => `${amountOf(units, currency)}${currency === undefined ? " units" : ""}`,
+  amount: (units) => unitsInWords(units, currency),
   time: (at) => `${timeIn("UTC", at)} UTC`,
-  span: spanOf,
+  span: writtenSpan,
 });
 
 /** Writes a span of time as the command line reads it, such as `24h`, in the longest unit of which it is a whole number. */
-function spanOf(ms: number): string {
+function writtenSpan(ms: number): string {
   const [unit, length] = Object.entries(UNITS_MS).findLast(([, of]) => ms % of === 0) ?? ["ms", 1];
   return `${ms / length}${unit}`;
 }

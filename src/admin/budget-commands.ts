@@ -13,7 +13,7 @@ import { askIfMuch, type Command, type Terminal, type Values, type Words } from 
 import { csvOf, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
-import { assertTimeZone, daysOf, UNITS_MS, unitsOf, wordOf } from "./values.ts";
+import { assertTimeZone, DAY_MS, daysOf, unitsOf, wordOf } from "./values.ts";
 
 /** What to do where a budget cannot change. */
 const OTHER_BUDGET =
@@ -45,8 +45,8 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
     const { currency } = values;
     const units = unitsOf("AMOUNT", text, currency);
     return async (_keys, { store }) => {
-      const { granted: given = 0 } = (verb === "topUpBudget" && (await store.budgetReport(id))) || {};
-      await askIfMuch({ added: units, given, name: "what this budget was given so far" }, values, terminal);
+      const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
+      await askIfMuch({ added: units, given: before?.granted ?? 0, to: "budget" }, values, terminal);
       await store[verb](id, units);
       return changedBudget({ store }, { id, units: verb === "topUpBudget" ? units : 0, currency }, terminal);
     };
@@ -90,14 +90,10 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       const units = amount === undefined ? undefined : unitsOf("--amount", amount, currency);
       if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
       return async (_keys, { store }) => {
-        const { amount: before = 0 } = (units !== undefined && (await store.budgetReport(id))) || {};
-        const change = {
-          added: (units ?? 0) - before,
-          given: before,
-          name: "the amount of this budget",
-          now: units ?? 0,
-        };
-        await askIfMuch(change, values, terminal);
+        if (units !== undefined) {
+          const { amount: before = 0 } = (await store.budgetReport(id)) ?? {};
+          await askIfMuch({ added: units - before, given: before, to: "amount", written: units }, values, terminal);
+        }
         await store.updateBudget(id, given({ name, amount: units }));
         return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
       };
@@ -220,7 +216,7 @@ async function periodsOf(
 ): Promise<readonly BudgetPeriodReport[]> {
   const periods: BudgetPeriodReport[] = [];
   // No time zone is more than a day away from UTC.
-  let before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * (UNITS_MS["d"] ?? 0));
+  let before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * DAY_MS);
   for (;;) {
     const page = await store.budgetPeriods(id, given({ before, limit: MOST_LISTED }));
     periods.push(...page);

@@ -1,14 +1,14 @@
 /** The commands of `polygate` that need a store: their environment, their options and their syntax. */
 
 import type { parseArgs } from "node:util";
-import { moneyOf } from "../model/money.ts";
+import { unitsInWords } from "../model/money.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { isMuch, muchInWords } from "./much.ts";
+import { type Addition, muchInWords } from "./much.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -201,17 +201,14 @@ export interface Command extends Syntax {
 /**
  * Asks at a terminal whether an amount is meant that adds more than was given so far. Elsewhere, notes what it is: a script goes on. Throws a
  * CommandError for any answer but yes.
- *
- * @param now What is given after the change, if the words tell this. Default: what is added.
  */
 export async function askIfMuch(
-  { added, given, name, now = added }: { added: number; given: number; name: string; now?: number },
+  addition: Addition,
   { yes = false, json = false, currency }: Values,
   { ask, warn }: Pick<Terminal, "ask" | "warn">,
 ): Promise<void> {
-  if (yes || !isMuch(added, given)) return;
-  const inWords = (units: number): string => (currency === undefined ? `${units} units` : moneyOf(units, currency));
-  const words = muchInWords(now, given, name, inWords);
+  const words = yes ? undefined : muchInWords(addition, (units) => unitsInWords(units, currency));
+  if (words === undefined) return;
   if (!ask || json) return warn?.(words);
   const answer = await ask(`${words} Is it meant? (y/N) `);
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");

@@ -58,9 +58,12 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   read([id = "", text = ""], values, terminal) {
     const units = unitsOf("AMOUNT", text, values.currency);
     return async (keys, { store }) => {
-      const { unlimited, granted } = (verb === "grant" && (await store.report(id))) || { unlimited: true, granted: 0 };
-      const given = unlimited ? 0 : granted;
-      await askIfMuch({ added: units, given, name: "what this key was granted so far" }, values, terminal);
+      const before = verb === "grant" ? await store.report(id) : undefined;
+      await askIfMuch(
+        { added: units, given: before?.unlimited ? 0 : (before?.granted ?? 0), to: "key" },
+        values,
+        terminal,
+      );
       return keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
     };
   },

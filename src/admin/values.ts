@@ -122,10 +122,11 @@ function dayOf(name: string, text: string, takesTimes: boolean): string {
         : " Only polygate calls and audit take hours and times.";
     throw new UsageError(`${name} must be ${kinds}, not ${text}.${hint}`);
   }
-  return new Date(Date.now() - Number(days) * (UNITS_MS["d"] ?? 0)).toISOString().slice(0, 10);
+  return new Date(Date.now() - Number(days) * DAY_MS).toISOString().slice(0, 10);
 }
 
-export const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+export const DAY_MS = 86_400_000;
+export const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
 export function spanOf(name: string, text: string): number {
   const [, count, unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];

@@ -15,6 +15,10 @@ export function amountOf(units: number, currency: string | undefined): string {
   return currency === undefined ? String(units) : moneyOf(units, currency);
 }
 
+/** Formats units for a sentence, in which no heading says what they are. */
+export const unitsInWords = (units: number, currency: string | undefined): string =>
+  currency === undefined ? `${units} units` : moneyOf(units, currency);
+
 /** Formats units as money with two to six digits behind the point. */
 export function moneyOf(units: number, currency: string): string {
   // The numbers of a corrupt key are shown as they are.

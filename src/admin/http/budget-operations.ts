@@ -8,7 +8,7 @@ import type { BudgetReport } from "../../stores/budgets.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { type BudgetTold, budgetTold, listCsv, type PeriodTold } from "../answers.ts";
+import { budgetTold, listCsv, type PeriodTold } from "../answers.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type Desk,
@@ -200,9 +200,6 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     },
   }),
 ];
-
-/** A budget and a period as the API answers them, for the page. */
-export type { BudgetTold, PeriodTold };
 
 async function tellBudget({ store }: Desk, id: string): Promise<Told> {
   const report = await store.budgetReport?.(id);

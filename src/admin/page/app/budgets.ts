@@ -2,13 +2,11 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { BudgetTold, PeriodTold } from "../../http/budget-operations.ts";
-import { isMuch, muchInWords } from "../../much.ts";
+import type { BudgetTold, PeriodTold } from "../../answers.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
   amountBelow,
   amountField,
-  amountInWords,
   dayIn,
   pageCurrency,
   plain,
@@ -244,11 +242,8 @@ const edit = (id: string): Promise<boolean> =>
       ],
       run: async ({ name, amount: written = "" }) => {
         const amount = readAmount("Amount", written);
-        if (isMuch(amount - body.amount, body.amount))
-          askAgain(
-            written,
-            `${muchInWords(amount, body.amount, "the amount of this budget", amountInWords, plain)} To set it, choose Save again.`,
-          );
+        const change = { added: amount - body.amount, given: body.amount, to: "amount", written: amount } as const;
+        askAgain(written, change, "To set it, choose Save again.");
         await write("PATCH", at(id), { name, amount }, tag);
         await loadBudgets();
         return `${id} is changed.`;
@@ -259,7 +254,8 @@ const edit = (id: string): Promise<boolean> =>
 /**
  * Asks how much to add to the current period of a budget.
  *
- * @param amount What to add, as a user writes it. An amount that is larger than what the budget was given is asked for twice, except for this one.
+ * @param amount What to add, as a user writes it. An amount that is larger than what the budget was given is asked for twice, except for this
+ *   one.
  * @param reload Loads what is shown again.
  */
 export function topUp(id: string, amount = "", reload: () => Promise<void> = loadBudgets): void {
@@ -272,11 +268,7 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
     run: async ({ units = "" }) => {
       const added = readAmount("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
-      if (isMuch(added, granted))
-        askAgain(
-          units,
-          `${muchInWords(added, granted, "what this budget was given so far", amountInWords, plain)} To add it, choose Top up again.`,
-        );
+      askAgain(units, { added, given: granted, to: "budget" }, "To add it, choose Top up again.");
       await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
       return `${id} is topped up.`;

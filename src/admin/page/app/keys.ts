@@ -3,9 +3,8 @@
 import { signal } from "@preact/signals";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
-import { isMuch, muchInWords } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountBelow, amountField, amountInWords, plain, readAmount } from "./amounts.ts";
+import { amountBelow, amountField, plain, readAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import {
   budgetField,
@@ -298,11 +297,7 @@ export const changeQuota = (
       const units = readAmount("Amount", written);
       if (verb === "grant") {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        if (quota && isMuch(units, quota.granted))
-          askAgain(
-            written,
-            `${muchInWords(units, quota.granted, "what this key was granted so far", amountInWords, plain)} To add it, choose Add again.`,
-          );
+        askAgain(written, { added: units, given: quota?.granted ?? 0, to: "key" }, "To add it, choose Add again.");
       }
       return changed(`${at(id)}/${verb}`, { units }, `The quota of ${id} is changed.`, reload);
     },

@@ -4,6 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { type Addition, muchInWords } from "../../much.ts";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import {
   amountBelow,
@@ -11,6 +12,7 @@ import {
   amountOf,
   decimalsOf,
   pageCurrency,
+  plain,
   shareOf,
   shownSecond,
   shownTime,
@@ -229,7 +231,9 @@ function Dialog({ title, onClose, isKept = false, children }: DialogProps): View
   </dialog>`;
 }
 
-/** Returns a function that runs once at a time, and says when it runs: a second click would make the same change, or load the same rows, again. */
+/**
+ * Returns a function that runs once at a time, and says when it runs: a second click would make the same change, or load the same rows, again.
+ */
 function useOnce<Arguments extends readonly unknown[]>(
   run: (...args: Arguments) => Promise<void>,
 ): readonly [run: (...args: Arguments) => Promise<void>, isBusy: boolean] {
@@ -259,16 +263,17 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 class AskAgain extends Error {}
 
 /**
- * Returns a function that asks the user of a dialog once more for what is written. Comes to nothing the second time.
+ * Returns a function that asks the user of a dialog once more for a large amount, and says how to confirm it. Comes to nothing the second time.
  *
- * @param confirmed A text that needs no question.
+ * @param confirmed A written amount that needs no question.
  */
-export function againFor(confirmed = ""): (written: string, sentence: string) => void {
+export function againFor(confirmed = ""): (written: string, addition: Addition, how: string) => void {
   let asked = confirmed;
-  return (written, sentence) => {
-    if (written === asked) return;
+  return (written, addition, how) => {
+    const words = muchInWords(addition, amountInWords, plain);
+    if (words === undefined || written === asked) return;
     asked = written;
-    throw new AskAgain(sentence);
+    throw new AskAgain(`${words} ${how}`);
   };
 }
 
