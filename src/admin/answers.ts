@@ -2,7 +2,7 @@
 
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
-import type { BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
+import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
 import { type BudgetDirectory, everyPage, type KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { argument } from "./call-admin.ts";
@@ -88,7 +88,8 @@ export async function withBudgets(
   const read = new Map<string, BudgetReport | undefined>();
   const budgetsOf = async (key: KeyReport): Promise<BudgetShown[]> => {
     const budgets: BudgetShown[] = [];
-    for (let next = key.budget; next !== undefined;) {
+    // The budgets of a host's own store may be their own parents.
+    for (let next = key.budget; next !== undefined && budgets.length < MOST_LEVELS;) {
       if (!read.has(next)) read.set(next, await store.budgetReport?.(next));
       const report = read.get(next);
       if (!report) break;

@@ -35,7 +35,7 @@ export async function listed<Row extends { readonly id: string }>(
   values: Values,
   terminal: Pick<Terminal, "warn">,
 ): Promise<readonly Row[]> {
-  if (csvOf(values).csv && page.limit === undefined) return everyPage(list, page);
+  if (csvOf(values).csv && page.limit === undefined) return everyPage(list, page.after);
   return noted(await list(page), page, values, terminal);
 }
 

@@ -114,7 +114,7 @@ export interface BudgetEvent {
 export type OnBudget = (event: BudgetEvent) => unknown;
 
 /** The most budgets of a chain. */
-const MOST_LEVELS = 4;
+export const MOST_LEVELS = 4;
 
 /** The end of a budget without a period, in milliseconds. */
 export const NEVER: number = MOST_UNITS;

@@ -171,6 +171,7 @@ export const revokedKey = (keyId: string): RangeError => new RangeError(`The API
 /** The error for a change of a quota that the key does not have. */
 export const unlimitedKey = (keyId: string): RangeError =>
   new RangeError(`The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
+
 /** The error for a new quota of a key that has one. */
 export const knownQuota = (keyId: string): RangeError =>
   new RangeError(`The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`);
@@ -292,17 +293,20 @@ export function pageOf(page: KeyPage = {}): Required<KeyPage> {
   return { after, limit };
 }
 
-/** Reads all pages of a list. */
+/** Reads all pages of a list, or those behind an id. */
 export async function everyPage<Row extends { readonly id: string }>(
   list: (page: KeyPage) => Promise<readonly Row[]>,
-  first: KeyPage = {},
+  from = "",
 ): Promise<readonly Row[]> {
   const rows: Row[] = [];
-  for (let page = await list({ ...first, limit: MOST_LISTED }); page.length > 0;) {
+  for (let after = from; ;) {
+    const page = await list({ limit: MOST_LISTED, after });
+    const last = page.at(-1)?.id;
+    // A store of the host's own that passes over `after` lists the same page for ever.
+    if (last === undefined || last === after) return rows;
     rows.push(...page);
-    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+    after = last;
   }
-  return rows;
 }
 
 /** A transaction or script charges or deletes at most this many holds. */

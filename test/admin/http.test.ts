@@ -1159,6 +1159,26 @@ describe("the log of changes", () => {
     expect(log.data[0]).not.toHaveProperty("former");
   });
 
+  it("lists keys of a store whose budgets are their own parents, and whose pages are all the same", async () => {
+    const { quotas } = stores.ports;
+    for (let at = 0; at < 12; at++) {
+      await quotas.addBudget({ id: `of-${at}`, amount: at });
+      await quotas.add({ id: `key-${at}`, budget: `of-${at}` });
+    }
+    const page = (await quotas.listBudgets()).map((budget) => ({ ...budget, parent: budget.id }));
+    const store = new Proxy(quotas, {
+      get: (target, name) => {
+        const verb: unknown = name === "listBudgets" ? async () => page : Reflect.get(target, name);
+        return typeof verb === "function" ? verb.bind(target) : verb;
+      },
+    });
+    const admin = adminHandler(store, { authorize });
+    const answer = await admin.fetch(new Request("http://host/keys", { headers: { "x-user": "ann" } }));
+    const { data } = (await answer.json()) as { data: Record<string, unknown>[] };
+    expect(data).toHaveLength(12);
+    expect(data).toContainEqual(expect.objectContaining({ id: "key-7", left: 7, limitedBy: "of-7" }));
+  });
+
   it("has no secret that somebody takes for the id of a key", async () => {
     const ask = asking();
     const { apiKey } = (await ask("POST", "/keys", { id: "team" })).body as { apiKey: string };
