@@ -248,10 +248,11 @@ export function endRows(report: UsageReport): readonly UsageRow[] {
 }
 
 /**
- * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the first and the last day
- * of each row with their time zone, then what was spent and the currency, then the sums and the time of the report. Headings are the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`,
- * and the last row is the `Total` of all rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and
- * control characters are escaped as in JSON.
+ * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the first and
+ * the last day of each row with their time zone, then what was spent and the currency, then the sums and the time of the report. Headings are
+ * the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`, and the last row is the `Total` of all
+ * rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
+ * JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
@@ -323,7 +324,10 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
 /** True for a call that no upstream was asked for. */
 const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
 
-/** Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record does not tell which. */
+/**
+ * Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record
+ * does not tell which.
+ */
 function errorReasons(call: RecordedCall): readonly string[] {
   const { errorCode, outcome } = call;
   if (errorCode === undefined || (outcome !== "refused" && outcome !== "failed")) return [];

@@ -5,7 +5,7 @@ import type { BudgetChanges, BudgetOptions } from "../stores/budgets.ts";
 import type { DurableKeyOptions, DurableQuotaStore } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { type Change, withLog } from "./change-log.ts";
-import { type Action } from "./change-words.ts";
+import type { Action } from "./change-words.ts";
 import type { KeyAdmin, NewKeyOptions, NewSecret, Rotation } from "./key-admin.ts";
 import type { OpenedStore } from "./open-store.ts";
 

@@ -288,9 +288,11 @@ describe("polygate serve", () => {
     const store = `sqlite:${join(folder, "patterns.db")}`;
     const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
     const server = await startPlayground({}, [...command], folder);
-    expect(server.process.errors()).toBe(
-      "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.\n",
-    );
+    await expect
+      .poll(() => server.process.errors())
+      .toBe(
+        "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.\n",
+      );
     server.process.child.kill("SIGTERM");
     await server.process.ended;
   });

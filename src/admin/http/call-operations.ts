@@ -58,6 +58,16 @@ const WORDS = v.pipe(
   v.transform((written) => [written].flat().flatMap((words) => words.split(","))),
 );
 
+/** The filters of reports and of lists. */
+const SCOPE = {
+  key: v.exactOptional(TEXT),
+  budget: v.exactOptional(TEXT),
+  ownBudget: v.exactOptional(TEXT),
+  group: v.exactOptional(TEXT),
+  model: v.exactOptional(TEXT),
+  upstream: v.exactOptional(TEXT),
+};
+
 /** The columns of a report. */
 const BY = v.pipe(WORDS, v.array(v.picklist(USAGE_COLUMNS)));
 
@@ -66,12 +76,7 @@ const USAGE_QUERY = v.strictObject({
   month: v.exactOptional(TEXT),
   since: v.exactOptional(TEXT),
   until: v.exactOptional(TEXT),
-  key: v.exactOptional(TEXT),
-  budget: v.exactOptional(TEXT),
-  ownBudget: v.exactOptional(TEXT),
-  group: v.exactOptional(TEXT),
-  model: v.exactOptional(TEXT),
-  upstream: v.exactOptional(TEXT),
+  ...SCOPE,
   charged: v.exactOptional(
     v.pipe(
       v.picklist(["true", "false"]),
@@ -177,12 +182,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     needs: "calls",
     query: v.strictObject({
       ...PAGE,
-      key: v.exactOptional(TEXT),
-      budget: v.exactOptional(TEXT),
-      ownBudget: v.exactOptional(TEXT),
-      group: v.exactOptional(TEXT),
-      model: v.exactOptional(TEXT),
-      upstream: v.exactOptional(TEXT),
+      ...SCOPE,
       outcome: v.exactOptional(v.pipe(WORDS, v.array(v.picklist(CALL_OUTCOMES)))),
       errorCode: v.exactOptional(TEXT),
       sinceDay: v.exactOptional(TEXT),

@@ -2,9 +2,9 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { type Clock } from "../../ports/clock.ts";
+import type { Clock } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { type KeyReport } from "../../stores/durable.ts";
+import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-admin.ts";

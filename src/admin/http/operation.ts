@@ -215,8 +215,8 @@ export async function withIdsMeant({ keys, store }: Desk, message: string): Prom
 export const idIn = ({ id }: { readonly id: string }): string => id;
 
 /**
- * Refuses calls or keys of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known, also when
- * another store has their keys.
+ * Refuses calls or keys of an id that nobody has: an empty answer would say that nothing has happened. The ids of recorded calls are known,
+ * also when another store has their keys.
  */
 export async function assertKnown(
   desk: Desk,
