@@ -112,10 +112,11 @@ export const SPREADSHEETS = ["excel", "excel-europe"] as const;
 export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
 /**
- * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula begins
- * with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone.
+ * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula
+ * begins with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone.
  *
- * @param addsUp True for amounts that mean something as a sum, for a last row `Total` in a spreadsheet. Programs get no such row. Default: false.
+ * @param addsUp True for amounts that mean something as a sum, for a last row `Total` in a spreadsheet. Programs get no such row. Default:
+ *   false.
  */
 export function csvOf<Row>(
   columns: readonly Column<Row>[],

@@ -136,7 +136,10 @@ export interface Outcome {
 export interface QuotaRecalls {
   /** Asks all processes to give back the units of a key that they have borrowed and do not use. */
   recall(keyId: string): Promise<void>;
-  /** Returns the ids of the keys that were recalled within the last `withinMs` milliseconds (an integer from 0 up, at most a minute), by the store's clock. */
+  /**
+   * Returns the ids of the keys that were recalled within the last `withinMs` milliseconds (an integer from 0 up, at most a minute), by the
+   * store's clock.
+   */
   recalled(withinMs: number): Promise<readonly string[]>;
 }
 

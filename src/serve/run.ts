@@ -66,7 +66,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   } catch (error) {
     await stores.close();
     // A wrong option of the record, the gateway or the admin does not name the file that it stands in.
-    if (!(error instanceof Error && /^(?:Type|Reference|Range)Error$/.test(error.name))) throw error;
+    if (!(error instanceof Error && isOfCode(error))) throw error;
     throw new TypeError(`${oneLine(file)}: ${error.message}${await errorPlaceOf(error, file)}`, { cause: error });
   }
   const { prefix = "", admin } = config;
@@ -255,10 +255,11 @@ async function errorPlaceOf(error: unknown, path: string): Promise<string> {
   if (error instanceof SyntaxError) return placeIn(stack) || placeIn(await linked(path));
   // Other code of the host has thrown the error, or Node has, where the first line of the stack is of a file.
   const [, url = "", place] = /^.*\n    at (?:.* \()?(file:.*?):(\d+:\d+)\)?$/m.exec(stack) ?? [];
-  return url !== "" && /^(?:Type|Reference|Range)Error$/.test(error.name) && !error.message.endsWith(".")
-    ? ` at ${shownPath(url)}:${place}`
-    : "";
+  return url !== "" && isOfCode(error) && !error.message.endsWith(".") ? ` at ${shownPath(url)}:${place}` : "";
 }
+
+/** True for an error that Node throws for code. Another realm has classes of its own. */
+const isOfCode = ({ name }: Error): boolean => /^(?:Type|Reference|Range)Error$/.test(name);
 
 /** Returns what Node says of the syntax of a file and of all that it imports, without running them: the first import ends the process. */
 function linked(path: string): Promise<string> {

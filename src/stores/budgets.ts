@@ -108,8 +108,8 @@ export interface BudgetEvent {
 
 /**
  * Is told of each threshold (50, 80 and 100 percent) that a budget reaches, once in each period. After a top-up or a larger amount, a
- * threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call reached the threshold is told; when it dies at
- * that moment, none is. The store does not wait for the function, and ignores its errors.
+ * threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call
+ * reached the threshold is told; when it dies at that moment, none is. The store does not wait for the function, and ignores its errors.
  */
 export type OnBudget = (event: BudgetEvent) => unknown;
 

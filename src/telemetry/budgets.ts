@@ -47,8 +47,8 @@ const GAUGES = {
 
 /**
  * Adds gauges of each budget of a quota store to a meter: `polygate.budget.granted`, `.used`, `.available` and `.overdraft`, in units of the
- * current period, with the labels `polygate.budget` and `polygate.budget.name`. `used` and `available` add up to `granted`, unless
- * the amount was lowered below `used`; `overdraft` comes on top of `used`. The first 1,000 budgets by their ids have metrics.
+ * current period, with the labels `polygate.budget` and `polygate.budget.name`. `used` and `available` add up to `granted`, unless the
+ * amount was lowered below `used`; `overdraft` comes on top of `used`. The first 1,000 budgets by their ids have metrics.
  *
  * An export waits at most a second for the store. While the store is slow or fails, an export has the numbers of the last reading. A reader
  * of the SDK that reports gauges as cumulative also keeps those of a removed or renamed budget until the process ends.

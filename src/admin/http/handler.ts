@@ -600,8 +600,8 @@ export interface AdminPageFile {
 /** The files of a page, such as `adminPage()` of `polygate/admin/page`. */
 export interface AdminPage {
   /**
-   * The address of the host's login, to which a browser that opens the page or the link of a report without a session is sent. The parameter `next` is added: the path
-   * to lead back to. Default: the browser gets a 401.
+   * The address of the host's login, to which a browser that opens the page or the link of a report without a session is sent. The parameter
+   * `next` is added: the path to lead back to. Default: the browser gets a 401.
    */
   readonly loginUrl?: string | undefined;
   /**

@@ -15,9 +15,9 @@ export interface AdminPageOptions {
    */
   readonly currency?: string;
   /**
-   * The address of your login: a browser that opens the page or the link of a report without a session is sent there, and a link to it stands beside the notice
-   * that a session has ended. Both add the parameter `next`, the path and query to lead back to, unless the address has it. A path of this
-   * server, such as `/login`, or an absolute http or https address. Default: a 401, and no link.
+   * The address of your login: a browser that opens the page or the link of a report without a session is sent there, and a link to it stands
+   * beside the notice that a session has ended. Both add the parameter `next`, the path and query to lead back to, unless the address has it.
+   * A path of this server, such as `/login`, or an absolute http or https address. Default: a 401, and no link.
    */
   readonly loginUrl?: string;
   /** The address that ends a session: a link in the header. A path of this server, or an absolute http or https address. Default: no link. */

@@ -304,7 +304,10 @@ const FACTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(
 /** The beginning of the sentence with the error of the caller. */
 const TOLD = "The caller was told: ";
 
-/** Shows a sentence with its times and amounts as everywhere on this page, but the error of the caller word for word: its reader may look for it. */
+/**
+ * Shows a sentence with its times and amounts as everywhere on this page, but the error of the caller word for word: its reader may look for
+ * it.
+ */
 function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["refusedBy"] }): View {
   const parts = text.startsWith(TOLD) ? [text] : text.split(FACTS);
   return html`${parts.map((part, at) => {
@@ -317,7 +320,10 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
   })}`;
 }
 
-/** Returns the sentences about a call. A list leaves out what its columns say, too, and what a caller was told about a limit, which has a sentence. */
+/**
+ * Returns the sentences about a call. A list leaves out what its columns say, too, and what a caller was told about a limit, which has a
+ * sentence.
+ */
 const shownReasons = ({ reasons, refusedBy }: Call): readonly string[] =>
   found.value === ""
     ? reasons.filter(
