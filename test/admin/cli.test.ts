@@ -2,7 +2,7 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -1041,6 +1041,8 @@ it("polygate why says which tier of a key the limiter does not have, and that a 
 
 describe("polygate usage and why", () => {
   const FORMULA = "=cmd|' /C calc'!A1";
+  /** The file with the calls, of which each test has a copy. */
+  let recorded: string;
   let where: string;
   let ids: Record<string, string>;
 
@@ -1061,8 +1063,8 @@ describe("polygate usage and why", () => {
     });
 
   beforeAll(async () => {
-    where = `sqlite:${join(folder, "calls.db")}`;
-    const stores = await openStores(where);
+    recorded = join(folder, "calls.db");
+    const stores = await openStores(`sqlite:${recorded}`);
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 1_000, period: "month", timeZone: "Europe/Berlin" });
     const rich = { granted: 1_000_000, metadata: { group: FORMULA } };
@@ -1078,6 +1080,10 @@ describe("polygate usage and why", () => {
     };
     await gateway.close();
     await stores.close();
+  });
+  beforeEach(async () => {
+    await copyFile(recorded, store.slice("sqlite:".length));
+    where = store;
   });
 
   const run = (...args: string[]) => polygate(args, { POLYGATE_STORE: where });
@@ -1586,7 +1592,7 @@ describe("polygate usage and why", () => {
   };
 
   it("fit a report to the terminal, and cut names and no figure", async () => {
-    const database = new DatabaseSync(join(folder, "calls.db"));
+    const database = new DatabaseSync(where.slice("sqlite:".length));
     const sums =
       "calls,refused,failed,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,reasoning_tokens,images,units,estimated";
     const names = ["wide", "2020-01-01", `key-${"k".repeat(36)}`, "", "", `model-${"m".repeat(30)}`, "", ""];
@@ -1621,7 +1627,6 @@ describe("polygate usage and why", () => {
         expect(notes).toEqual([`Left out for the width: ${leftOut}. --csv and --json have them.`]);
       }
     } finally {
-      database.exec("DELETE FROM polygate_usage_days WHERE id = 'wide'");
       database.close();
     }
   });
@@ -1636,7 +1641,7 @@ describe("polygate usage and why", () => {
     ] as const)
       await quotas.add({ id, name });
     await stores.close();
-    const database = new DatabaseSync(join(folder, "calls.db"));
+    const database = new DatabaseSync(where.slice("sqlite:".length));
     const insert = database.prepare(
       `INSERT INTO polygate_usage_days (id,day,key_id,budgets,group_name,model,upstream,calls,refused,failed,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,reasoning_tokens,images,units,estimated)
        VALUES (?,'2020-01-01',?,'','','claude-sonnet-4-5','',1,0,0,5,6,0,0,0,0,7,0)`,
@@ -1658,18 +1663,15 @@ describe("polygate usage and why", () => {
       ]);
       expect(notes).toEqual(["Left out for the width: ids beside names. --csv and --json have them."]);
     } finally {
-      database.exec("DELETE FROM polygate_usage_days WHERE day = '2020-01-01'");
-      database.exec("DELETE FROM polygate_keys WHERE id LIKE '5f1c2d3e-%'");
       database.close();
     }
   });
 
   it("show times as the clocks of a time zone do, and in UTC to programs", async () => {
-    const database = new DatabaseSync(join(folder, "calls.db"));
+    const database = new DatabaseSync(where.slice("sqlite:".length));
     const id = ids["limited"] ?? "";
-    const { at } = database.prepare("SELECT at FROM polygate_calls WHERE id = ?").get(id) as { at: number };
-    const move = (time: number) => database.prepare("UPDATE polygate_calls SET at = ? WHERE id = ?").run(time, id);
-    move(Date.parse("2026-03-31T22:30:05Z"));
+    const moved = Date.parse("2026-03-31T22:30:05Z");
+    database.prepare("UPDATE polygate_calls SET at = ? WHERE id = ?").run(moved, id);
     const zone = ["--time-zone", "Europe/Berlin"];
     const listed = ["calls", "--key", "rich", "--outcome", "refused"];
     try {
@@ -1684,7 +1686,6 @@ describe("polygate usage and why", () => {
       expect(await polygate(["why", id], { POLYGATE_STORE: where, POLYGATE_TIME_ZONE: "Europe/Berlin" })).toEqual(why);
       expect((await run(...listed)).stdout).toMatch(/^AT \(UTC\) .*\n2026-03-31 22:30:05 {2}Rich/);
     } finally {
-      move(at);
       database.close();
     }
     const wrong = await polygate(["calls"], { POLYGATE_STORE: where, POLYGATE_TIME_ZONE: "Mars" });

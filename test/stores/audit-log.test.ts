@@ -92,19 +92,21 @@ describe.each(LOGS)("the log of changes in $name", ({ name, open }) => {
   });
 
   it("keeps all changes that begin and end at the same time, and refuses none of them for a wrong one", async () => {
+    const own = await open();
     const ids = Array.from({ length: 200 }, (_, at) => `at-once-${at}`).toSorted();
-    const begin = (id: string) => log.begin({ id, at: 1_000, user: "many", action: "keys.create" });
+    const begin = (id: string) => own.log.begin({ id, at: 1_000, user: "many", action: "keys.create" });
     const begun = await Promise.allSettled([...ids, "at-once-7"].map(begin));
     // Memory keeps the later one of two with the same id.
     expect(begun.filter(({ status }) => status === "rejected").length).toBe(name === "memory" ? 0 : 1);
     await Promise.all(
       ids.map((id) =>
-        log.end(id, id === "at-once-151" ? { state: "refused", reason: "Taken." } : { state: "done", target: id }),
+        own.log.end(id, id === "at-once-151" ? { state: "refused", reason: "Taken." } : { state: "done", target: id }),
       ),
     );
-    const found = await log.list({ user: "many", limit: 1_000 });
+    const found = await own.log.list({ user: "many", limit: 1_000 });
     expect(found.map(({ id }) => id).toSorted()).toEqual(ids);
     expect(found.find(({ id }) => id === "at-once-150")).toMatchObject({ state: "done", target: "at-once-150" });
     expect(found.find(({ id }) => id === "at-once-151")).toMatchObject({ state: "refused", reason: "Taken." });
+    await own.remove();
   });
 });
