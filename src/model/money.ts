@@ -17,7 +17,7 @@ export function amountOf(units: number, currency: string | undefined): string {
 
 /** Formats units for a sentence, in which no heading says what they are. */
 export const unitsInWords = (units: number, currency: string | undefined): string =>
-  currency === undefined ? `${units} units` : moneyOf(units, currency);
+  currency === undefined ? `${units} ${units === 1 ? "unit" : "units"}` : moneyOf(units, currency);
 
 /** Formats units as money with two to six digits behind the point. */
 export function moneyOf(units: number, currency: string): string {

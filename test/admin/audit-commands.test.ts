@@ -54,6 +54,8 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
   afterAll(() => ledger.remove());
 
   it("has each change of keys and budgets as HTTP notes it, with the former values and without secrets", async () => {
+    const own = await store.open();
+    const run = running(own);
     const secrets: string[] = [];
     for (const words of [
       "budgets create all --amount 100",
@@ -114,6 +116,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     ]);
     expect(secrets.length).toBe(3);
     for (const secret of secrets) expect(JSON.stringify(log)).not.toContain(secret.slice(3));
+    await own.remove();
   });
 
   it("has the reason of a refusal, and the keys of an import", async () => {
@@ -129,7 +132,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect((await run("audit --target poor --currency usd")).stdout).toContain(
       "The key poor has only 0.000001 USD available.",
     );
-    expect((await run("audit --target poor")).stdout).toContain("The key poor has only 1 units available.");
+    expect((await run("audit --target poor")).stdout).toContain("The key poor has only 1 unit available.");
     const lines = [{ id: "one", apiKey: "sk-of-another-gateway" }, { id: "poor" }, { name: "random" }];
     const { stdout } = await run("keys import", lines.map((line) => JSON.stringify(line)).join("\n"));
     const { id } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as { id: string };
@@ -239,7 +242,9 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
   });
 
   it("is left out, with a note, when somebody has removed its table", async () => {
-    const { address, prefix } = ledger;
+    const own = await store.open();
+    const run = running(own);
+    const { address, prefix } = own;
     const stores = await openStores(address, { prefix, sweepMs: 0 });
     await stores.db?.schema.dropTable(`${prefix}audit`).execute();
     await stores.close();
@@ -248,6 +253,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect(made.stderr).toContain("The log of changes does not have this change as a whole: ");
     expect(await run("keys pause unlogged --json")).toMatchObject({ code: 0, stderr: "" });
     expect((await run("audit")).code).toBe(1);
+    await own.remove();
   });
 });
 

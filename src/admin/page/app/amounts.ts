@@ -62,7 +62,7 @@ export const amountBelow = (units: number, currency: string = pageCurrency.value
 
 /** Writes an amount for a sentence, in which no heading names the units. */
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
-  `${amountOf(units, currency)}${currency === "" ? " units" : ""}`;
+  `${amountOf(units, currency)}${currency !== "" ? "" : units === 1 ? " unit" : " units"}`;
 
 /**
  * Writes a sum as people tell it: in the smallest coin of the currency, or with two digits for less than one. The exact sum must stand beside
