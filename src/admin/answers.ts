@@ -3,7 +3,7 @@
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
-import { type BudgetDirectory, everyPage, type KeyReport } from "../stores/durable.ts";
+import { type BudgetDirectory, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { argument } from "./call-admin.ts";
 import {
@@ -110,16 +110,23 @@ export async function withBudgets(
   if (!Array.isArray(answer)) return shown(answer);
   // The cast is safe: answers are lists of objects.
   const own = new Set((answer as object[]).flatMap((item) => (isKey(item) ? (item.budget ?? []) : [])));
-  if (own.size > MOST_READ)
-    for (const budget of await everyPage(async (page) => (await store.listBudgets?.(page)) ?? []))
-      read.set(budget.id, budget);
+  // Budgets behind the last page that is read are read one by one.
+  for (
+    let pages = 1, after: string | undefined = "";
+    pages * READS_OF_PAGE < own.size && after !== undefined;
+    pages++
+  ) {
+    const page: readonly BudgetReport[] = (await store.listBudgets?.({ limit: MOST_LISTED, after })) ?? [];
+    for (const budget of page) read.set(budget.id, budget);
+    after = page.length < MOST_LISTED ? undefined : page.at(-1)?.id;
+  }
   const items: object[] = [];
   for (const item of answer as object[]) items.push(await shown(item));
   return items;
 }
 
-/** The most budgets of a list of keys that are read one by one: more are read together. */
-const MOST_READ = 10;
+/** A page of budgets is read where it may save this many reads. */
+const READS_OF_PAGE = 10;
 
 /** The lists that commands print. */
 export type ListName = "keys" | "budgets" | "periods";

@@ -2,7 +2,7 @@
 
 import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
-import { type BudgetPage, everyPage, MOST_LISTED } from "../stores/durable.ts";
+import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type FittedTable, type Spreadsheet, SPREADSHEETS } from "./columns.ts";
 import type { Terminal, Values, Words } from "./commands.ts";
@@ -26,6 +26,19 @@ function countOf(text: string): number {
   if (count < 1 || count > MOST_LISTED)
     throw new UsageError(`--limit must be an integer from 1 to ${MOST_LISTED}, not ${text}.`);
   return count;
+}
+
+/** Reads all pages of a list, or those behind an id. */
+export async function everyPage<Row extends { readonly id: string }>(
+  list: (page: BudgetPage) => Promise<readonly Row[]>,
+  from = "",
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let page = await list({ limit: MOST_LISTED, after: from }); page.length > 0;) {
+    rows.push(...page);
+    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+  }
+  return rows;
 }
 
 /** Returns a page of a list for people, and all rows for CSV: a report for others is whole. */

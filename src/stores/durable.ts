@@ -293,22 +293,6 @@ export function pageOf(page: KeyPage = {}): Required<KeyPage> {
   return { after, limit };
 }
 
-/** Reads all pages of a list, or those behind an id. */
-export async function everyPage<Row extends { readonly id: string }>(
-  list: (page: KeyPage) => Promise<readonly Row[]>,
-  from = "",
-): Promise<readonly Row[]> {
-  const rows: Row[] = [];
-  for (let after = from; ;) {
-    const page = await list({ limit: MOST_LISTED, after });
-    const last = page.at(-1)?.id;
-    // A store of the host's own that passes over `after` lists the same page for ever.
-    if (last === undefined || last === after) return rows;
-    rows.push(...page);
-    after = last;
-  }
-}
-
 /** A transaction or script charges or deletes at most this many holds. */
 export const HOLDS_AT_ONCE = 100;
 

@@ -1159,13 +1159,13 @@ describe("the log of changes", () => {
     expect(log.data[0]).not.toHaveProperty("former");
   });
 
-  it("lists keys of a store whose budgets are their own parents, and whose pages are all the same", async () => {
+  it("lists keys also of a store whose budgets are their own parents, and whose list of budgets has not all", async () => {
     const { quotas } = stores.ports;
     for (let at = 0; at < 12; at++) {
       await quotas.addBudget({ id: `of-${at}`, amount: at });
       await quotas.add({ id: `key-${at}`, budget: `of-${at}` });
     }
-    const page = (await quotas.listBudgets()).map((budget) => ({ ...budget, parent: budget.id }));
+    const page = (await quotas.listBudgets({ limit: 8 })).map((budget) => ({ ...budget, parent: budget.id }));
     const store = new Proxy(quotas, {
       get: (target, name) => {
         const verb: unknown = name === "listBudgets" ? async () => page : Reflect.get(target, name);
@@ -1176,7 +1176,12 @@ describe("the log of changes", () => {
     const answer = await admin.fetch(new Request("http://host/keys", { headers: { "x-user": "ann" } }));
     const { data } = (await answer.json()) as { data: Record<string, unknown>[] };
     expect(data).toHaveLength(12);
-    expect(data).toContainEqual(expect.objectContaining({ id: "key-7", left: 7, limitedBy: "of-7" }));
+    for (const at of [4, 9])
+      expect(data).toContainEqual(
+        expect.objectContaining({ id: `key-${at}`, left: at, limitedBy: `of-${at}`, budgets: expect.any(Array) }),
+      );
+    // The ids of the first page are in the order of their texts: of-0, of-1, of-10, of-11, of-2 to of-5.
+    expect(page.map(({ id }) => id)).not.toContain("of-9");
   });
 
   it("has no secret that somebody takes for the id of a key", async () => {
