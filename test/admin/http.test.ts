@@ -1202,6 +1202,15 @@ describe("the log of changes", () => {
     });
   });
 
+  it.each(["\t", "\n", "\0", "\u001F", "\u2028", '"', "\\", "key_", "🌧"])("has no secret behind %j", async (before) => {
+    const ask = asking();
+    const { apiKey } = (await ask("POST", "/keys", { id: "team" })).body as { apiKey: string };
+    const pasted = `${before}${apiKey}`;
+    await ask("PATCH", "/keys/team", { name: pasted, metadata: { [pasted]: pasted } });
+    await ask("POST", `/keys/${encodeURIComponent(pasted)}/revoke`);
+    expect(JSON.stringify((await ask("GET", "/audit")).body)).not.toContain(apiKey.slice(3));
+  });
+
   it("does not hold up an answer for an end that hangs", async () => {
     const clock = manualClock(0);
     const onFailure = vi.fn<(error: unknown) => void>();

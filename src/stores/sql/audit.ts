@@ -118,23 +118,36 @@ const endOf = ({ state, target, reason }: AuditOutcome): Updateable<AuditTable> 
   ...(reason !== undefined && { reason: storable(reason) }),
 });
 
-/** Returns a text that every database stores. */
-const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
+/** The most bytes of a text in MySQL. */
+const MOST_BYTES = 65_535;
+/** The most bytes of the JSON of a field, in a change that has no room. */
+const MOST_FIELD_BYTES = 1_000;
+
+/** Returns a text that every database stores, without the end that MySQL has no room for. */
+function storable(text: string): string {
+  const whole = text.toWellFormed().replaceAll("\0", "\uFFFD");
+  return whole.slice(0, new TextEncoder().encodeInto(whole, new Uint8Array(MOST_BYTES)).read);
+}
+
+const hasRoom = (text: string, bytes: number = MOST_BYTES): boolean => new TextEncoder().encode(text).length <= bytes;
 
 type Fields = NonNullable<AuditRecord["changes"]>;
 
-/** The most bytes of a text in MySQL. */
-const MOST_BYTES = 65_535;
-
 /**
  * Writes the fields of a change as JSON: an object, or a list of the fields and their former values. A change whose former values have no
- * room is kept without them.
+ * room is kept without them, and a change that has no room itself is kept without its long fields.
  */
 function writtenFields(changes: Fields | undefined, former: Fields | undefined): string | null {
   if (changes === undefined) return null;
   const both = former && JSON.stringify([changes, former]);
-  const hasRoom = both !== undefined && new TextEncoder().encode(both).length <= MOST_BYTES;
-  return hasRoom ? both : JSON.stringify(changes);
+  if (both !== undefined && hasRoom(both)) return both;
+  const written = JSON.stringify(changes);
+  if (hasRoom(written)) return written;
+  const short = Object.entries(changes).map(([name, value]) => [
+    name,
+    hasRoom(String(JSON.stringify(value)), MOST_FIELD_BYTES) ? value : "…",
+  ]);
+  return JSON.stringify(Object.fromEntries(short));
 }
 
 /** Reads what `writtenFields` has written. The casts are safe for that reason. */

@@ -50,4 +50,16 @@ describe.each(databases.filter(({ available }) => available))("The log of change
       ["small", small, { name: null }],
     ]);
   });
+
+  it("keeps changes with longer texts than a column takes, without their ends and long fields", async () => {
+    const log = sqlAuditLog(place.options);
+    const [long, most] = ["🌧".repeat(20_000), "🌧".repeat(16_383)];
+    const changes = { id: "long", models: [long], paused: false };
+    await log.begin({ id: "long", at: 0, user: long, action: "keys.update", target: long, changes, former: changes });
+    await log.end("long", { state: "refused", reason: long });
+    const kept = { user: most, target: most, changes: { ...changes, models: "…" }, reason: most };
+    expect(await log.list({ limit: 10, user: long, target: long })).toEqual([
+      { id: "long", at: 0, action: "keys.update", state: "refused", ...kept },
+    ]);
+  });
 });
