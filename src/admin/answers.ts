@@ -92,7 +92,8 @@ export async function withBudgets(
     for (let next = key.budget; next !== undefined && budgets.length < MOST_LEVELS;) {
       if (!read.has(next)) read.set(next, await store.budgetReport?.(next));
       const report = read.get(next);
-      if (!report) break;
+      // A corrupt parent may lead back to a budget below it.
+      if (!report || budgets.some(({ id }) => id === report.id)) break;
       const { id, name, granted, used, available, held } = report;
       budgets.push({ id, name, granted, used, available, held });
       next = report.parent;

@@ -606,6 +606,19 @@ describe("adminHandler", () => {
       expect((await asking(options)("POST", "/keys", golld)).status).toBe(201);
   });
 
+  it("tells each budget of a key once when corrupt parents make a circle", async () => {
+    await stores.ports.quotas.addBudget({ id: "top", amount: 10 });
+    await stores.ports.quotas.addBudget({ id: "team", amount: 10, parent: "top" });
+    await stores.ports.quotas.add({ id: "one", budget: "team" });
+    const real = stores.ports.quotas.budgetReport.bind(stores.ports.quotas);
+    vi.spyOn(stores.ports.quotas, "budgetReport").mockImplementation(async (id) => {
+      const report = await real(id);
+      return report && { parent: "team", ...report };
+    });
+    const { body } = await asking()("GET", "/keys/one");
+    expect(body).toMatchObject({ left: 10, budgets: [{ id: "team" }, { id: "top" }] });
+  });
+
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {
     const { body } = await asking({ calls: stores.calls })("GET", "/openapi.json");
     expect(await new Validator().validate({ ...body })).toEqual({ valid: true });
