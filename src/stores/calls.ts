@@ -344,8 +344,9 @@ export const isDay = (text: string): boolean =>
 export function daysOfMonth(month: string): RecordedDays | undefined {
   const since = `${month}-01`;
   if (!isDay(since)) return undefined;
-  // Day 0 of the next month is the last day of this one.
-  const last = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0));
+  // Day 0 of the next month is the last day of this one. Unlike Date.UTC, this takes the years 0 to 99 as they are.
+  const last = new Date(since);
+  last.setUTCMonth(last.getUTCMonth() + 1, 0);
   return { since, until: last.toISOString().slice(0, 10) };
 }
 

@@ -727,6 +727,8 @@ describe("recorded calls", () => {
       recorded: { since: today, until: today },
     });
     expect((await ask("GET", "/usage?until=2020-01-01")).body).toMatchObject({ total: { calls: 0 } });
+    // A mistyped year is a year, too.
+    expect((await ask("GET", "/usage?month=0026-02")).body).toMatchObject({ since: "0026-02-01", until: "0026-02-28" });
     // The month is that of the host's clock, in UTC.
     const atMonthsEnd = asking({ calls: stores.calls, clock: manualClock(Date.UTC(2024, 1, 29, 23, 59)) });
     expect((await atMonthsEnd("GET", "/usage?month=this")).body).toMatchObject({
