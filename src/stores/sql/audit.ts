@@ -145,7 +145,7 @@ function writtenFields(changes: Fields | undefined, former: Fields | undefined):
   if (hasRoom(written)) return written;
   const short = Object.entries(changes).map(([name, value]) => [
     name,
-    hasRoom(String(JSON.stringify(value)), MOST_FIELD_BYTES) ? value : "…",
+    hasRoom(JSON.stringify(value), MOST_FIELD_BYTES) ? value : "…",
   ]);
   return JSON.stringify(Object.fromEntries(short));
 }
