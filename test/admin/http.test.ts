@@ -424,7 +424,7 @@ describe("adminHandler", () => {
     ["POST", "/budgets", { id: "a", amount: "5 dollars" }, "amount: must be an integer from 0 up, not a text."],
     ["POST", "/budgets", { id: "a", amount: 1, period: "year" }, 'period: must be day, week or month, not "year".'],
     ["POST", "/budgets", { id: "a", amount: 1, rollover: "yes" }, 'rollover: must be true or false, not "yes".'],
-    ["POST", "/budgets", { id: "", amount: 1 }, "id: must be a text that is not empty, not a text."],
+    ["POST", "/budgets", { id: "", amount: 1 }, "id: must be a text that is not empty, not an empty text."],
     ["POST", "/keys", { id: "a", models: ["x", 5] }, "models.1: must be a text, not 5."],
     ["POST", "/keys", { id: "a", models: "x" }, 'models: must be a list, each of it a text, not "x".'],
     ["POST", "/keys", { id: "a", metadata: { team: 5 } }, "metadata.team: must be a text, not 5."],

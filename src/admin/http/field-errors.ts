@@ -39,7 +39,8 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
   const meant = field && typeof input === "string" ? nearest(input, wordsOf(field)) : undefined;
   const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
   const most = typeof input === "number" && input > MOST_UNITS ? ` The most is 2^53 - 1, ${MOST_UNITS}.` : "";
-  return `${name}: must be ${must}, not ${typeof input === "number" ? quoted(input) : shownWord(input)}.${question}${most}`;
+  const came = input === "" ? "an empty text" : typeof input === "number" ? quoted(input) : shownWord(input);
+  return `${name}: must be ${must}, not ${came}.${question}${most}`;
 }
 
 /** Returns the schema of a part of a value. */
