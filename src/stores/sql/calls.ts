@@ -112,6 +112,10 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
   readonly #currency: string | null;
   readonly #calendar: Calendars;
   readonly #queue: WriteBehind<Draft>;
+  readonly #onError: (error: unknown) => void;
+  /** The currency of the calls so far; null for none, and undefined before it is read. */
+  #known: string | null | undefined;
+  #hasMixed = false;
 
   constructor(access: SqlAccess, options: SqlCallLogOptions) {
     const { keepDays = 30, groupOf = groupInMetadata, timeZone = "UTC", currency } = options;
@@ -123,9 +127,10 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     this.#groupOf = groupOf;
     this.#currency = currency?.toUpperCase() ?? null;
     this.#calendar = new Calendars(timeZone);
+    this.#onError = (error) => void tellError(onError, error);
     this.#queue = new WriteBehind({
       write: (drafts) => this.#write(drafts),
-      onError: (error) => void tellError(onError, error),
+      onError: this.#onError,
       flushMs,
       maxBytes: maxWaitingBytes,
       clock: timers,
@@ -218,9 +223,23 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
         rows.push(charged({ ...row, ...placed }, charge));
       }
       for (const row of rows) sums.add(row, 1);
+      await this.#compareCurrencies(access, rows);
       if (rows.length > 0) await access.db.insertInto("calls").values(rows).execute();
       await sums.write(access);
     });
+  }
+
+  /** Tells the host once of calls in another currency than earlier ones, because reports add up the units of both. */
+  async #compareCurrencies(access: SqlAccess, rows: readonly CallRow[]): Promise<void> {
+    if (this.#known === undefined) this.#known = await currencyIn(access);
+    for (const { currency } of rows) {
+      if (this.#hasMixed || currency === null || currency === undefined) continue;
+      this.#known ??= currency;
+      if (currency === this.#known) continue;
+      this.#hasMixed = true;
+      const both = `calls are recorded in ${currency}, and earlier ones in ${this.#known}`;
+      this.#onError(new Error(`Reports add up two currencies: ${both}. Give each currency a store of its own.`));
+    }
   }
 
   /** Deletes a call, and takes it out of the sums. Conflicts with a transaction that has changed it meanwhile. */

@@ -259,6 +259,26 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await own.find("own-currency")).toMatchObject({ currency: "EUR" });
   });
 
+  it("tells each process once when it records calls in another currency than earlier ones", async () => {
+    const own = await database.place();
+    const told: unknown[] = [];
+    const onError = (error: unknown): void => void told.push(error);
+    const processes = [[undefined], ["USD"], ["USD"], ["EUR", "EUR"], ["EUR"]];
+    const counts: number[] = [];
+    for (const [at, currencies] of processes.entries()) {
+      const log = sqlCallLog({ ...own.options, onError });
+      for (const [index, currency] of currencies.entries())
+        log.onCall(recordOf(`mixed-${at}-${index}`, { currency, beganAt: DECEMBER + at }));
+      await log.close();
+      counts.push(told.length);
+    }
+    await own.remove();
+    expect(counts).toEqual([0, 0, 0, 1, 1]);
+    const both = "calls are recorded in EUR, and earlier ones in USD";
+    const message = `Reports add up two currencies: ${both}. Give each currency a store of its own.`;
+    expect(told).toEqual([new Error(message)]);
+  });
+
   it("replaces an unrecorded charge by its call when the call is told after all", async () => {
     const { store } = storeAt(place);
     const id = await newKey();
