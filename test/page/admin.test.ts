@@ -10,7 +10,7 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { build } from "tsdown";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
@@ -676,8 +676,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("link", { name: "Live" }).click();
     await page.getByRole("columnheader", { name: "Spent (EUR)" }).waitFor();
     // Calls in several currencies name their own.
+    const printed = vi.spyOn(console, "error").mockImplementation(() => {});
     await call("rich", "small");
     await rowOf(page, "$0.0000").waitFor();
+    expect(printed.mock.calls).toEqual([[expect.stringContaining("Reports add up two currencies")]]);
+    printed.mockRestore();
     await rowOf(page, "€0.0000").waitFor();
     expect(await page.getByRole("columnheader", { name: "Spent", exact: true }).count()).toBe(1);
     // The latest call decides.
