@@ -275,7 +275,7 @@ function codeOf(currency: string | undefined): string | undefined {
 
 const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
   completed: "The call was completed",
-  refused: "The call was refused before a model was asked",
+  refused: "The call was refused",
   failed: "The call failed",
   "client-closed": "The client has disconnected before the end of the call",
   deadline: "The call took longer than limits.deadlineMs",
@@ -341,10 +341,10 @@ function errorReasons(call: RecordedCall): readonly string[] {
 
 /** Says what the caller was told. The end of a call whose client is gone was told to nobody. */
 function toldReasons(call: RecordedCall): readonly string[] {
-  const { errorCode, errorMessage, outcome } = call;
+  const { errorCode, errorMessage, outcome, attempts } = call;
   if (errorMessage !== undefined)
     return errorCode === "misconfigured" ? mistakeReasons(errorMessage) : [`The caller was told: "${errorMessage}"`];
-  return outcome === "failed" && errorCode !== undefined
+  return (outcome === "failed" || attempts.length > 0) && errorCode !== undefined
     ? ["The message that the caller was told is not recorded, because it may quote the prompt."]
     : [];
 }
@@ -371,7 +371,7 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   const code = call.currency ?? currency;
   const amount = (quantity: number): string => amountOf(quantity, code);
   return [
-    `${OUTCOMES[outcome]}${answer}.`,
+    `${OUTCOMES[outcome]}${outcome === "refused" && !isUnasked(call) ? " by its upstream" : ""}${answer}.`,
     ...errorReasons(call),
     ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
     ...toldReasons(call),

@@ -243,8 +243,19 @@ function outcomeOf(call: Recorded): CallOutcome {
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.
   if (error === abort.reason) return OUTCOME_OF_CUT[error.code] ?? "shutdown";
-  return !found.meter && isRefusal(call) ? "refused" : "failed";
+  const isRefused = found.meter ? OF_REQUEST.has(error.code) && found.firstEventAt === undefined : isRefusal(call);
+  return isRefused ? "refused" : "failed";
 }
+
+/** The errors that are mistakes of the request. An upstream may find them, too. */
+const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
+  "invalid_request",
+  "malformed_body",
+  "unsupported_media_type",
+  "body_too_large",
+  "context_length_exceeded",
+  "failed_precondition",
+]);
 
 /** The outcomes of calls that were cut, by the code of the reason. */
 const OUTCOME_OF_CUT: Readonly<Partial<Record<GatewayErrorCode, CallOutcome>>> = {

@@ -57,7 +57,7 @@ export interface UsageQuery {
 /** Sums of calls. Each is exact up to 2^53 - 1. */
 export interface UsageSums {
   readonly calls: number;
-  /** The part of `calls` that was refused before a backend was asked. */
+  /** The part of `calls` that was refused: by the gateway, or by an upstream that found a mistake in the request. */
   readonly refused: number;
   /** The part of `calls` that failed, met the deadline or was cut by `gateway.close`. */
   readonly failed: number;

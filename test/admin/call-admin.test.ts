@@ -362,7 +362,8 @@ describe("why", () => {
     const reason = await reasonsOf(failing(error), {});
     const id = reason?.call.requestId ?? "";
     const [first = "", ...others] = reason?.reasons ?? [];
-    expect(first).toContain(`The call failed, with the status ${status} (`);
+    const outcome = status === "400" ? "was refused by its upstream" : "failed";
+    expect(first).toContain(`The call ${outcome}, with the status ${status} (`);
     expect(others.slice(0, -1)).toEqual(reasons);
     expect(others.at(-1)).toMatch(
       /^The upstream main failed \(\w+\) for the model large-2 with the status 599 after 7 ms\.$/,

@@ -819,7 +819,7 @@ describe("recorded calls", () => {
       requestId: refused,
       errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),
       reasons: [
-        expect.stringContaining("refused before a model was asked"),
+        expect.stringContaining("The call was refused, with the status"),
         expect.anything(),
         expect.stringMatching(
           /^The caller was told: "The remaining quota .* Needed: 0\.000003 USD, available: 0\.000001 USD\."$/,
