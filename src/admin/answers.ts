@@ -88,11 +88,10 @@ export async function withBudgets(
   const read = new Map<string, BudgetReport | undefined>();
   const budgetsOf = async (key: KeyReport): Promise<BudgetShown[]> => {
     const budgets: BudgetShown[] = [];
-    // The budgets of a host's own store may be their own parents.
+    // A store may tell a circle of parents, or parents without an end.
     for (let next = key.budget; next !== undefined && budgets.length < MOST_LEVELS;) {
       if (!read.has(next)) read.set(next, await store.budgetReport?.(next));
       const report = read.get(next);
-      // A corrupt parent may lead back to a budget below it.
       if (!report || budgets.some(({ id }) => id === report.id)) break;
       const { id, name, granted, used, available, held } = report;
       budgets.push({ id, name, granted, used, available, held });

@@ -472,6 +472,15 @@ describe("a call that fails", () => {
     expect(record).toMatchObject({ units: INPUT + 4, certainty: "estimated", usage: { outputTokens: 4 } });
   });
 
+  it.each([
+    ["an invalid request is a refusal", [], 400, "refused"],
+    ["an invalid request is a failure once the answer has begun", [WORD], 400, "failed"],
+  ] as const)("by its backend with %s", async (_name, events, status, outcome) => {
+    const error = new GatewayError("invalid_request", "messages.0.role is wrong.", { path: ["messages", 0, "role"] });
+    const record = await recordOf({ backend: speaking(...events, error) });
+    expect(record).toMatchObject({ outcome, status, errorCode: "invalid_request" });
+  });
+
   it("by its store is no refusal", async () => {
     const record = await recordOf({ around: () => ({ find: () => Promise.reject(new Error("away")) }) });
     expect(record).toMatchObject({ outcome: "failed", status: 503, errorCode: "store_unavailable" });
