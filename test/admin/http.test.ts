@@ -162,15 +162,19 @@ describe("adminHandler", () => {
         error: { message: "The API key team has no quota of its own: a change of `granted` gives it one." },
       },
     });
+    const { headers } = await ask("GET", "/keys/team");
     expect((await ask("PATCH", "/keys/team", { granted: 5 })).body).toMatchObject({
       unlimited: false,
       granted: 5,
       available: 5,
     });
+    const seen = { "if-match": headers.get("etag") ?? "" };
+    expect(await ask("PATCH", "/keys/team", { granted: null }, seen)).toMatchObject({ status: 412 });
     expect((await ask("PATCH", "/keys/team", { granted: null })).body).toMatchObject({ unlimited: true });
     const { body } = await ask("GET", "/audit?target=team&action=keys.update");
     expect(body["data"]).toMatchObject([
       { changes: { granted: null }, former: { granted: 5 }, state: "done" },
+      { changes: { granted: null }, former: { granted: 5 }, state: "refused" },
       { changes: { granted: 5 }, former: { granted: null }, state: "done" },
     ]);
   });

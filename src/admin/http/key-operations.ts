@@ -255,6 +255,7 @@ const tellKey = async ({ store }: Desk, key: KeyReport): Promise<Told> => ({
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
 function tagOfKey({
   name,
+  unlimited,
   modelLimits,
   modelLimitsEnabled,
   expiresAt,
@@ -265,6 +266,7 @@ function tagOfKey({
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
+    unlimited,
     models,
     expiresAt,
     paused,
