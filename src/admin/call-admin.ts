@@ -324,6 +324,17 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
 /** True for a call that no upstream was asked for. */
 const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
 
+/** Returns the attempts whose upstream lacks a model that the caller has not named: the host's route or relay names it. */
+const wronglyNamed = ({ attempts, modelAsked }: RecordedCall): readonly UpstreamAttempt[] =>
+  attempts.filter(
+    ({ errorCode, model }) =>
+      (errorCode === "model_not_found" || errorCode === "model_not_allowed") && model !== modelAsked,
+  );
+
+/** True where a setting of the host names the wrong model, and no upstream has refused the credential or the account. */
+const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
+  wronglyNamed(call).length > 0 && call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
+
 /**
  * Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record
  * does not tell which.
@@ -335,6 +346,8 @@ function errorReasons(call: RecordedCall): readonly string[] {
     return [
       "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
     ];
+  if ((errorCode === "model_not_found" || errorCode === "backend_refused") && isOnlyWronglyNamed(call))
+    return ["A setting of this service names a model that its upstream does not have."];
   if (errorCode === "rate_limited" && outcome === "failed") return ["A rate limit of the upstream was reached."];
   return [REASONS[errorCode] ?? errorCode];
 }
@@ -446,6 +459,24 @@ export async function limitsNow(
  * @param now The limits that the call needs to pass. Default: the one that has refused it, as it was at that moment.
  */
 export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
+  const steps = stepsOf(call, currency, now);
+  const wrong = wronglyNamed(call);
+  if (call.errorCode === undefined || wrong.length === 0) return steps;
+  const names = wrong.map(
+    ({ upstream, model }) =>
+      `The upstream ${oneLine(upstream)} does not have the model ${oneLine(model)}: correct this name in the route or in the models of the relay.`,
+  );
+  const resting = call.attempts
+    .filter(({ movedOn }) => movedOn === "resting")
+    .map(
+      ({ upstream }) =>
+        `The upstream ${oneLine(upstream)} was not asked, because it was resting: gateway.health() has its state.`,
+    );
+  return [...inWords(...new Set([...names, ...resting])), ...steps];
+}
+
+/** Says what helps against the error of a call, whatever its attempts were. */
+function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
   const { errorCode, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
   const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;
   const answerInLog = isUnasked(call) ? [] : [`For the words of the upstream, ${inLog} its answer.`];
@@ -466,6 +497,7 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
     case "expired_api_key":
       return now ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE makes the key valid again.")];
     case "model_not_found":
+      if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(
         `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
         ...answerInLog,
@@ -510,6 +542,7 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
       return [{ sentence: remedy, ...(isOfKey && { verb: "keys update", ...given({ key: keyId }) }) }];
     }
     case "backend_refused":
+      if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined

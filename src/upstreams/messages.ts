@@ -1,13 +1,18 @@
 /** Decides which error messages of an upstream callers read, and removes from them what belongs to the host. */
 
-import type { GatewayErrorCode, VendorReason } from "../errors.ts";
+import { changedError, type GatewayError, type GatewayErrorCode, type VendorReason } from "../errors.ts";
 
 /** The rules for showing an upstream's messages. */
 export interface MessageRules {
   /** Shows all messages (true) or none (false). Default: cleaned messages about the caller's own request. */
   readonly show: boolean | undefined;
   /** The upstream's name of the model, and the name that callers read in place of it. */
-  readonly rename?: { readonly from: string; readonly to: string } | undefined;
+  readonly rename?: Rename | undefined;
+}
+
+interface Rename {
+  readonly from: string;
+  readonly to: string;
 }
 
 /** The codes that concern the caller's own request: the upstream's statuses 400, 404, 413 and 422. */
@@ -36,7 +41,7 @@ export function shownMessage(
   status?: number,
 ): string | undefined {
   if (!message || show === false) return undefined;
-  const renamed = rename ? withModel(message, rename.from, rename.to) : message;
+  const renamed = rename ? withModel(message, rename) : message;
   if (show) return renamed;
   if (!OF_REQUEST.has(code) || !STATUSES.has(status) || ABOUT_ACCOUNT.test(message)) return undefined;
   return cleaned(renamed) || undefined;
@@ -60,8 +65,15 @@ export function shownReason(
   return json.length <= MAX_REASON_CHARS && shown(json) === json && shown(words) === words ? reason : undefined;
 }
 
+/** Returns an upstream's error with the caller's name of the model in its words. */
+export function withCallerModel(error: GatewayError, rename: Rename): GatewayError {
+  const message = withModel(error.message, rename);
+  const reason = shownReason(error.reason, (text) => withModel(text, rename));
+  return message === error.message && reason === error.reason ? error : changedError(error, message, { reason });
+}
+
 /** Replaces the upstream's name of a model, with or without its vendor, and with what follows it, such as a date. */
-function withModel(text: string, from: string, to: string): string {
+function withModel(text: string, { from, to }: Rename): string {
   const names = [from, from.slice(from.lastIndexOf("/") + 1)].filter((name) => name !== "");
   const either = names.map((name) => name.replaceAll(/[^\w\s]/g, String.raw`\$&`)).join("|");
   return text.replaceAll(new RegExp(String.raw`(?<![\w-])(?:${either})(?:[\w:@-]|\.(?=\w))*`, "gi"), () => to);

@@ -9,6 +9,7 @@ import { usageText } from "../../src/admin/usage-table.ts";
 import { toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import { watched } from "../telemetry/stage.ts";
 
 const SUMS = {
@@ -240,6 +241,9 @@ async function reasonsOf(backend: ModelBackend, body: object, work?: (gateway: G
   return reason;
 }
 
+const sentencesOf = (reason: Awaited<ReturnType<typeof reasonsOf>>): string[] =>
+  (reason?.next ?? []).map(({ sentence }) => sentence.replaceAll(reason?.call.requestId ?? "", "ID"));
+
 describe("why", () => {
   it("tells that the output limit was lowered to what the quota pays for", async () => {
     const reason = await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 500);
@@ -370,6 +374,54 @@ describe("why", () => {
     );
     expect(reason?.next.map(({ sentence }) => sentence.replaceAll(id, "ID"))).toEqual(next);
     expect(JSON.stringify(reason)).not.toMatch(/CUDA|secret/);
+  });
+
+  describe("of a call to an upstream that lacks the model which only the host names", () => {
+    const lacking = failing(new GatewayError("model_not_found", 'There is no model "large-2".'));
+    const second = { backend: lacking, name: "second", model: "large-2", weight: 0 };
+    const overloaded = new GatewayError("backend_overloaded", "The model backend is overloaded.", {
+      retryAfterMs: 60_000,
+    });
+    const SECOND =
+      "The upstream second does not have the model large-2: correct this name in the route or in the models of the relay.";
+    const IN_LOG = "For the words of the upstream, look for ID in the log of the gateway, which has its answer.";
+
+    it("names the upstream and its model, not the caller's", async () => {
+      const reason = await reasonsOf(route({ routes: { large: { upstreams: [second] } } }), {});
+      expect(reason?.reasons.slice(0, 3)).toEqual([
+        "The call failed, with the status 500 (backend_refused).",
+        "A setting of this service names a model that its upstream does not have.",
+        'The caller was told: "The model backend refused this service."',
+      ]);
+      expect(sentencesOf(reason)).toEqual([SECOND, IN_LOG]);
+    });
+
+    it("tells where to read the state of an upstream that was resting", async () => {
+      const first = failing(overloaded);
+      const backend = route({ routes: { large: { upstreams: [{ backend: first, name: "first" }, second] } } });
+      // From the first call on, the first upstream rests.
+      await reasonsOf(backend, {});
+      const reason = await reasonsOf(backend, {});
+      expect(reason?.call).toMatchObject({ status: 503, errorCode: "backend_unavailable" });
+      expect(sentencesOf(reason)).toEqual([
+        SECOND,
+        "The upstream first was not asked, because it was resting: gateway.health() has its state.",
+        "The caller may try again.",
+        "To see what was away, look for ID in the log of the gateway, which has the whole error.",
+      ]);
+    });
+
+    it("names the model also where a relay has renamed it, and keeps what else has refused the service", async () => {
+      const reason = await reasonsOf(lacking, {});
+      expect(reason?.call).toMatchObject({ status: 404, errorCode: "model_not_found" });
+      expect(sentencesOf(reason)).toEqual([SECOND.replace("second", "main"), IN_LOG]);
+      const refused = failing(new GatewayError("backend_refused", "The model backend refused this service."));
+      const both = route({ routes: { large: { upstreams: [second, { backend: refused, name: "third" }] } } });
+      expect(sentencesOf(await reasonsOf(both, {}))).toEqual([
+        SECOND,
+        "Check the credential and the account of the upstream: look for ID in the log of the gateway, which has its answer.",
+      ]);
+    });
   });
 
   it("is short in the list of calls: the call whose answer was repeated, or the end of the gateway", async () => {

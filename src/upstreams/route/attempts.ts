@@ -9,7 +9,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { isUpstreamFailure, UPSTREAM_FAILURES } from "../backend.ts";
 import type { Hedger } from "./hedge.ts";
-import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
+import { LACKS_MODEL, movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
 
 /** The number of retries of a failed call, and the pauses before them. */
 export interface RetryOptions {
@@ -130,6 +130,11 @@ export class Attempts {
     if (!isRest) this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
     const refused = new Set<RoutedBackend>();
     let last: GatewayError | undefined;
+    /** The error of an upstream that lacks a model which the route lists: another upstream that rests may have the model. */
+    let lacking: GatewayError | undefined;
+    const others = (): readonly RoutedBackend[] => order.filter((upstream) => !refused.has(upstream));
+    const lastError = (): GatewayError =>
+      last ?? (lacking && refused.size === order.length ? lacking : unavailable(others()));
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
     let isFree = !isRest;
     /** The upstream that has failed last, if it may answer soon. */
@@ -143,26 +148,28 @@ export class Attempts {
     const failed = (upstream: RoutedBackend, routed: RoutedCall, thrown: unknown): void => {
       const { breaker } = upstream;
       const error = toGatewayError(thrown, "model-backend");
-      const { code, retryAfterMs } = error;
+      const told = signal.aborted ? error : upstream.told(error, request.model);
+      const { code, retryAfterMs } = told;
       if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
       else breaker.leave();
-      const movesOn = !signal.aborted && mayMoveOn(error);
+      const movesOn = !signal.aborted && mayMoveOn(told);
       // A long prompt tells nothing about the upstream's health.
-      if (movesOn && code !== "context_length_exceeded") upstream.note(code);
-      routed.failed(error, movesOn ? movedOnAfter(code) : undefined);
+      if (movesOn && code !== "context_length_exceeded") upstream.note(error.code);
+      routed.failed(error, movesOn ? movedOnAfter(code) : undefined, told);
       if (signal.aborted) throw thrown;
-      if (!movesOn) throw error;
+      if (!movesOn) throw told;
       if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
       // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
       if (!isRest) call.reportConversions([]);
-      last = error;
+      if (routed.isListed && LACKS_MODEL.has(error.code)) lacking = told;
+      else last = told;
       isFree = LASTING.has(code);
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
       if (isFree) refused.add(upstream);
     };
     for (let round = 0; round <= this.#retry.rounds; round++) {
-      if (round > 0 && !(await this.#hasPaused(round, order, signal))) break;
+      if (round > 0 && !(await this.#hasPaused(round, others(), signal))) break;
       /** Upstreams that were asked as the second of a pair. */
       const asked = hedger && new Set<RoutedBackend>();
       for (const [at, upstream, time] of this.#timesOf(order)) {
@@ -175,7 +182,7 @@ export class Attempts {
           continue;
         }
         if (!isFree) {
-          if (this.#saved < 1) throw last ?? unavailable(order);
+          if (this.#saved < 1) throw lastError();
           this.#saved--;
         }
         breaker.enter();
@@ -223,7 +230,7 @@ export class Attempts {
       }
       if (refused.size === order.length) break;
     }
-    throw last ?? unavailable(order);
+    throw lastError();
   }
 
   /** Returns each upstream as often as a round may ask it, with its place in the order and the number of the time, both from 0. */

@@ -140,7 +140,13 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
       // Only the first upstream counts, because the models of the others may count differently.
       async countInputTokens(request, call) {
         const [first] = routes.takers(INPUT_COUNT.kind, request, call);
-        return first?.backend.countInputTokens?.({ ...request, model: first.model ?? request.model }, call);
+        const { model } = request;
+        try {
+          return await first?.backend.countInputTokens?.({ ...request, model: first.model ?? model }, call);
+        } catch (thrown) {
+          const error = toGatewayError(thrown, "model-backend");
+          throw first && !call.signal.aborted ? first.told(error, model) : thrown;
+        }
       },
     }),
   };
@@ -382,9 +388,10 @@ class RouteTable {
     } catch (thrown) {
       isOver = true;
       const error = toGatewayError(thrown, "model-backend");
+      const told = call.signal.aborted ? error : upstream.told(error, model);
       if (!call.signal.aborted) upstream.brokeOff(error);
-      if (!leg) routed.ended(error);
-      throw error;
+      if (!leg) routed.ended(error, told);
+      throw told;
     } finally {
       if (!isOver) {
         // The reader has stopped early. Count a success, because the answer had no error so far.

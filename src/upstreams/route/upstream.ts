@@ -1,6 +1,6 @@
 /** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
-import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
@@ -12,6 +12,7 @@ import type {
   UpstreamOutcome,
 } from "../../ports/observer.ts";
 import { isUpstreamFailure } from "../backend.ts";
+import { withCallerModel } from "../messages.ts";
 
 /** A backend of a route, and its share of the calls. */
 export interface RouteUpstream {
@@ -67,6 +68,22 @@ export class RoutedBackend {
     this.lastFailure = undefined;
   }
 
+  /** True when callers of the model must not read the upstream's name of it. */
+  renames(model: string): boolean {
+    return this.model !== undefined && this.model !== model;
+  }
+
+  /**
+   * Returns an error of this upstream as the caller of a model may read it. An upstream that lacks the model which only the host has named
+   * refuses this service: the caller's name is right.
+   */
+  told(error: GatewayError, model: string): GatewayError {
+    if (this.model === undefined || !this.renames(model)) return error;
+    if (!LACKS_MODEL.has(error.code)) return withCallerModel(error, { from: this.model, to: model });
+    const details = { port: "model-backend", cause: error } as const;
+    return new GatewayError("backend_refused", "The model backend refused this service.", details);
+  }
+
   /** Notes a failure for the status. */
   note(code: GatewayErrorCode): void {
     this.lastFailure = { code, at: this.#clock.now() };
@@ -87,6 +104,9 @@ export interface RoutedRequest {
   readonly isNamed: boolean;
   readonly stream: boolean;
 }
+
+/** The errors of an upstream that lacks the model. */
+export const LACKS_MODEL: ReadonlySet<GatewayErrorCode> = new Set(["model_not_found", "model_not_allowed"]);
 
 const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
   backend_refused: "refused",
@@ -189,7 +209,7 @@ export class RoutedCall implements CallContext {
   /** Names the upstream as the route does, and holds a failure back until the route says what follows. */
   #observed(observe: (asked: AskedUpstream) => UpstreamObserver, asked: AskedUpstream): UpstreamObserver {
     this.#isReported = true;
-    const modelListed = asked.modelListed || this.#isListed;
+    const modelListed = asked.modelListed || this.isListed;
     const attempt = new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed }));
     this.#last = attempt;
     return attempt;
@@ -217,7 +237,7 @@ export class RoutedCall implements CallContext {
   }
 
   /** True when the host has named the model. */
-  get #isListed(): boolean {
+  get isListed(): boolean {
     return this.#upstream.model !== undefined || this.#request.isNamed;
   }
 
@@ -231,7 +251,8 @@ export class RoutedCall implements CallContext {
     // The backend may report nothing unread, and would not replace the report of an upstream before it.
     this.#reportUnread();
     this.#decide(undefined);
-    this.#isDecided = !mayGoOn;
+    // The route changes the words of an error that names the upstream's model.
+    this.#isDecided = !mayGoOn && !this.#upstream.renames(this.#request.model);
     if (!this.#isReported) this.#observeOwn();
   }
 
@@ -249,20 +270,28 @@ export class RoutedCall implements CallContext {
     this.#end({ movedOn: "outrun" });
   }
 
-  /** The upstream has failed before its first event. */
-  failed(error: GatewayError, movedOn: MovedOn | undefined): void {
+  /**
+   * The upstream has failed before its first event.
+   *
+   * @param told The error as the caller may read it.
+   */
+  failed(error: GatewayError, movedOn: MovedOn | undefined, told: GatewayError = error): void {
     // Only its counts are charged, unless another upstream answers.
     this.#unread = undefined;
-    this.#decide(movedOn);
+    this.#decide(movedOn, told === error ? undefined : told);
     if (this.#isReported) return;
     this.#observeOwn();
-    this.#end({ errorCode: error.code, error, movedOn });
+    this.#end({ errorCode: error.code, error: told, movedOn });
   }
 
-  /** The answer has ended, or its reader has stopped it. */
-  ended(error?: GatewayError): void {
-    this.#decide(undefined);
-    this.#end(error ? { errorCode: error.code, error } : {});
+  /**
+   * The answer has ended, or its reader has stopped it.
+   *
+   * @param told The error as the caller may read it.
+   */
+  ended(error?: GatewayError, told: GatewayError | undefined = error): void {
+    this.#decide(undefined, told === error ? undefined : told);
+    this.#end(error ? { errorCode: error.code, error: told } : {});
   }
 
   /**
@@ -302,7 +331,7 @@ export class RoutedCall implements CallContext {
     return {
       name,
       model: model ?? callerModel,
-      modelListed: this.#isListed,
+      modelListed: this.isListed,
       stream,
       format: "custom",
       beganAt: this.#beganAt,
@@ -348,7 +377,7 @@ class RoutedAttempt implements UpstreamObserver {
     this.#routed.hold(this);
   }
 
-  /** @param error Takes the place of the attempt's own error: it also says why no other upstream goes on. */
+  /** @param error Takes the place of the attempt's own error: it is the one that the caller is told. */
   pass(movedOn: MovedOn | undefined, error?: GatewayError): void {
     if (!this.#outcome) return;
     // The error of an upstream that was cut is not its own.
