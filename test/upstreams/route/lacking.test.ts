@@ -10,8 +10,10 @@ import {
 } from "../../../src/index.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
 import { failure, scriptedBackend } from "../../../src/testing/index.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 import { hedge, type Route, route } from "../../../src/upstreams/route/index.ts";
+import { ask } from "./stage.ts";
 
 const OWN = "secret-internal-7b";
 const CALLED = "gpt-5-mini";
@@ -29,6 +31,20 @@ const relayed = (format: "chat-completions" | "images"): ModelBackend =>
         ),
       ),
   });
+
+/** A relay to another gateway, which lists its models. */
+const nested = (format: "messages" | "generate-content" | "chat-completions" | "responses"): ModelBackend => {
+  const quotas = memoryQuotaStore();
+  quotas.add({ id: "outer", apiKey: "sk-outer", granted: 10_000_000 });
+  const backend = scriptedBackend("Hello.", { models: ["demo-chat"] });
+  const { fetch } = createGateway({ backend, quotas });
+  return relay({
+    format,
+    baseUrl: `https://second.example/${format === "generate-content" ? "v1beta" : "v1"}`,
+    apiKey: "sk-outer",
+    fetch: (address, init) => fetch(new Request(address, init)),
+  });
+};
 
 const lacking = (code: "model_not_found" | "model_not_allowed" = "model_not_found"): ModelBackend =>
   scriptedBackend(failure(code, `There is no model "${OWN}".`));
@@ -94,6 +110,10 @@ const SECONDS: readonly (readonly [kind: string, path: keyof typeof BODIES, seco
   ["a relay of chats", "/v1/chat/completions", () => relayed("chat-completions")],
   ["a relay of embeddings", "/v1/embeddings", () => relayed("chat-completions")],
   ["a relay of images", "/v1/images/generations", () => relayed("images")],
+  ["a gateway of messages", "/v1/chat/completions", () => nested("messages")],
+  ["a gateway of generate-content", "/v1/chat/completions", () => nested("generate-content")],
+  ["a gateway of chat completions", "/v1/chat/completions", () => nested("chat-completions")],
+  ["a gateway of responses", "/v1/chat/completions", () => nested("responses")],
   ["a backend of chats", "/v1/chat/completions", () => lacking()],
   ["a backend of embeddings", "/v1/embeddings", () => lacking()],
   ["a backend of images", "/v1/images/generations", () => lacking()],
@@ -140,6 +160,14 @@ describe.each(SECONDS)("%s that lacks the model which only the route names", (_,
   });
 });
 
+it("is a failure of the service also where two upstreams may be asked at once", async () => {
+  const clock = manualClock();
+  const second = { backend: lacking(), model: OWN };
+  const target = { upstreams: [second, second], hedge: hedge({ afterMs: 5 }) };
+  const { error } = await ask(route({ routes: { [CALLED]: target }, clock }), clock, { model: CALLED, stream: true });
+  expect(error).toMatchObject({ code: "backend_refused", message: "The model backend refused this service." });
+});
+
 describe("an upstream that gets the caller's own name", () => {
   it.each([CALLED, "*", "gpt-*"])("and lacks the model says so to the caller, on the route %s", async (pattern) => {
     const backend = scriptedBackend(failure("model_not_found", `There is no model "${CALLED}".`));
@@ -168,9 +196,7 @@ describe("any other error of an upstream with its own name of the model", () => 
 
   it("names the model as the caller does", async () => {
     const backend = scriptedBackend(failure("invalid_request", `The model "${OWN}" takes no tools.`));
-    const upstreams = [{ backend, model: OWN }, { backend: resting() }];
-    const target = { upstreams, hedge: hedge({ afterMs: 60_000 }) };
-    const { status, text } = await told(target, "/v1/chat/completions");
+    const { status, text } = await told({ upstreams: [{ backend, model: OWN }] }, "/v1/chat/completions");
     expect(status).toBe(400);
     expect(text).toContain(String.raw`The model \"${CALLED}\" takes no tools.`);
   });
