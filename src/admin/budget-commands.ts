@@ -1,15 +1,16 @@
 /** The commands of `polygate budgets`. */
 
+import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
-import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport } from "../stores/budgets.ts";
+import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
 import { monthOf } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
-import { askIfMuch, type Command, type Terminal, type Values, type Words } from "./commands.ts";
+import { askIfMuch, doneInWords, type Command, type Terminal, type Values, type Words } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
@@ -24,7 +25,7 @@ async function changedBudget(
   { store }: Pick<OpenedStore, "store">,
   { id, units, currency }: { readonly id: string; readonly units: number; readonly currency: string | undefined },
   { warn }: Pick<Terminal, "warn">,
-): Promise<object> {
+): Promise<BudgetReport> {
   const report = await store.budgetReport(id);
   if (!report) throw noSuchBudget(id);
   if (units > 0 && report.available === 0) {
@@ -43,12 +44,15 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
   ...(verb === "topUpBudget" && { options: ["yes"] }),
   read([id = "", text = ""], values, terminal) {
     const { currency } = values;
-    const units = unitsOf("AMOUNT", text, currency);
+    const units = unitsOf("AMOUNT", text, currency, readAddition);
     return async (_keys, { store }) => {
       const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
       await askIfMuch({ added: units, given: before?.granted ?? 0, to: "budget" }, values, terminal);
       await store[verb](id, units);
-      return changedBudget({ store }, { id, units: verb === "topUpBudget" ? units : 0, currency }, terminal);
+      const isAdded = verb === "topUpBudget";
+      const budget = await changedBudget({ store }, { id, units: isAdded ? units : 0, currency }, terminal);
+      if (!values.json) terminal.print(doneInWords(isAdded, units, budget, currency));
+      return budget;
     };
   },
 });

@@ -60,6 +60,7 @@ const FIELDS = new Map<string, readonly [word: string, write: Write]>([
   ["granted", ["Quota", amount]],
   ["units", ["Amount", amount]],
   ["amount", ["Amount", amount]],
+  ["currency", ["Currency", text]],
   [
     "models",
     [

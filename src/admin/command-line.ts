@@ -14,6 +14,7 @@ import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
+import { masked, notedCurrency } from "./change-log.ts";
 import {
   type Command,
   CommandError,
@@ -200,7 +201,8 @@ export async function exitCodeOf(args: readonly string[], terminal: Terminal): P
     await runCommand(args, terminal);
     return 0;
   } catch (error) {
-    const message = describeProblem(error);
+    // People paste secrets for ids. A terminal keeps its lines.
+    const message = masked(describeProblem(error));
     const details = error instanceof CommandError ? error.details : {};
     terminal.warn?.(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
     const isUsage = error instanceof UsageError || (error instanceof Error && error.cause instanceof UsageError);
@@ -256,11 +258,19 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const recorded = latest?.currency;
     if (currency !== undefined && recorded !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
+    const warn = values.json ? undefined : terminal.warn;
+    if (currency !== undefined && !latest && !found.syntax.hasNoAmounts) {
+      const noted = await notedCurrency(opened.audit);
+      if (noted !== undefined && noted !== currency) {
+        if (!values.yes || units === 0) throw otherCurrency(noted, currency, found.name);
+        warn?.(`All amounts now count in ${currency}, also those that were given in ${noted}.`);
+      }
+    }
+    if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);
     // An empty code says that units are meant.
-    if (code === undefined && units > 0) noteUnits(units, latest, values.json ? undefined : terminal.warn);
-    const logged = loggedStore(keyAdmin(opened.store), opened, user, (error) => {
-      if (!values.json)
-        terminal.warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
+    if (code === undefined && units > 0) noteUnits(units, latest, warn);
+    const logged = loggedStore(keyAdmin(opened.store), opened, { user, currency }, (error) => {
+      warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
     });
     const answer = await work(logged.keys, { ...opened, store: logged.store });
     if (!answer) return;
@@ -306,6 +316,10 @@ async function unknownId(
   group: "budgets" | "keys",
   list: ListNamed,
 ): Promise<CommandError> {
+  if (masked(message) !== message)
+    return new CommandError(
+      `${masked(message)} This is the secret of a key, not an id. If others may have it, "polygate keys remove-secret < FILE" removes the secret in a file, and names its key. "polygate ${group} list" lists the ${group}.`,
+    );
   const meant = question((await idsMeant(unknownIdIn(message, beginning) ?? "", list)).map(oneLine));
   return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`);
 }
@@ -339,6 +353,23 @@ function noteUnits(units: number, latest: RecordedCall | undefined, warn: Termin
     warn?.(
       `${units} units. If your gateway has prices in a currency, that is ${writtenMoney(units)} of it: add --currency usd, or set POLYGATE_CURRENCY (empty, if you count in units).`,
     );
+}
+
+/** The error for another currency than that of earlier amounts. Says how to correct a mistake while no call is recorded. */
+function otherCurrency(noted: string, currency: string, command: string): UsageError {
+  const verb = command.startsWith("keys ") ? "keys grant ID AMOUNT" : "budgets update ID --amount AMOUNT";
+  return new UsageError(
+    `The currency must be ${noted}, in which amounts were given before, not ${currency}. If ${noted} was a mistake, give an amount with --yes, as in "polygate ${verb} --currency ${currency.toLowerCase()} --yes": no call is recorded yet, and all amounts then count in ${currency}.`,
+  );
+}
+
+/** Notes a code that no currency has, and a currency in the environment that an option replaces: no recorded call tells which is right. */
+function noteCode(currency: string, { currency: given }: Values, env: Terminal["env"], warn: Terminal["warn"]): void {
+  const other = env["POLYGATE_CURRENCY"];
+  if (given !== undefined && other && other.toUpperCase() !== currency)
+    warn?.(`--currency ${given} is taken, not POLYGATE_CURRENCY, which is ${oneLine(other)}.`);
+  if (!Intl.supportedValuesOf("currency").includes(currency))
+    warn?.(`${currency} is no known currency. It must be the one of your prices.`);
 }
 
 /** Returns the latest recorded call. A database without tables for calls has none, and is no reason to fail. */

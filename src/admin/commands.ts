@@ -2,6 +2,7 @@
 
 import type { parseArgs } from "node:util";
 import { unitsInWords } from "../model/money.ts";
+import { oneLine } from "../options.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import type { ListName } from "./answers.ts";
@@ -212,6 +213,17 @@ export async function askIfMuch(
   if (!ask || json) return warn?.(words);
   const answer = await ask(`${words} Is it meant? (y/N) `);
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");
+}
+
+/** Says how an amount of a key or a budget was changed, for the first line of the answer. */
+export function doneInWords(
+  isAdded: boolean,
+  units: number,
+  { id, granted, available }: { readonly id: string; readonly granted: number; readonly available: number },
+  currency: string | undefined,
+): string {
+  const [amount = "", all = "", rest = ""] = [units, granted, available].map((some) => unitsInWords(some, currency));
+  return `${isAdded ? "Added" : "Took"} ${amount} ${isAdded ? "to" : "from"} ${oneLine(id)}. Granted: ${all}. Available: ${rest}.`;
 }
 
 type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;

@@ -1,5 +1,6 @@
 /** The commands of `polygate keys`. */
 
+import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
@@ -9,7 +10,15 @@ import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
-import { askIfMuch, type Command, CommandError, INSTEAD_OF_EMPTY, type Values, type Words } from "./commands.ts";
+import {
+  askIfMuch,
+  doneInWords,
+  type Command,
+  CommandError,
+  INSTEAD_OF_EMPTY,
+  type Values,
+  type Words,
+} from "./commands.ts";
 import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
@@ -56,7 +65,7 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   operands: ["ID", "AMOUNT"],
   ...(verb === "grant" && { options: ["yes"] }),
   read([id = "", text = ""], values, terminal) {
-    const units = unitsOf("AMOUNT", text, values.currency);
+    const units = unitsOf("AMOUNT", text, values.currency, readAddition);
     return async (keys, { store }) => {
       const before = verb === "grant" ? await store.report(id) : undefined;
       await askIfMuch(
@@ -64,7 +73,9 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
         values,
         terminal,
       );
-      return keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
+      const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
+      if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
+      return key;
     };
   },
 });
@@ -132,7 +143,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
       return async (keys) => {
-        const note = values.json ? undefined : await noteOfTier(keys, changes.metadata);
+        const note = values.json ? undefined : await noteOfTier(keys, changes.metadata, id);
         const key = await keys.update(id, changes).catch((error: unknown) => {
           if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
@@ -330,13 +341,19 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
 }
 
 /**
- * Notes a tier that no key has, where keys have other tiers: it may be mistyped, and only a gateway knows its tiers. Looks at one page of
- * keys.
+ * Notes a tier that no other key has, where other keys have tiers: it may be mistyped, and only a gateway knows its tiers. Looks at one
+ * page of keys.
+ *
+ * @param own The id of the key. Undefined for a new one.
  */
-async function noteOfTier(keys: KeyAdmin, { tier }: KeyChanges["metadata"] = {}): Promise<string | undefined> {
+async function noteOfTier(
+  keys: KeyAdmin,
+  { tier }: KeyChanges["metadata"] = {},
+  own?: string,
+): Promise<string | undefined> {
   if (!tier) return undefined;
   const page = await keys.list({ limit: MOST_LISTED });
-  const known = [...new Set(page.flatMap(({ metadata }) => metadata?.["tier"] ?? []))];
+  const known = [...new Set(page.flatMap(({ id, metadata }) => (id === own ? [] : (metadata?.["tier"] ?? []))))];
   if (known.length === 0 || known.includes(tier)) return undefined;
   const none = page.length < MOST_LISTED ? "No other key has" : `None of the first ${MOST_LISTED} keys has`;
   return `${none} the tier ${oneLine(tier)}; known are ${idsInWords(known.map(oneLine))}.${nearestHint(tier, known)} A gateway without this tier refuses the calls of the key.`;

@@ -17,10 +17,19 @@ export function currencyOf(code: string | undefined): string | undefined {
   throw new UsageError(`--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not ${code}.`);
 }
 
-/** Reads an amount of units, or of money if there is a currency. */
-export function unitsOf(name: string, text: string, currency: string | undefined): number {
+/**
+ * Reads an amount of units, or of money if there is a currency.
+ *
+ * @param read Default: takes 0, too.
+ */
+export function unitsOf(
+  name: string,
+  text: string,
+  currency: string | undefined,
+  read: typeof readUnits = readUnits,
+): number {
   try {
-    return readUnits(name, text, currency, " and add --currency usd");
+    return read(name, text, currency, " and add --currency usd");
   } catch (error) {
     throw error instanceof RangeError ? new UsageError(error.message) : error;
   }

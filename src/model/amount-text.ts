@@ -40,6 +40,13 @@ export function readUnits(name: string, text: string, currency: string | undefin
   return Number(whole);
 }
 
+/** Reads an amount that is added or taken, as `readUnits` does. Throws a RangeError for 0, too: nothing would change. */
+export function readAddition(...args: Parameters<typeof readUnits>): number {
+  const units = readUnits(...args);
+  if (units === 0) throw new RangeError(`${args[0]} must be more than 0.`);
+  return units;
+}
+
 /** Says how to write an amount that has commas or signs between thousands. None is guessed: an amount that is read wrong is money. */
 function hintOf(text: string): string {
   if (/^\d+,\d+$/.test(text)) return ` Write ${text.replace(",", ".")}.`;

@@ -14,7 +14,7 @@ export interface AuditEntry {
   readonly action: string;
   /** The id of the key or the budget. Absent for a new key with a random id, and for a secret. */
   readonly target?: string;
-  /** The fields of the request, without secrets. An edit with `If-Match` has only those that it changes. */
+  /** The fields of the request, without secrets. An edit with `If-Match` has only those that it changes. A command adds the `currency` of its amounts. */
   readonly changes?: Readonly<Record<string, unknown>>;
   /**
    * The values that the fields of `changes` had just before an edit, with null for none. For `units`, which are added or taken, it is

@@ -221,10 +221,10 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     await run("budgets create money --amount 100 --currency usd");
     await run("budgets update money --amount 50 --currency usd");
     expect((await run("audit --target money --limit 1 --currency usd")).stdout).toContain(
-      "\n  Amount: from 100.00 USD to 50.00 USD\n",
+      "\n  Amount: from 100.00 USD to 50.00 USD; Currency: USD\n",
     );
     expect((await run("audit --target money --limit 1")).stdout).toContain(
-      "\n  Amount: from 100000000 units to 50000000 units\n",
+      "\n  Amount: from 100000000 units to 50000000 units; Currency: USD\n",
     );
   });
 

@@ -82,6 +82,10 @@ interface Ended {
   readonly stderr: string;
 }
 
+/** The refusal of dollars after euros. */
+const refusalOf = (command: string) =>
+  `The currency must be EUR, in which amounts were given before, not USD. If EUR was a mistake, give an amount with --yes, as in "polygate ${command} --currency usd --yes": no call is recorded yet, and all amounts then count in USD.\n`;
+
 /** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 300_000;
 
@@ -201,6 +205,8 @@ describe("polygate keys", () => {
       [["create", "--granted", "1", "--id", "a"], ""],
       [["update", "a", "--metadata", "team=golld"], ""],
       [["update", "a", "--metadata", "tier=golld"], note],
+      // The tier that the key itself has is none of another key.
+      [["update", "a", "--metadata", "tier=gold"], ""],
       [["update", "a", "--metadata", "tier="], ""],
       [[...create, "tier=golld"], note],
       [[...create, "tier=golld"], ""],
@@ -1714,7 +1720,7 @@ describe("polygate usage and why", () => {
     expect(JSON.parse((await run("keys", "usage", "small", "--json")).stdout)).toMatchObject({ granted: 50 });
     expect((await run("budgets", "top-up", "small", "1")).stderr).toMatch(/^1 unit is 0\.000001 USD\. For 1 USD, add /);
     // Nothing is nothing in units, too.
-    expect(await run("budgets", "top-up", "small", "0")).toMatchObject({ code: 0 });
+    expect(await run("budgets", "create", "empty", "--amount", "0")).toMatchObject({ code: 0 });
     // An amount that is only read gets a note beside the answer.
     const note = "Amounts are units, millionths of USD. For money, add --currency usd.\n";
     for (const args of [
@@ -2216,7 +2222,7 @@ describe("polygate budgets", () => {
     const rich = await keys("usage", "rich", ...usd);
     expect(rich).toMatch(/^granted: 1150000\.000001 USD$/m);
     expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
-    expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
+    expect(await keys("grant", "rich", "5.5", "--currency", "USD")).toMatch(/^available: 1150005\.500001 USD$/m);
     expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
     expect(rowsOf(await keys("list", ...usd))).toMatch(
       /^rich\t0\.000001\t0\.00\t0\.000001\tactive\tmoney\town quota$/m,
@@ -2245,7 +2251,7 @@ describe("polygate budgets", () => {
     for (const env of [{ POLYGATE_CURRENCY: "usd" }, { POLYGATE_CURRENCY: "" }])
       await silent(["budgets", "top-up", "first", "300", "--yes"], env);
     await silent(["budgets", "top-up", "first", "300", "--json"]);
-    await silent(["budgets", "top-up", "first", "0"]);
+    await silent(["budgets", "create", "empty", "--amount", "0"]);
     await silent(["budgets", "update", "first", "--name", "First"]);
     await silent(["budgets", "list"]);
     // The note stands before the change, so that it can be read before a mistake is repeated.
@@ -2268,6 +2274,115 @@ describe("polygate budgets", () => {
     await gateway.close();
     await stores.close();
     for (const args of commands.filter(([, verb]) => verb !== "create")) await silent(args);
+  });
+
+  it("keeps the currency of the first amount until a call is recorded, or until --yes corrects it", async () => {
+    const env = { POLYGATE_STORE: store, POLYGATE_CURRENCY: "usd" };
+    const run = (...args: string[]) => polygate(args, env);
+    const both = "--currency eur is taken, not POLYGATE_CURRENCY, which is usd.\n";
+    expect(await run("budgets", "create", "b1", "--amount", "300", "--currency", "eur")).toMatchObject({
+      code: 0,
+      stderr: both,
+    });
+    for (const [command, args] of [
+      ["budgets update ID --amount AMOUNT", ["budgets", "top-up", "b1", "5"]],
+      ["budgets update ID --amount AMOUNT", ["budgets", "list"]],
+      ["keys grant ID AMOUNT", ["keys", "create", "--id", "k", "--granted", "5"]],
+    ] as const)
+      expect(await run(...args)).toEqual({ code: 2, stdout: "", stderr: refusalOf(command) });
+    expect(await run("budgets", "update", "b1", "--name", "One", "--yes")).toMatchObject({ code: 2 });
+    // Commands without amounts need no currency.
+    expect(await run("keys", "sweep")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run("budgets", "usage", "b1", "--currency", "")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run("audit", "--currency", "eur")).toMatchObject({
+      stdout: expect.stringContaining("Amount: 300.00 EUR; Currency: EUR"),
+    });
+    // A change that was refused is no amount that was given.
+    expect(await run("budgets", "lower", "b1", "900", "--currency", "eur")).toMatchObject({ code: 1 });
+    const corrected = await run("budgets", "update", "b1", "--amount", "300", "--yes");
+    expect(corrected).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^amount: 300\.00 USD$/m),
+      stderr: "All amounts now count in USD, also those that were given in EUR.\n",
+    });
+    expect(await run("budgets", "top-up", "b1", "5")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("must be USD, in which amounts were given before, not EUR."),
+    });
+    const opened = await openStores(store);
+    const recorder = opened.recorder({ currency: "eur" });
+    const backend = {
+      async *chat() {
+        yield "Hello.";
+      },
+    };
+    const price = Object.assign(() => 1, { currency: "eur" });
+    const gateway = createGateway({ backend, price, onCall: recorder, ...opened.ports });
+    await opened.ports.quotas.add({ id: "counts", apiKey: "sk-counts", granted: 5 });
+    await askOf(gateway, "counts", {});
+    await gateway.close();
+    await opened.close();
+    expect(await run("budgets", "list")).toMatchObject({
+      code: 2,
+      stderr: "The currency must be EUR, in which calls are recorded, not USD.\n",
+    });
+    expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("notes a code that no currency has, which prices may have", async () => {
+    const note = "XYZ is no known currency. It must be the one of your prices.\n";
+    expect(await polygate(["budgets", "list", "--currency", "xyz", "--store", store])).toMatchObject({
+      code: 0,
+      stderr: note,
+    });
+  });
+
+  it("says what a top-up or a grant has done, and refuses to add or take nothing", async () => {
+    await budgets("create", "red", "--amount", "300", "--currency", "usd");
+    await keys("create", "--id", "anna", "--granted", "5", "--currency", "usd");
+    const env = { POLYGATE_STORE: store };
+    const run = (...args: string[]) => polygate(args, env);
+    for (const [args, line] of [
+      [["budgets", "top-up", "red"], "Added 5.00 USD to red. Granted: 305.00 USD. Available: 305.00 USD."],
+      [["budgets", "lower", "red"], "Took 5.00 USD from red. Granted: 300.00 USD. Available: 300.00 USD."],
+      [["keys", "grant", "anna"], "Added 5.00 USD to anna. Granted: 10.00 USD. Available: 10.00 USD."],
+      [["keys", "lower", "anna"], "Took 5.00 USD from anna. Granted: 5.00 USD. Available: 5.00 USD."],
+    ] as const) {
+      const usd = ["--currency", "usd"];
+      expect((await run(...args, "5", ...usd)).stdout.split("\n")[0]).toBe(line);
+      for (const wrong of [
+        ["0", ...usd],
+        ["0.00", ...usd],
+        ["0", "--currency", ""],
+      ])
+        expect(await run(...args, ...wrong)).toEqual({ code: 2, stdout: "", stderr: "AMOUNT must be more than 0.\n" });
+    }
+    expect(
+      JSON.parse((await run("budgets", "top-up", "red", "1", "--json", "--currency", "usd")).stdout),
+    ).toMatchObject({ granted: 301_000_000 });
+  });
+
+  it("masks a secret that is taken for an id, and says how to remove it", async () => {
+    const { apiKey } = await json("create", "--id", "leaked", "--granted", "5");
+    const secret = String(apiKey);
+    for (const args of [
+      ["keys", "revoke", secret],
+      ["keys", "usage", secret],
+      ["keys", "pause", secret],
+      ["keys", "grant", secret, "5"],
+      ["keys", "revoke", secret, "--json"],
+      ["budgets", "usage", secret],
+      ["budgets", "assign", "leaked", secret],
+    ]) {
+      const { code, stdout, stderr } = await polygate([...args, "--store", store]);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toContain("of the id sk-…. This is the secret of a key, not an id.");
+      expect(stderr).toContain("polygate keys remove-secret < FILE");
+      expect(stderr).not.toContain(secret);
+    }
+    const removed = await polygate(["keys", "remove-secret", "--store", store], {}, secret);
+    expect(removed).toMatchObject({ code: 0, stdout: "id: leaked\nremoved: yes\n" });
   });
 
   it("takes its currency from the environment", async () => {

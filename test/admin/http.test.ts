@@ -72,6 +72,8 @@ function asking(options: Partial<AdminHandlerOptions> = {}): Ask {
   };
 }
 
+const failing = () => Promise.reject(new Error("The store fails."));
+
 /** A gateway whose answers begin, and never end. */
 function endless(): { gateway: Gateway; clock: ReturnType<typeof manualClock> } {
   const clock = manualClock();
@@ -203,6 +205,36 @@ describe("adminHandler", () => {
       status: 409,
       body: { error: { message: "The budget red was removed. Choose another id: its history stays." } },
     });
+  });
+
+  it("adds and takes some units, not 0", async () => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "anna", granted: 0 });
+    await ask("POST", "/budgets", { id: "red", amount: 0 });
+    for (const path of ["/keys/anna/grant", "/keys/anna/lower", "/budgets/red/top-up", "/budgets/red/lower"])
+      expect(await ask("POST", path, { units: 0 })).toMatchObject({
+        status: 400,
+        body: { error: { message: "units: must be an integer from 1 up, not 0." } },
+      });
+    expect((await ask("POST", "/budgets/red/top-up", { units: 1 })).body).toMatchObject({ granted: 1 });
+  });
+
+  it("shows the currency of amounts from the command line while neither calls nor prices tell one", async () => {
+    const audit = memoryAuditLog();
+    const note = async (id: string, currency: string, state: "done" | "refused") => {
+      const change = { at: 0, user: "ann (command line)", action: "budgets.create", target: "red" };
+      await audit.begin({ ...change, id, changes: { amount: 1, currency } });
+      await audit.end(id, { state });
+    };
+    const me = async (more: object = {}) => (await asking({ audit, ...more })("GET", "/me")).body["currency"];
+    expect(await me()).toBeUndefined();
+    await note("1", "USD", "done");
+    await note("2", "EUR", "done");
+    await note("3", "CHF", "refused");
+    expect(await me()).toBe("EUR");
+    // A gateway without a currency counts in units.
+    expect(await me({ gateway: { health: failing } })).toBeUndefined();
+    expect(await me({ audit: { ...audit, list: failing } })).toBeUndefined();
   });
 
   it("pauses a key and lets it work again, and tells an editor who has not seen it", async () => {
@@ -434,7 +466,7 @@ describe("adminHandler", () => {
     ["POST", "/keys", { id: "a", metadata: { team: 5 } }, "metadata.team: must be a text, not 5."],
     ["POST", "/keys", { id: "a", metadata: "team" }, 'metadata: must be an object of texts, not "team".'],
     ["POST", "/keys", { id: "a", expiresAt: null }, "expiresAt: must be an integer, not null."],
-    ["POST", "/keys/a/grant", {}, "units: is missing; it must be an integer from 0 up."],
+    ["POST", "/keys/a/grant", {}, "units: is missing; it must be an integer from 1 up."],
     ["PUT", "/keys/a/budget", { budget: 5 }, "budget: must be a text that is not empty, or null, not 5."],
     ["GET", "/keys?limit=0", undefined, "limit: must be an integer from 1 to 1000, not 0."],
     ["GET", "/keys?limit=many", undefined, 'limit: must be an integer from 1 to 1000, not "many".'],
@@ -1206,7 +1238,16 @@ describe("the log of changes", () => {
   it("has no secret that somebody takes for the id of a key", async () => {
     const ask = asking();
     const { apiKey } = (await ask("POST", "/keys", { id: "team" })).body as { apiKey: string };
-    expect((await ask("POST", `/keys/${apiKey}/grant`, { units: 1 })).status).toBe(404);
+    const message = expect.stringMatching(
+      / (?:of|has) the id sk-…\. This is the secret of a key, not an id\. .*remove-secret/,
+    );
+    for (const [method, path, body, status] of [
+      ["GET", `/keys/${apiKey}`, undefined, 404],
+      ["GET", `/budgets/${apiKey}`, undefined, 404],
+      ["GET", `/keys?budget=${apiKey}`, undefined, 404],
+      ["POST", `/keys/${apiKey}/grant`, { units: 1 }, 404],
+    ] as const)
+      expect(await ask(method, path, body)).toMatchObject({ status, body: { error: { message } } });
     await ask("PATCH", "/keys/team", { name: `of ${apiKey}` });
     await ask("PATCH", "/keys/team", { name: "new" });
     const { body } = await ask("GET", "/audit");
@@ -1215,7 +1256,7 @@ describe("the log of changes", () => {
       data: [
         { changes: { name: "new" }, former: { name: "of sk-…" } },
         { changes: { name: "of sk-…" }, former: { name: "team" } },
-        { target: "sk-…", state: "refused", reason: "There is no API key of the id sk-…." },
+        { target: "sk-…", state: "refused", reason: message },
         {},
       ],
     });

@@ -24,6 +24,7 @@ import {
   paged,
   pageOf,
   refused,
+  SOME_UNITS,
   SIZE,
   TEXT,
   type Told,
@@ -178,7 +179,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
           : "Takes available units of the current period of a budget back.",
       action: `budgets.${verb}`,
       needs: "budgets",
-      body: v.strictObject({ units: UNITS }),
+      body: v.strictObject({ units: SOME_UNITS }),
       answer: BUDGET,
       tagged: true,
       async run(desk, { id, body }) {

@@ -23,7 +23,7 @@ import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
-import { withLog } from "../change-log.ts";
+import { masked, withLog } from "../change-log.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -399,7 +399,8 @@ class Admin {
         {
           error: {
             code: CODES[status] ?? "refused",
-            message: text,
+            // People paste secrets for ids.
+            message: masked(text),
             ...(data instanceof RefusedUnits && { limit: data.limit }),
           },
         },

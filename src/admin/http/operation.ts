@@ -11,6 +11,7 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import type { CallAdmin } from "../call-admin.ts";
+import { masked } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
@@ -115,6 +116,8 @@ export const operation = <
 
 export const TEXT: v.StringSchema<undefined> = v.string();
 export const UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+/** Units that are added or taken. With 0, nothing would change. */
+export const SOME_UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 export const ID: v.GenericSchema<string> = v.pipe(v.string(), v.minLength(1));
 /** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
 export const NEW_ID: v.GenericSchema<string> = v.pipe(
@@ -199,6 +202,10 @@ export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promi
   }
 }
 
+/** Says what to do about a secret that was taken for an id. */
+const A_SECRET =
+  'This is the secret of a key, not an id. If others may have it, POST /secrets/remove and "polygate keys remove-secret" remove it.';
+
 /** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. */
 export async function withIdsMeant({ keys, store }: Desk, message: string): Promise<string> {
   for (const [beginning, list] of [
@@ -206,6 +213,7 @@ export async function withIdsMeant({ keys, store }: Desk, message: string): Prom
     [NO_SUCH_BUDGET, async (page) => (await store.listBudgets?.(page)) ?? []],
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
+    if (text !== undefined && masked(text) !== text) return `${message} ${A_SECRET}`;
     const ids = text === undefined ? [] : await idsMeant(text, list);
     if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
   }
@@ -237,8 +245,9 @@ export async function assertKnown(
     // An empty text stands for calls without any.
     if (!id || (await has(id))) continue;
     if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
-    const ids = await idsLike(id, list);
-    const hint = ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
+    const isSecret = masked(id) !== id;
+    const ids = isSecret ? [] : await idsLike(id, list);
+    const hint = isSecret ? ` ${A_SECRET}` : ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
     throw refused(404, `No ${noun} has the id ${id}.${hint}`);
   }
 }

@@ -3,11 +3,13 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import { LATE, within } from "../../ports/clock.ts";
+import { notedCurrency } from "../change-log.ts";
 import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
 import {
+  type Desk,
   ID,
   idIn,
   LIMIT,
@@ -40,12 +42,19 @@ const LIVE = v.looseObject({
 /** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */
 const CURRENCY_MS = 1_000;
 
+/** Returns the currency in which amounts were given on the command line. A log that hangs or fails tells none. */
+async function notedIn({ audit, clock }: Desk): Promise<string | undefined> {
+  const reading = notedCurrency(audit).catch(() => undefined);
+  const noted = await within(reading, CURRENCY_MS, clock);
+  return noted === LATE ? undefined : noted;
+}
+
 export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/me",
     about:
-      "Returns the user, the parts of the admin that this host has, and the currency of the latest recorded call, or of the prices.",
+      "Returns the user, the parts of the admin that this host has, and the currency of the latest recorded call, or else of the prices, or else of the amounts that were given on the command line.",
     answer: v.object({
       name: TEXT,
       readOnly: v.boolean(),
@@ -61,7 +70,7 @@ export const OPERATIONS: readonly Operation[] = [
       const latest = reading && (await within(reading, CURRENCY_MS, desk.clock));
       const call = latest === LATE ? undefined : latest?.[0];
       // Calls that were recorded without a currency are counted in units.
-      const { currency } = call ?? desk.gateway ?? {};
+      const { currency } = call ?? desk.gateway ?? { currency: await notedIn(desk) };
       return { body: { name, readOnly, ...partsOf(desk), ...given({ currency }) } };
     },
   }),

@@ -1,7 +1,7 @@
 /** Formats and parses units for the page. Units are money in the currency of the recorded calls, or of the host's option. */
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { readUnits } from "../../../model/amount-text.ts";
+import { readAddition, readUnits } from "../../../model/amount-text.ts";
 import { writtenMoney } from "../../../model/money.ts";
 
 /** The option `currency` of the page; empty without one. */
@@ -112,6 +112,10 @@ export function shareOf(used: number, all: number): string {
  */
 export const readAmount = (field: string, written: string): number =>
   readUnits(field, written.trim(), pageCurrency.value || undefined);
+
+/** Returns the units that a user adds or takes. Throws a RangeError for 0, too. */
+export const readAdded = (field: string, written: string): number =>
+  readAddition(field, written.trim(), pageCurrency.value || undefined);
 
 /** Returns an amount as a user writes it. */
 export const writtenAmount = (units: number): string => (pageCurrency.value ? writtenMoney(units) : String(units));

@@ -10,6 +10,7 @@ import {
   dayIn,
   pageCurrency,
   plain,
+  readAdded,
   readAmount,
   shownPeriod,
   writtenAmount,
@@ -266,7 +267,7 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
     text: "Adds to the current period alone.",
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units = "" }) => {
-      const added = readAmount("Amount", units);
+      const added = readAdded("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
       askAgain(units, { added, given: granted, to: "budget" }, "To add it, choose Top up again.");
       await write("POST", `${at(id)}/top-up`, { units: added });
@@ -283,7 +284,7 @@ const takeBack = (id: string): void =>
     text: "Takes from the current period alone, such as a mistaken top-up. What is used or held stays.",
     fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units = "" }) => {
-      await write("POST", `${at(id)}/lower`, { units: readAmount("Amount", units) });
+      await write("POST", `${at(id)}/lower`, { units: readAdded("Amount", units) });
       await loadBudgets();
       return `${id} has less.`;
     },

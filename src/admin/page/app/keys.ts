@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountBelow, amountField, plain, readAmount } from "./amounts.ts";
+import { amountBelow, amountField, plain, readAdded, readAmount } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import {
   budgetField,
@@ -294,7 +294,7 @@ export const changeQuota = (
     action: verb === "grant" ? "Add" : "Take",
     fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
     run: async ({ units: written = "" }) => {
-      const units = readAmount("Amount", written);
+      const units = readAdded("Amount", written);
       if (verb === "grant") {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
         askAgain(written, { added: units, given: quota?.granted ?? 0, to: "key" }, "To add it, choose Add again.");
