@@ -533,6 +533,14 @@ describe("adminHandler", () => {
       code: "not_found",
       message: "There is no such route.",
     });
+    for (const [method, path, meant] of [
+      ["POST", "/budgets/red/topup", " Did you mean /budgets/red/top-up?"],
+      ["POST", "/kyes/anna/grant", " Did you mean /keys/anna/grant?"],
+      ["GET", "/key", " Did you mean /keys?"],
+      ["GET", "/kyes/anna/grnat", ""],
+      ["GET", "/keys/anna/zzz/1", ""],
+    ] as const)
+      expect((await ask(method, path)).body.error?.message).toBe(`There is no such route.${meant}`);
     const wrong = await ask("PUT", "/keys");
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, POST"]);
     expect((await ask("POST", "/keys", { name: "x".repeat(70_000) })).status).toBe(413);
@@ -944,10 +952,10 @@ describe("recorded calls", () => {
   });
 
   it.each([
-    ["/usage?by=year", 'by.0: must be day, month, key, budget, group, model or upstream, not "year".'],
+    ["/usage?by=year", 'by: must be day, month, key, budget, group, model or upstream, not "year".'],
     ["/usage?by=key,modle", 'upstream, not "modle". Did you mean model?'],
     ["/usage?by=key&by=modle", 'not "modle". Did you mean model?'],
-    ["/usage?by=", "by.0: "],
+    ["/usage?by=", "by: "],
     ["/usage?since=yesterday", "since must be a day"],
     ["/usage?until=2026-02-30", "until must be a day"],
     ["/usage?since=2026-10-02&until=2026-10-01", "since must not be after until"],
@@ -966,8 +974,8 @@ describe("recorded calls", () => {
     ["/usage?key=%00", "key must be plain text"],
     ["/usage?key=a&key=b", "key: "],
     ["/usage?team=a", "team does not exist"],
-    ["/calls?outcome=bad", "outcome.0: "],
-    ["/calls?outcome=failed,bad", "outcome.1: "],
+    ["/calls?outcome=bad", "outcome: "],
+    ["/calls?outcome=failed,bad", "outcome: "],
     ["/calls?outcome=refuse", 'not "refuse". Did you mean refused?'],
     ["/keys?state=activ", 'not "activ". Did you mean active?'],
     ["/calls?errorCode=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],

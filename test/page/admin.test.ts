@@ -398,6 +398,20 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
   });
 
+  it("says that there is no such part, and refuses to add 0", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team-a", amount: 5 });
+    const page = await open("?part=speend");
+    await page.getByText("There is no part speend. This is Keys.").waitFor();
+    await page.getByRole("link", { name: "Budgets", exact: true }).click();
+    await press(page, "Top up team-a");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Amount in USD").fill("0");
+    await dialog.getByRole("button", { name: "Top up", exact: true }).click();
+    await dialog.getByText("Amount must be more than 0.").waitFor();
+    expect(await quotas.budgetReport("team-a")).toMatchObject({ granted: 5 });
+  });
+
   it("shows the spend of each budget by a second column, under an address that others can open", async () => {
     const { quotas } = stores.ports;
     for (const id of ["team-a", "team-b"]) {

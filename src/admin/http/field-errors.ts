@@ -29,10 +29,12 @@ const WORDS: Readonly<Record<string, string>> = {
 /** Returns the sentence for the first thing that is wrong with a value. */
 export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string {
   const path = issue.path?.map(({ key }) => key) ?? [];
-  const name = oneLine(v.getDotPath(issue) ?? "The body");
+  const dotted = oneLine(v.getDotPath(issue) ?? "The body");
   // A rule with a message of its own says more than its type.
-  if (!issue.message.startsWith("Invalid ")) return `${name}: ${issue.message}.`;
+  if (!issue.message.startsWith("Invalid ")) return `${dotted}: ${issue.message}.`;
   const field = path.reduce<Schema | undefined>((inner, key) => inner && partOf(inner, key), schema);
+  // The words of a list in a query are one text, in which nobody counts.
+  const name = field && wordsOf(field).length > 0 ? dotted.replace(/\.\d+$/, "") : dotted;
   const must = field ? mustBe(field) : "left out";
   const { input } = issue;
   if (input === undefined) return `${name}: is missing; it must be ${must}.`;

@@ -10,7 +10,7 @@ import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { RefusedUnits } from "../../model/refused-units.ts";
-import { assertMethods, assertOptions, CLOCK, oneLine, portOf, unknownName } from "../../options.ts";
+import { assertMethods, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
@@ -230,6 +230,9 @@ class Admin {
       app.get(root || "/", ({ context }) => fileOf(page, "", baseOf(context)));
       app.get(`${root}/:file`, ({ context }) => fileOf(page, context.params?.["file"] ?? "", baseOf(context)));
     }
+    app.all(`${root}/**`, ({ req }) => {
+      throw new HTTPError({ status: 404, message: noRoute(this.#operations, pathOf(req.url).slice(root.length)) });
+    });
     return app;
   }
 
@@ -471,6 +474,20 @@ async function fileOf(page: AdminPage, name: string, base: string): Promise<Resp
   const file = await page.file(name, base);
   if (!file) throw new HTTPError({ status: 404, message: "There is no such route." });
   return new Response(file.text, { headers: { "content-type": file.type, ...HEADERS, ...PAGE_HEADERS } });
+}
+
+/** Returns the sentence for an unknown path below the mount. Asks for the path of which one part was probably mistyped. */
+function noRoute(operations: readonly Operation[], path: string): string {
+  const asked = path.split("/");
+  const near = operations.flatMap((operation) => {
+    const known = operation.path.split("/").map((part, at) => (part === ":id" ? (asked[at] ?? "") : part));
+    const wrong = known.flatMap((part, at) => (part === asked[at] ? [] : [at]));
+    const [at = 0, ...others] = wrong;
+    const isNear = known.length === asked.length && others.length === 0 && nearest(asked[at] ?? "", [known[at] ?? ""]);
+    return isNear ? [known.join("/")] : [];
+  });
+  const [meant] = near;
+  return `There is no such route.${meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`}`;
 }
 
 /** The codes of errors, by status. */

@@ -59,6 +59,8 @@ async function showTab(): Promise<void> {
   if (me.value === undefined) return;
   notice.value = undefined;
   await TABS[shownPart.value]?.load(asked);
+  if (wanted !== "" && !isTab(wanted))
+    notice.value ??= { text: `There is no part ${wanted}. This is ${TABS[shownPart.value]?.name}.`, isError: true };
 }
 
 /** Shows what a link of this page leads to. The keyboard goes on at the heading where the link is gone. */
