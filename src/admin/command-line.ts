@@ -263,7 +263,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       const noted = await notedCurrency(opened.audit);
       if (noted !== undefined && noted !== currency) {
         if (!values.yes || units === 0) throw otherCurrency(noted, currency, found.name);
-        warn?.(`All amounts now count in ${currency}, also those that were given in ${noted}.`);
+        warn?.(`With this amount, all amounts count in ${currency}, also those that were given in ${noted}.`);
       }
     }
     if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);

@@ -2303,7 +2303,7 @@ describe("polygate budgets", () => {
     expect(corrected).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^amount: 300\.00 USD$/m),
-      stderr: "All amounts now count in USD, also those that were given in EUR.\n",
+      stderr: "With this amount, all amounts count in USD, also those that were given in EUR.\n",
     });
     expect(await run("budgets", "top-up", "b1", "5")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({
