@@ -94,15 +94,17 @@ const isObject = (value: unknown): boolean => typeof value === "object" && value
  */
 function keyIn(row: ApiKey): ApiKey {
   try {
-    let key = row;
+    const fields: Record<string, unknown> = {};
+    let isSame = true;
     for (const [field, [type, read]] of KEY_FIELDS) {
       const value: unknown = row[field as keyof ApiKey];
       const found = read(value, row);
       if (found === undefined && (value !== undefined || !type.endsWith("?")))
         throw new TypeError(`The store's key has ${field} ${told(value)}; ${field} must be of the type ${type}.`);
-      if (found !== value) key = { ...key, [field]: found };
+      isSame &&= found === value;
+      if (found !== undefined) fields[field] = found;
     }
-    return key;
+    return isSame ? row : { ...row, ...fields };
   } catch (error) {
     throw toGatewayError(error, "quota-store");
   }

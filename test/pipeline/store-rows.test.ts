@@ -1,7 +1,7 @@
 /** Rows of a host's own quota store that have not the shape of a key or a balance: the call is refused, and the host hears why. */
 
 import { expect, it } from "vitest";
-import { type Balance, createGateway, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import { type ApiKey, type Balance, createGateway, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
 
 /** Asks a gateway whose store has rows with these fields for an answer, and for the token usage. */
 async function asked(key: object, balance: object) {
@@ -9,7 +9,8 @@ async function asked(key: object, balance: object) {
   const quotas: QuotaStore = {
     find: async (apiKey) => {
       const found = await memory.find(apiKey);
-      return found && { ...found, ...key };
+      // Rows of an object mapper have their fields on the prototype.
+      return found && Object.assign(Object.create({ ...found }) as ApiKey, key);
     },
     balance: async (keyId) => ({ ...(await memory.balance(keyId)), ...balance }) as Balance,
     reserve: (hold) => memory.reserve(hold),
