@@ -1170,9 +1170,7 @@ describe("polygate usage and why", () => {
     expect(done.stdout).toMatch(/^The ledger has charged 0\.0{4}\d+ USD\.$/m);
     expect(done.stdout).toMatch(/^Charged: 0\.0{4}\d+ USD\nCharged by estimate: 0\.0{4}\d+ USD$/m);
     const limited = await run("why", ids["limited"] ?? "");
-    expect(limited.stdout).toMatch(
-      /^The call was refused, with the status 429 \(rate_limited\)\.\n/,
-    );
+    expect(limited.stdout).toMatch(/^The call was refused, with the status 429 \(rate_limited\)\.\n/);
     expect(limited.stdout).toMatch(
       /^The call was refused by the rate limit on requests for the model large, 2 in 60 s \(needed: 1, available: 0, begins anew at 20[^)]*Z\)\.$/m,
     );

@@ -157,6 +157,7 @@ describe("adminHandler", () => {
 
   it("gives an unlimited key a quota, takes it away, and has both in the log of changes", async () => {
     const ask = asking();
+    await ask("POST", "/budgets", { id: "red", amount: 9 });
     await ask("POST", "/keys", { id: "team" });
     expect(await ask("POST", "/keys/team/grant", { units: 5 })).toMatchObject({
       status: 400,
@@ -164,6 +165,9 @@ describe("adminHandler", () => {
         error: { message: "The API key team has no quota of its own: a change of `granted` gives it one." },
       },
     });
+    await ask("POST", "/keys", { id: "drawing", budget: "red" });
+    const tag = (await ask("GET", "/keys/drawing")).headers.get("etag") ?? "";
+    expect((await ask("PATCH", "/keys/drawing", { name: "D" }, { "if-match": tag })).status).toBe(200);
     const { headers } = await ask("GET", "/keys/team");
     expect((await ask("PATCH", "/keys/team", { granted: 5 })).body).toMatchObject({
       unlimited: false,

@@ -267,7 +267,8 @@ function tagOfKey({
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
-    unlimited,
+    // A report and a key differ in this for a key with a budget.
+    unlimited && budget === undefined,
     models,
     expiresAt,
     paused,

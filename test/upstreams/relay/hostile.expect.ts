@@ -17,8 +17,8 @@ export interface Failing {
   readonly field?: string;
   /** The cause that the host reads. */
   readonly told?: RegExp;
-  /** Set for a call that the gateway cut, which is not reported to the host. Default: the call has failed. */
-  readonly outcome?: "deadline";
+  /** Default: failed. A call that the gateway cut at its deadline is not reported to the host. */
+  readonly outcome?: "deadline" | "refused";
 }
 
 /** The failure in the caller's format. */
@@ -98,8 +98,8 @@ export async function expectBrokenOff(
 /** Expects that the host hears of the failure once, with its cause, and that no redirect was followed and no request repeated. */
 function expectTold({ failures, record, upstream }: Met, { code, told, outcome }: Failing): void {
   expect(upstream.requests.length).toBeLessThanOrEqual(1);
-  expect(failures).toHaveLength(outcome ? 0 : 1);
-  if (outcome || !told) return;
+  expect(failures).toHaveLength(outcome === "deadline" ? 0 : 1);
+  if (outcome === "deadline" || !told) return;
   expect(failures[0]).toMatchObject({ port: "model-backend", requestId: record.requestId, error: { code } });
   expect(failures[0]?.text).toMatch(told);
 }

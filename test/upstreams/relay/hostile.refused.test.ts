@@ -109,6 +109,7 @@ const CASES: readonly RefusedCase[] = [
     does: "refuses the request",
     answer: tells(400),
     code: "invalid_request",
+    outcome: "refused",
     message: "The model backend does not take this request.",
     told: /Account 7/,
   },
