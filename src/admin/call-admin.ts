@@ -499,7 +499,9 @@ function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[
     case "model_not_found":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(
-        `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`,
+        isUnasked(call)
+          ? `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`
+          : `If the list of models has ${oneLine(modelAsked ?? "the model")}, its upstream does not: correct the route or the models of the relay. Otherwise the caller must choose another model.`,
         ...answerInLog,
       );
     case "missing_api_key":

@@ -243,11 +243,17 @@ function outcomeOf(call: Recorded): CallOutcome {
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.
   if (error === abort.reason) return OUTCOME_OF_CUT[error.code] ?? "shutdown";
-  const isRefused = found.meter ? OF_REQUEST.has(error.code) && found.firstEventAt === undefined : isRefusal(call);
+  const isRefused = found.meter ? isOfRequest(error, found) : isRefusal(call);
   return isRefused ? "refused" : "failed";
 }
 
-/** The errors that are mistakes of the request. An upstream may find them, too. */
+/** True when an upstream has found a mistake of the caller before it answered. A name of a model that the host has chosen is none. */
+const isOfRequest = ({ code }: GatewayError, { model, attempts, firstEventAt }: Findings): boolean =>
+  firstEventAt === undefined &&
+  (OF_REQUEST.has(code) || (OF_MODEL.has(code) && attempts.every((attempt) => attempt.model === model)));
+
+const OF_MODEL: ReadonlySet<GatewayErrorCode> = new Set(["model_not_found", "model_not_allowed"]);
+
 const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",
   "malformed_body",

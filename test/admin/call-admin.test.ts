@@ -356,6 +356,18 @@ describe("why", () => {
       ],
     ],
     [
+      "404",
+      new GatewayError("model_not_found", "a secret prompt"),
+      [
+        "A setting of this service names a model that its upstream does not have.",
+        "The message that the caller was told is not recorded, because it may quote the prompt.",
+      ],
+      [
+        "The upstream main does not have the model large-2: correct this name in the route or in the models of the relay.",
+        "For the words of the upstream, look for ID in the log of the gateway, which has its answer.",
+      ],
+    ],
+    [
       "504",
       new GatewayError("deadline_exceeded", "The model backend took too long."),
       ["The call or its upstream took too long.", 'The caller was told: "The model backend took too long."'],
@@ -439,6 +451,15 @@ describe("why", () => {
     const wrong = { ...call, status: 500, errorCode: "misconfigured", errorMessage: "No plan." } as const;
     const sentence = `Correct the setting: look for ${call.requestId} in the log of the gateway, which has the whole error.`;
     expect(nextSteps(wrong)).toEqual([{ sentence }]);
+  });
+
+  it("tells an operator and a caller what to do about a model that its upstream does not have", async () => {
+    const call = (await reasonsOf(failing(new GatewayError("model_not_found", "No.")), {}))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const [step] = nextSteps({ ...call, modelAsked: "large-2" });
+    expect(step?.sentence).toBe(
+      "If the list of models has large-2, its upstream does not: correct the route or the models of the relay. Otherwise the caller must choose another model.",
+    );
   });
 
   it("tells that a model which no upstream was asked for may lack a price", async () => {

@@ -117,6 +117,7 @@ const CASES: readonly RefusedCase[] = [
     does: "does not know the model",
     answer: tells(404),
     code: "model_not_found",
+    outcome: "refused",
     message: "The model backend does not know this model.",
     field: "model",
     told: /Account 7/,
