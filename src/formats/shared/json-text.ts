@@ -36,7 +36,7 @@ export function spanAt(text: string, path: readonly string[]): Span | undefined 
   let start = skipSpace(text, 0);
   let found: Span | undefined;
   for (const name of path) {
-    found = text[start] === "{" ? memberOf(text, start, JSON.stringify(name)) : undefined;
+    found = text[start] === "{" ? memberOf(text, start, name) : undefined;
     if (!found) return undefined;
     ({ start } = found);
   }
@@ -44,8 +44,7 @@ export function spanAt(text: string, path: readonly string[]): Span | undefined 
 }
 
 /** Finds the values of the members of a JSON object, by their names. */
-export const membersOf = (text: string): ReadonlyMap<string, Span> =>
-  new Map(Array.from(membersIn(text, skipSpace(text, 0)), ([name, span]) => [parseJson(name) as string, span]));
+export const membersOf = (text: string): ReadonlyMap<string, Span> => new Map(membersIn(text, skipSpace(text, 0)));
 
 /** Returns the JSON of a value in the text of a valid JSON object; an empty text without the value. */
 export function jsonAt(text: string, path: readonly string[]): string {
@@ -79,11 +78,11 @@ export function withElements(
 
 function memberOf(text: string, object: number, name: string): Span | undefined {
   let found: Span | undefined;
-  for (const [written, span] of membersIn(text, object)) if (isName(written, name)) found = span;
+  for (const [present, span] of membersIn(text, object)) if (present === name) found = span;
   return found;
 }
 
-/** Yields the members of the object that begins here: the name as it is written, and the position of the value. */
+/** Yields the members of the object that begins here: the name, and the position of the value. */
 function* membersIn(text: string, object: number): Generator<readonly [name: string, value: Span]> {
   let at = skipSpace(text, object + 1);
   while (text[at] === '"') {
@@ -91,15 +90,14 @@ function* membersIn(text: string, object: number): Generator<readonly [name: str
     // Skip the colon.
     const start = skipSpace(text, skipSpace(text, endOfName) + 1);
     const end = endOfValue(text, start);
-    yield [text.slice(at, endOfName), { start, end }];
+    yield [nameIn(text.slice(at + 1, endOfName - 1)), { start, end }];
     at = skipSpace(text, end);
     if (text[at] === ",") at = skipSpace(text, at + 1);
   }
 }
 
-/** Tells whether a text is a name in JSON. The text may have escapes that `JSON.stringify` does not write. */
-const isName = (text: string, name: string): boolean =>
-  text === name || (text.includes("\\") && JSON.stringify(parseJson(text)) === name);
+/** Reads a name, which is given without its quotes. Most names have no escapes, and are not parsed. */
+const nameIn = (text: string): string => (text.includes("\\") ? (parseJson(`"${text}"`) as string) : text);
 
 function skipSpace(text: string, from: number): number {
   let at = from;
