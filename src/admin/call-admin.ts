@@ -475,7 +475,7 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
   return [...inWords(...new Set([...names, ...resting])), ...steps];
 }
 
-/** Says what helps against the error of a call, whatever its attempts were. */
+/** Says what helps against the error of a call. `nextSteps` adds what its attempts tell. */
 function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
   const { errorCode, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
   const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;

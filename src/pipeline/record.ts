@@ -330,7 +330,7 @@ export class Attempt implements UpstreamObserver {
   readonly #asked: AskedUpstream;
   readonly #beganAt: number;
   readonly #observer: UpstreamObserver | undefined;
-  /** The number of the attempt in its call. Upstreams that rest are not counted: nobody asks them. */
+  /** The number of the attempt in its call. Resting upstreams do not count, because the call does not ask them. */
   readonly #number: number;
   /** Undefined until the end. */
   #outcome: UpstreamOutcome | undefined = undefined;

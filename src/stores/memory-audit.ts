@@ -39,5 +39,5 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
   };
 }
 
-/** The texts by which a page chooses records. */
+/** The filters of a page that are texts. */
 const TEXTS = ["user", "action", "target"] as const;

@@ -1,4 +1,4 @@
-/** Edits that hold only while nobody else has changed what their user has seen. */
+/** Refuses an edit when somebody else has changed what its user has seen. */
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";

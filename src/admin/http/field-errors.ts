@@ -33,7 +33,7 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
   // A rule with a message of its own says more than its type.
   if (!issue.message.startsWith("Invalid ")) return `${dotted}: ${issue.message}.`;
   const field = path.reduce<Schema | undefined>((inner, key) => inner && partOf(inner, key), schema);
-  // The words of a list in a query are one text, in which nobody counts.
+  // A query has a list as one text, so the number of a word means nothing to its author: leave it out.
   const name = field && wordsOf(field).length > 0 ? dotted.replace(/\.\d+$/, "") : dotted;
   const must = field ? mustBe(field) : "left out";
   const { input } = issue;

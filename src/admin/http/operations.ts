@@ -65,7 +65,7 @@ export const OPERATIONS: readonly Operation[] = [
       currency: v.exactOptional(TEXT),
     }),
     async run(desk, { user: { name, readOnly = false } }) {
-      // A database without tables for calls, or one that hangs, is no reason to fail.
+      // The page opens also when the table of calls is missing, or the database hangs.
       const reading = desk.calls?.list({ limit: 1 }).catch(() => []);
       const latest = reading && (await within(reading, CURRENCY_MS, desk.clock));
       const call = latest === LATE ? undefined : latest?.[0];

@@ -169,7 +169,7 @@ export class MessagesStream extends StreamedAnswer {
     return text + frameOf(withIndex(frame, block.index));
   }
 
-  /** Returns what is left of a block, with its end: nothing for an empty text. */
+  /** Returns the rest of a block and its end. Returns nothing for a text without content. */
   #end({ index, start, input }: PassedBlock, stop?: NativeFrame): string {
     if (start ?? input) this.#waiting--;
     if (index === undefined) return "";

@@ -235,7 +235,7 @@ const CALL_COLUMNS = [
   ["upstream", "upstream"],
 ] as const satisfies readonly (readonly [keyof CallFilter, keyof CallTable])[];
 
-/** The columns of recorded calls for which a filter has one value or several. */
+/** The columns whose filter takes one value or a list of values. */
 const LISTED_COLUMNS = [
   ["outcome", "outcome"],
   ["errorCode", "error_code"],

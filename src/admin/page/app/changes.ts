@@ -37,7 +37,7 @@ const loadList = loadsOf("changes");
 async function list(before?: string): Promise<void> {
   const chosen = Object.entries(filters).flatMap(([name, { value }]) => (value === "" ? [] : [[name, value] as const]));
   noteChoices("changes", Object.fromEntries(chosen));
-  // Older changes of the earlier choice are none of this one.
+  // The button for older changes would go on with the earlier choice.
   if (before === undefined) older.value = null;
   await loadList(
     async (isLatest) => {

@@ -86,7 +86,7 @@ async function loadKeys(after?: string): Promise<void> {
   const ofUse = isOfUse() ? filters.state.value : undefined;
   const matches = (key: KeyShown): boolean =>
     hasText(key, text) && (ofUse === undefined || isEmpty(key) === (ofUse === EMPTY));
-  // Further keys of the earlier choice are none of this one.
+  // The button for more keys would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
     async (isLatest) => {

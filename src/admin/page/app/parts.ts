@@ -552,7 +552,7 @@ function placeMenu(menu: HTMLElement, button: HTMLElement): void {
   const { top, bottom, left, right } = button.getBoundingClientRect();
   const { clientWidth, clientHeight } = document.documentElement;
   const [isAbove, isLeft] = [bottom + MENU_ROOM > clientHeight && top > MENU_ROOM, left < clientWidth - right];
-  // By the document, with which the menu scrolls.
+  // The positions are those in the document: the menu scrolls with it.
   Object.assign(menu.style, {
     top: isAbove ? "auto" : `${bottom + scrollY + MENU_GAP}px`,
     bottom: isAbove ? `${clientHeight - top - scrollY + MENU_GAP}px` : "auto",

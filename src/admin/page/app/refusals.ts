@@ -223,7 +223,7 @@ async function loadRefusals(after?: string): Promise<void> {
   noteChoices("refusals", inAddress());
   const outcome = end.value === "all" ? undefined : end.value;
   const query = queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after });
-  // Older calls of the earlier choice are none of this one.
+  // The button for older calls would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
     async (isLatest) => {
