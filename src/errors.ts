@@ -46,6 +46,9 @@ export const WRONG_SETTING = "This service has a wrong setting for this API key.
 /** The reason why a call was refused or failed. */
 export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 
+/** The errors of an upstream that lacks the model. */
+export const LACKS_MODEL: ReadonlySet<unknown> = new Set<GatewayErrorCode>(["model_not_found", "model_not_allowed"]);
+
 const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 
 /** The parts that a host provides. An error names the part that failed. */

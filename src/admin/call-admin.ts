@@ -1,6 +1,6 @@
 /** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
 
-import { WRONG_SETTING } from "../errors.ts";
+import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
 import { amountOf, currencyCode, writtenMoney, MOST_UNITS } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
@@ -326,10 +326,7 @@ const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ mov
 
 /** Returns the attempts whose upstream lacks a model that the caller has not named: the host's route or relay names it. */
 const wronglyNamed = ({ attempts, modelAsked }: RecordedCall): readonly UpstreamAttempt[] =>
-  attempts.filter(
-    ({ errorCode, model }) =>
-      (errorCode === "model_not_found" || errorCode === "model_not_allowed") && model !== modelAsked,
-  );
+  attempts.filter(({ errorCode, model }) => LACKS_MODEL.has(errorCode) && model !== modelAsked);
 
 /** True where a setting of the host names the wrong model, and no upstream has refused the credential or the account. */
 const isOnlyWronglyNamed = (call: RecordedCall): boolean =>

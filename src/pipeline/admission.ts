@@ -66,6 +66,7 @@ function readNumber(value: unknown): number | undefined {
   const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
   return typeof number === "number" && !Number.isNaN(number) ? number : undefined;
 }
+
 /** The types and the readers of a key's fields. A field with a question mark may be absent. */
 const KEY_FIELDS = Object.entries({
   id: ["string", readId],

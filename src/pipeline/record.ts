@@ -1,6 +1,6 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
-import { type FieldPath, type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
+import { type FieldPath, type GatewayError, type GatewayErrorCode, LACKS_MODEL, toGatewayError } from "../errors.ts";
 import type { AnyEndpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
@@ -250,9 +250,7 @@ function outcomeOf(call: Recorded): CallOutcome {
 /** True when an upstream has found a mistake of the caller before it answered. A name of a model that the host has chosen is none. */
 const isOfRequest = ({ code }: GatewayError, { model, attempts, firstEventAt }: Findings): boolean =>
   firstEventAt === undefined &&
-  (OF_REQUEST.has(code) || (OF_MODEL.has(code) && attempts.every((attempt) => attempt.model === model)));
-
-const OF_MODEL: ReadonlySet<GatewayErrorCode> = new Set(["model_not_found", "model_not_allowed"]);
+  (OF_REQUEST.has(code) || (LACKS_MODEL.has(code) && attempts.every((attempt) => attempt.model === model)));
 
 const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",

@@ -2,14 +2,13 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { LATE, within } from "../../ports/clock.ts";
+import { type Clock, LATE, within } from "../../ports/clock.ts";
 import { notedCurrency } from "../change-log.ts";
 import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
 import {
-  type Desk,
   ID,
   idIn,
   LIMIT,
@@ -42,11 +41,16 @@ const LIVE = v.looseObject({
 /** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */
 const CURRENCY_MS = 1_000;
 
-/** Returns the currency in which amounts were given on the command line. A log that hangs or fails tells none. */
-async function notedIn({ audit, clock }: Desk): Promise<string | undefined> {
-  const reading = notedCurrency(audit).catch(() => undefined);
-  const noted = await within(reading, CURRENCY_MS, clock);
-  return noted === LATE ? undefined : noted;
+/** Waits for a reading of the store. Returns undefined for one that hangs or fails: the page opens without it. */
+async function soon<Read>(reading: Promise<Read> | undefined, clock: Clock): Promise<Read | undefined> {
+  const read =
+    reading &&
+    (await within(
+      reading.catch(() => undefined),
+      CURRENCY_MS,
+      clock,
+    ));
+  return read === LATE ? undefined : read;
 }
 
 export const OPERATIONS: readonly Operation[] = [
@@ -65,12 +69,10 @@ export const OPERATIONS: readonly Operation[] = [
       currency: v.exactOptional(TEXT),
     }),
     async run(desk, { user: { name, readOnly = false } }) {
-      // The page opens also when the table of calls is missing, or the database hangs.
-      const reading = desk.calls?.list({ limit: 1 }).catch(() => []);
-      const latest = reading && (await within(reading, CURRENCY_MS, desk.clock));
-      const call = latest === LATE ? undefined : latest?.[0];
+      const { audit, calls, clock, gateway } = desk;
+      const [call] = (await soon(calls?.list({ limit: 1 }), clock)) ?? [];
       // Calls that were recorded without a currency are counted in units.
-      const { currency } = call ?? desk.gateway ?? { currency: await notedIn(desk) };
+      const { currency } = call ?? gateway ?? { currency: await soon(notedCurrency(audit), clock) };
       return { body: { name, readOnly, ...partsOf(desk), ...given({ currency }) } };
     },
   }),

@@ -3,13 +3,13 @@
  * cockatiel, repeat one function: they have no retry budget that calls share, and do not respect an upstream's retry-after time.
  */
 
-import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { GatewayError, type GatewayErrorCode, LACKS_MODEL, toGatewayError } from "../../errors.ts";
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { isUpstreamFailure, UPSTREAM_FAILURES } from "../backend.ts";
 import type { Hedger } from "./hedge.ts";
-import { LACKS_MODEL, movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
+import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
 
 /** The number of retries of a failed call, and the pauses before them. */
 export interface RetryOptions {

@@ -55,8 +55,8 @@ export interface RouteBackend extends ModelBackend {
   /** Returns the state of each upstream: its circuit breaker, and its last failure. Asks no upstream. */
   status(): readonly UpstreamStatus[];
   /**
-   * Checks each backend of the route that has a `check`, such as a relay, and returns what it found. Rejects only for wrong options. `timeoutMs` is the longest
-   * time of a check, in milliseconds; 10 seconds by default.
+   * Checks each backend of the route that has a `check`, such as a relay, and returns what it found. `timeoutMs` is the longest time of a
+   * check, in milliseconds; 10 seconds by default. Rejects only for wrong options.
    */
   check(options?: { readonly timeoutMs?: number }): Promise<readonly UpstreamCheck[]>;
   /** Closes each backend of the route that has a `close`, such as a relay. Rejects with the first error, after all were closed. */

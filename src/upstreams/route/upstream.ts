@@ -1,6 +1,6 @@
 /** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
-import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
+import { GatewayError, type GatewayErrorCode, LACKS_MODEL } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
@@ -104,9 +104,6 @@ export interface RoutedRequest {
   readonly isNamed: boolean;
   readonly stream: boolean;
 }
-
-/** The errors of an upstream that lacks the model. */
-export const LACKS_MODEL: ReadonlySet<GatewayErrorCode> = new Set(["model_not_found", "model_not_allowed"]);
 
 const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
   backend_refused: "refused",
