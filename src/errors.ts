@@ -10,6 +10,7 @@ export const GATEWAY_ERROR_CODES = [
   "unsupported_media_type",
   "body_too_large",
   "context_length_exceeded", // the prompt is too long for the model; `context` has the counts that are known
+  "content_refused", // the upstream's content policy refuses the prompt or the answer
   "failed_precondition", // the request is well-formed, but needs something that is missing or not supported
   "not_found", // the route exists, but the resource does not
   "method_not_allowed",

@@ -290,6 +290,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   unsupported_media_type: "The body has a content type that the route does not take.",
   body_too_large: "The body is larger than the limits allow.",
   context_length_exceeded: "The prompt is too long for the model.",
+  content_refused: "The content policy of the upstream refuses the prompt or the answer.",
   failed_precondition: "The request needs something that is missing or not supported.",
   not_found: "The resource does not exist.",
   method_not_allowed: "The route does not have this method.",
@@ -540,6 +541,8 @@ function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[
       const isOfKey = remedy.startsWith("Run polygate keys update ");
       return [{ sentence: remedy, ...(isOfKey && { verb: "keys update", ...given({ key: keyId }) }) }];
     }
+    case "content_refused":
+      return inWords("The caller must change the prompt.", ...answerInLog);
     case "backend_refused":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);

@@ -257,6 +257,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   unsupported_media_type: ["body", "The request's content-type must be application/json."],
   body_too_large: ["body", `The request body is larger than ${DEFAULT_LIMITS.maxJsonBytes} bytes.`],
   context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
+  content_refused: ["backend", "The model backend refuses this content by its policy."],
   failed_precondition: ["backend", "The model backend cannot meet this request as it is asked."],
   not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],

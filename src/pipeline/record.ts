@@ -154,6 +154,7 @@ const OWN_WORDS: ReadonlySet<string> = new Set([
   "The model backend is busy.",
   "The model backend is overloaded.",
   "The model backend refused this service.",
+  "The model backend refuses this content by its policy.",
   "The model backend took too long.",
   "The model backend's answer broke off.",
   "The request took longer than the gateway allows.",
@@ -247,10 +248,14 @@ function outcomeOf(call: Recorded): CallOutcome {
   return isRefused ? "refused" : "failed";
 }
 
-/** True when an upstream has found a mistake of the caller before it answered. A name of a model that the host has chosen is none. */
+/**
+ * True when an upstream has found a mistake of the caller before it answered, or refuses the content at any time. A name of a model that the
+ * host has chosen is no mistake of the caller.
+ */
 const isOfRequest = ({ code }: GatewayError, { model, attempts, firstEventAt }: Findings): boolean =>
-  firstEventAt === undefined &&
-  (OF_REQUEST.has(code) || (LACKS_MODEL.has(code) && attempts.every((attempt) => attempt.model === model)));
+  code === "content_refused" ||
+  (firstEventAt === undefined &&
+    (OF_REQUEST.has(code) || (LACKS_MODEL.has(code) && attempts.every((attempt) => attempt.model === model))));
 
 const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",

@@ -50,6 +50,7 @@ const KEPT_HEADERS: ReadonlySet<string> = new Set([
 const FINAL: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",
   "context_length_exceeded",
+  "content_refused",
   "failed_precondition",
   "body_too_large",
   "not_found",

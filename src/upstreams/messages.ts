@@ -18,6 +18,7 @@ interface Rename {
 /** The codes that concern the caller's own request: the upstream's statuses 400, 404, 413 and 422. */
 const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",
+  "content_refused",
   "failed_precondition",
   "body_too_large",
   "model_not_found",
@@ -40,7 +41,8 @@ export function shownMessage(
   { show, rename }: MessageRules,
   status?: number,
 ): string | undefined {
-  if (!message || show === false) return undefined;
+  // A 403 may name the host's key and team, also where it is about the caller's prompt.
+  if (!message || show === false || status === 403) return undefined;
   const renamed = rename ? withModel(message, rename) : message;
   if (show) return renamed;
   if (!OF_REQUEST.has(code) || !STATUSES.has(status) || ABOUT_ACCOUNT.test(message)) return undefined;

@@ -356,6 +356,18 @@ describe("why", () => {
       ],
     ],
     [
+      "400",
+      new GatewayError("content_refused", "The model backend refuses this content by its policy."),
+      [
+        "The content policy of the upstream refuses the prompt or the answer.",
+        'The caller was told: "The model backend refuses this content by its policy."',
+      ],
+      [
+        "The caller must change the prompt.",
+        "For the words of the upstream, look for ID in the log of the gateway, which has its answer.",
+      ],
+    ],
+    [
       "404",
       new GatewayError("model_not_found", "a secret prompt"),
       [

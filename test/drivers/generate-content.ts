@@ -13,6 +13,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [code: number, status: 
   malformed_body: [400, "INVALID_ARGUMENT"],
   unsupported_media_type: [400, "INVALID_ARGUMENT"],
   context_length_exceeded: [400, "INVALID_ARGUMENT"],
+  content_refused: [400, "INVALID_ARGUMENT"],
   failed_precondition: [400, "FAILED_PRECONDITION"],
   missing_api_key: [401, "UNAUTHENTICATED"],
   malformed_credential: [401, "UNAUTHENTICATED"],

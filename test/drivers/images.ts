@@ -13,6 +13,7 @@ import { streamed } from "./frames.ts";
 const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: string, code: string]>> = {
   invalid_request: [400, "invalid_request_error", "invalid_value"],
   context_length_exceeded: [400, "invalid_request_error", "context_length_exceeded"],
+  content_refused: [400, "invalid_request_error", "content_policy_violation"],
   failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   malformed_body: [400, "invalid_request_error", "malformed_body"],
   unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],

@@ -14,6 +14,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
   body_too_large: [413, "invalid_request_error", "request_too_large"],
   context_length_exceeded: [400, "invalid_request_error", "context_length_exceeded"],
+  content_refused: [400, "invalid_request_error", "content_policy_violation"],
   failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   not_found: [404, "invalid_request_error", "not_found"],
   method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],

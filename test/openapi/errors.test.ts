@@ -127,6 +127,7 @@ const CASES: readonly [code: GatewayErrorCode, provoke: () => Promise<string>][]
   ["malformed_body", () => told(gatewayOf(), { body: "{" })],
   ["unsupported_media_type", () => told(gatewayOf(), { headers: { "content-type": "text/plain" } })],
   ["body_too_large", () => told(gatewayOf(), { headers: { "content-length": "999999999" } })],
+  ["content_refused", () => told(upstream(403, { error: { code: "content_filter" } }))],
   ["failed_precondition", () => told(upstream(400, { error: { code: "failed_precondition" } }))],
   ["method_not_allowed", () => told(gatewayOf(), { method: "PUT" })],
   ["missing_api_key", () => told(gatewayOf(), { headers: { "x-api-key": "" } })],

@@ -136,6 +136,7 @@ type Meaning = readonly [code: GatewayErrorCode, message: string, field?: "model
 const FAILED: Meaning = ["backend_failed", "The model backend failed."];
 const REFUSED: Meaning = ["invalid_request", "The model backend does not take this request."];
 const REFUSED_US: Meaning = ["backend_refused", "The model backend refused this service."];
+const REFUSED_CONTENT: Meaning = ["content_refused", "The model backend refuses this content by its policy."];
 const UNAVAILABLE: Meaning = ["backend_unavailable", "The model backend is not available."];
 const TIMED_OUT: Meaning = ["deadline_exceeded", "The model backend took too long."];
 
@@ -144,7 +145,7 @@ const UNMET: Meaning = ["failed_precondition", "The model backend cannot meet th
 
 /**
  * The error for each status of an upstream. Any other 4xx means that the request is wrong. A 401, 402 or 403 is not the caller's error,
- * because the upstream's keys and accounts belong to the host.
+ * because the upstream's keys and accounts belong to the host; `refusesContent` finds the exception.
  */
 const MEANING: Readonly<Record<number, Meaning>> = {
   401: REFUSED_US,
@@ -169,6 +170,35 @@ const OWN_ACCOUNT =
   /credit balance|api[ _-]?key (?:is )?(?:not valid|not found|invalid|expired)|(?:incorrect|invalid|expired|missing) api[ _-]?key|insufficient (?:balance|credit|fund)|current quota/i;
 
 /**
+ * Matches the codes of content policies: Azure's `content_filter` and `ResponsibleAIPolicyViolation`, OpenAI's `content_policy_violation`,
+ * `moderation_blocked` and `cyber_policy`, Google's `PROHIBITED_CONTENT`, Alibaba's `data_inspection_failed`, and Volcengine's
+ * `InputTextSensitiveContentDetected`. OpenRouter passes on `refusal` and `safety`. Each may be written in one word.
+ */
+const CONTENT_CODE =
+  /^(?:content_?(?:filter(?:ed)?|policy(?:_?violation)?)|moderation(?:_?(?:blocked|flagged))?|cyber_?policy|data_?inspection_?failed|prohibited_?content|refusal|safety|(?:prompt|content)_?blocked|responsible_?ai_?policy_?violation|\w{0,32}sensitive_?content_?detected(?:\.\w{1,64})?)$/i;
+
+/** Matches the messages of content policies that have no code: those of xAI, Anthropic, DeepSeek, OpenRouter and Cloudflare. */
+const CONTENT_MESSAGE =
+  /^(?:content violates usage guidelines|output blocked by content filtering policy|content exists risk|request blocked: prompt injection|(?:prompt|response) blocked due to security configurations)/i;
+
+/**
+ * Tells whether an upstream's content policy refuses this request. Some upstreams answer such a request with 403 or 5xx. A block of the
+ * host's whole account or region is no refusal of the content.
+ */
+function refusesContent({ code, type, status, innererror, metadata, details, message }: JsonObject): boolean {
+  const { code: inner } = isJsonObject(innererror) ? innererror : {};
+  const { error_type, reasons, flagged_input } = isJsonObject(metadata) ? metadata : {};
+  if (Array.isArray(reasons) || typeof flagged_input === "string") return true;
+  const causes = Array.isArray(details) ? details.map((detail) => isJsonObject(detail) && detail["reason"]) : [];
+  return (
+    [code, type, status, inner, error_type, ...causes].some(
+      (one) => typeof one === "string" && CONTENT_CODE.test(one),
+    ) ||
+    (typeof message === "string" && CONTENT_MESSAGE.test(message))
+  );
+}
+
+/**
  * Decodes an upstream's error. The upstream's own message stays in `cause`.
  *
  * @param status The HTTP status; undefined in the middle of a stream, where the error's own status, code or type stands for it.
@@ -191,6 +221,8 @@ export function decodeUpstreamError(
       context,
     });
   if (meant === 402) return upstreamError(402, cause, undefined);
+  if (meant !== 401 && refusesContent(error))
+    return upstreamError(meant, cause, undefined, REFUSED_CONTENT, reasonIn(error));
   const isUnmet = error["code"] === "failed_precondition" || error["status"] === "FAILED_PRECONDITION";
   const reason = reasonIn(error);
   const decoded = upstreamError(meant, cause, retryAfterMs, isUnmet ? UNMET : undefined, reason);

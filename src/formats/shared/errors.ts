@@ -27,6 +27,8 @@ const limited = (code: string): SharedRow => [429, "rate_limit_error", code];
 
 export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, SharedRow>> = {
   context_length_exceeded: invalid(400, "context_length_exceeded"),
+  // The word of OpenAI and OpenRouter.
+  content_refused: invalid(400, "content_policy_violation"),
   failed_precondition: invalid(400, "failed_precondition"),
   malformed_body: invalid(400, "malformed_body"),
   unsupported_media_type: invalid(415, "unsupported_media_type"),

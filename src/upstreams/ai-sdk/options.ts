@@ -66,8 +66,9 @@ export interface AiSdkOptions {
   /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
   readonly strict?: boolean;
   /**
-   * Shows callers all error messages of the provider (true), or none (false). A message may contain details of the host's account.
-   * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
+   * Shows callers all error messages of the provider but those of a 401 or 403 (true), or none (false). A message may contain details of
+   * the host's account. Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and
+   * secrets.
    */
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the provider's name of a model that they call by another name. Default: false. */

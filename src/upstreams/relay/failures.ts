@@ -71,7 +71,8 @@ export class Failures {
       // The body is not JSON, for example an HTML page of a proxy in front of the upstream, so it has no message to show.
     }
     const error = codec.decodeError(status, response.headers(), parsed ?? body);
-    if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
+    const isForbidden = status === 401 || (status === 403 && error.code !== "content_refused");
+    if (isForbidden || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
     const isShown = status === 429 && this.#rules.show !== false;
     const limits = isShown ? this.#withoutSecrets(codec.limitsOf?.(response.headers())) : undefined;
     return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status, limits));

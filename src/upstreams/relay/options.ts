@@ -63,8 +63,9 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
    */
   readonly transport?: "http" | "websocket";
   /**
-   * Shows callers all error messages of the upstream (true), or none (false). A message may contain details of the host's account.
-   * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
+   * Shows callers all error messages of the upstream but those of a 401 or 403 (true), or none (false). A message may contain details of
+   * the host's account. Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and
+   * secrets.
    */
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the upstream's name of a model that they call by another name. Default: false. */

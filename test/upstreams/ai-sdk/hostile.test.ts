@@ -35,6 +35,11 @@ describe("what a provider throws", () => {
       callError(403),
       { code: "backend_refused", message: "The model backend refused this service." },
     ],
+    [
+      "a refused prompt",
+      callError(403, { data: { error: { metadata: { reasons: ["violence"], flagged_input: "x" } } } }),
+      { code: "content_refused", message: "The model backend refuses this content by its policy." },
+    ],
     ["an unknown model", callError(404), { code: "model_not_found" }],
     ["a bad request", callError(400), { code: "invalid_request" }],
     [
@@ -105,6 +110,10 @@ describe("what a provider throws", () => {
     });
     expect((await ask(failing(callError(401)), {}, shown)).error?.message).toBe(
       "The model backend refused this service.",
+    );
+    const ofPrompt = callError(403, { data: { error: { code: "content_filter" } } });
+    expect((await ask(failing(ofPrompt), {}, shown)).error?.message).toBe(
+      "The model backend refuses this content by its policy.",
     );
   });
 });

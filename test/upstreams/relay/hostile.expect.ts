@@ -134,6 +134,10 @@ export const FAILED: Said = { code: "backend_failed", message: "The model backen
 export const BROKEN_OFF: Said = { code: "backend_failed", message: "The model backend's answer broke off." };
 export const NO_JSON: Said = { code: "backend_failed", message: "The model backend's answer is not valid JSON." };
 export const REFUSED_US: Said = { code: "backend_refused", message: "The model backend refused this service." };
+export const REFUSED_CONTENT: Said = {
+  code: "content_refused",
+  message: "The model backend refuses this content by its policy.",
+};
 export const LIMITED: Said = { code: "rate_limited", message: "The model backend is busy." };
 export const OVERLOADED: Said = { code: "backend_overloaded", message: "The model backend is overloaded." };
 export const LATE: Said = { code: "deadline_exceeded", message: "The model backend took too long." };

@@ -13,6 +13,7 @@ import {
   LATE,
   LIMITED,
   NO_JSON,
+  REFUSED_CONTENT,
   REFUSED_US,
 } from "./hostile.expect.ts";
 import { pairs, type Speaker } from "./hostile.formats.ts";
@@ -86,6 +87,13 @@ const CASES: readonly Case[] = [
     answer: then(({ errorFrame }) => errorFrame(401, "Account 7")),
     ...REFUSED_US,
     told: /Account 7/,
+  },
+  {
+    does: "refuses to go on by its policy",
+    answer: then(`event: error\ndata: ${JSON.stringify({ error: { code: "content_filter", param: null } })}\n\n`),
+    ...REFUSED_CONTENT,
+    outcome: "refused",
+    told: /content_filter/,
   },
   {
     does: "tells of its failure",

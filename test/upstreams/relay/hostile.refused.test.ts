@@ -11,6 +11,7 @@ import {
   LIMITED,
   NO_JSON,
   OVERLOADED,
+  REFUSED_CONTENT,
   REFUSED_US,
   type RefusedCase,
   UNAVAILABLE,
@@ -44,6 +45,9 @@ const tells =
 
 const page = (status: number, more: Headers = {}): Answering =>
   says(whole(status, "text/html", "<h1>nginx</h1>", more));
+
+/** xAI names the host's key where it refuses a prompt. */
+const REFUSED_PROMPT = "Content violates usage guidelines. Team: 7, API key ID: 7";
 
 const CASES: readonly RefusedCase[] = [
   {
@@ -112,6 +116,13 @@ const CASES: readonly RefusedCase[] = [
     outcome: "refused",
     message: "The model backend does not take this request.",
     told: /Account 7/,
+  },
+  {
+    does: "refuses the prompt by its policy, with 403",
+    answer: says(whole(403, "application/json", JSON.stringify({ error: REFUSED_PROMPT }))),
+    ...REFUSED_CONTENT,
+    outcome: "refused",
+    told: /API key ID: 7/,
   },
   {
     does: "does not know the model",

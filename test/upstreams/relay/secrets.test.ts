@@ -80,6 +80,11 @@ describe("a host that shows the upstream's words", () => {
       (socket) => socket.end(STREAM_HEAD + chunk({ error: { type: "authentication_error", message: "Account 7" } })),
       "The model backend refused this service.",
     ],
+    [
+      "of a refused prompt with a status about its key",
+      (socket) => socket.end(whole(403, "application/json", '{"error":"Content violates usage guidelines. Team: 7"}')),
+      "The model backend refuses this content by its policy.",
+    ],
   ])("shows none %s", async (_name, answer, message) => {
     expect(((await told(answer)).error as Error).message).toContain(message);
   });

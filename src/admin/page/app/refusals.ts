@@ -95,6 +95,7 @@ const CODES: readonly string[] = Object.keys({
   unsupported_media_type: 1,
   body_too_large: 1,
   context_length_exceeded: 1,
+  content_refused: 1,
   failed_precondition: 1,
   not_found: 1,
   method_not_allowed: 1,
