@@ -1,8 +1,12 @@
 /** The dashboard, the alert rules and the table of metrics in the docs ask for metrics and labels that a gateway exposes. */
 
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parser } from "@prometheus-io/lezer-promql";
 import { beforeAll, describe, expect, it } from "vitest";
+import { exitCodeOf } from "../../src/admin/command-line.ts";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import type { CallOutcome } from "../../src/index.ts";
 import { dashboard, panels, rules, targets } from "./grafana.ts";
@@ -84,7 +88,9 @@ function problemsOf(expression: string): string[] {
     const labels = exposed.get(metric);
     if (!labels) problems.push(`no metric ${metric}`);
     for (const label of [...by, ...matchers.map(([name]) => name)])
-      if (labels && !labels.has(label)) problems.push(`${metric} has no label ${label}`);
+      // The buckets of a histogram have this label, and its other series do not.
+      if (labels && !labels.has(label) && !(label === "le" && metric.endsWith("_count")))
+        problems.push(`${metric} has no label ${label}`);
     for (const [label, operator, value] of matchers)
       if (value !== "" && !value.startsWith("$") && !mayBe(labels?.get(label), label, value))
         problems.push(`${metric} has no ${label}${operator}"${value}"`);
@@ -208,6 +214,12 @@ describe("the dashboard", () => {
   });
 });
 
+/** What the annotations leave out of commands that they name only. */
+const OPERANDS: Readonly<Record<string, readonly string[]>> = {
+  why: ["req_3e2ac2d5"],
+  "budgets top-up": ["name", "5"],
+};
+
 describe("the alert rules", () => {
   it.each(rules.map((rule) => [rule.alert, rule] as const))("%s asks for what a gateway exposes", (_name, rule) => {
     const { expr, annotations, labels } = rule;
@@ -217,13 +229,54 @@ describe("the alert rules", () => {
     expect(told.filter((label) => !by.includes(label ?? ""))).toEqual([]);
     expect(["critical", "warning", "info"]).toContain(labels.severity);
     expect(annotations.summary).toMatch(/\.$/);
+    expect(annotations.description).toMatch(/\.$/);
     expect(rule.for ?? "1m").toMatch(/^\d+m$/);
+  });
+
+  it("name commands that the command line takes", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "polygate-alerts-"));
+    const codeOf = (words: readonly string[]): Promise<number> =>
+      exitCodeOf([...words, "--store", `sqlite:${join(folder, "gateway.db")}`], {
+        env: {},
+        print: () => {},
+        read: () => Promise.reject(new Error("There is no input.")),
+        home: { manifest: { version: "0" } } as never,
+        servers: {} as never,
+      });
+    expect(await codeOf(["keys", "migrate"])).toBe(0);
+    const texts = rules.map(({ annotations }) => annotations.description ?? "");
+    const named = texts.flatMap((text) => Array.from(text.matchAll(/`polygate ([^`]+)`/g), ([, words = ""]) => words));
+    const commands = new Set(
+      named.map((words) => words.replaceAll(/'?\{\{ \$labels\.\w+ \}\}'?/g, "name").replace("AMOUNT", "5")),
+    );
+    expect(commands.size).toBeGreaterThan(8);
+    for (const command of commands) {
+      const words = [...command.split(" "), ...(OPERANDS[command] ?? [])];
+      // 1 says that the store has no such budget or call, and 2 that there is no such command or option.
+      expect([command, (await codeOf(words)) < 2]).toEqual([command, true]);
+    }
+    expect(await codeOf(["calls", "--outcomes", "failed"])).toBe(2);
+    await rm(folder, { recursive: true });
   });
 
   it("have names of their own", () => {
     expect(rules.length).toBeGreaterThan(10);
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   });
+});
+
+/** The scenarios of `promtool`, which the trial of Prometheus runs. */
+const scenarios = JSON.parse(readFileSync(new URL("alerts.json", import.meta.url), "utf8")) as {
+  tests: { alert_rule_test: { alertname: string; exp_alerts: unknown[] }[] }[];
+};
+
+it("each alert rule has a scenario in which it fires, and one in which it is silent", () => {
+  const cases = scenarios.tests.flatMap(({ alert_rule_test }) => alert_rule_test);
+  const names = (fires: boolean): string[] =>
+    cases.filter(({ exp_alerts }) => exp_alerts.length > 0 === fires).map(({ alertname }) => alertname);
+  for (const { alert } of rules) expect([alert, names(true).includes(alert)]).toEqual([alert, true]);
+  const silent = new Set(names(false));
+  expect(rules.map(({ alert }) => alert).filter((alert) => !silent.has(alert))).toEqual([]);
 });
 
 describe("the docs", () => {
