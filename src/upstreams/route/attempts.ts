@@ -268,12 +268,12 @@ export class Attempts {
 
 /**
  * Makes the error of a call for which no upstream was asked, because every upstream must rest: its circuit breaker is open, or it has
- * asked for a pause.
+ * asked for a pause. Upstreams that rest because of their rate limits are busy, not away: the call that met the limit was told the same.
  */
 function unavailable(upstreams: readonly RoutedBackend[]): GatewayError {
   const retryAfterMs = Math.max(1, Math.ceil(Math.min(...upstreams.map(({ breaker }) => breaker.waitMs))));
-  return new GatewayError("backend_unavailable", "The model backend is not available.", {
-    port: "model-backend",
-    retryAfterMs,
-  });
+  const details = { port: "model-backend", retryAfterMs } as const;
+  return upstreams.every(({ lastFailure }) => lastFailure?.code === "rate_limited")
+    ? new GatewayError("rate_limited", "The model backend is busy.", details)
+    : new GatewayError("backend_unavailable", "The model backend is not available.", details);
 }

@@ -200,12 +200,23 @@ describe("where an upstream fails", () => {
       error: { code: "rate_limited", retryAfterMs: 40_000 },
       waitedMs: 0,
     });
-    // Until then, no other call asks the upstream.
+    // Until then, no other call asks the upstream, and its caller is told the same.
     expect(await ask(backend, "m", clock)).toMatchObject({
-      error: { code: "backend_unavailable", retryAfterMs: 40_000 },
+      error: { code: "rate_limited", message: "The model backend is busy.", retryAfterMs: 40_000 },
     });
     await clock.advance(40_000);
     expect(await ask(backend, "m", clock)).toMatchObject({ text: "slow" });
+  });
+
+  it("and another upstream is away, a call that asks neither is told that they are not available", async () => {
+    const clock = manualClock();
+    const slow = fake("slow", ["rate_limited"]);
+    slow.retryAfterMs = 40_000;
+    const upstreams = [slow, fake("away", FOREVER("backend_failed"))].map((backend) => ({ backend }));
+    const options = { clock, breaker: { failures: 1, openMs: 40_000 }, retry: { rounds: 0 } };
+    const backend = routed({ "*": { upstreams } }, options);
+    await ask(backend, "m", clock);
+    expect((await ask(backend, "m", clock)).error).toMatchObject({ code: "backend_unavailable" });
   });
 
   it("a pause ends with its call", async () => {
@@ -349,8 +360,8 @@ describe("a circuit breaker", () => {
   });
 
   it.each([
-    [Infinity, "backend_unavailable"],
-    [1e300, "backend_unavailable"],
+    [Infinity, "rate_limited"],
+    [1e300, "rate_limited"],
     [Number.NaN, undefined],
     [-5, undefined],
   ])("leaves an upstream that asks for %d ms alone for no longer than it may", async (retryAfterMs, code) => {
