@@ -14,13 +14,17 @@ import { scrapedGateway } from "./traffic.ts";
 
 /** The labels of each exposed series' name, each with its values. A server that scrapes adds `instance` and `job`. */
 let exposed: ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+/** The names of the series of a gateway that has not answered any call. */
+let atStart: ReadonlySet<string>;
 /** The names of the metrics. */
 let metrics: ReadonlySet<string>;
 
 beforeAll(async () => {
   await using gateway = await scrapedGateway();
+  const read = async (): Promise<string> => (await fetch(gateway.url)).text();
+  atStart = new Set(Array.from((await read()).matchAll(/^(\w+)[{ ]/gm), ([, name = ""]) => name));
   await gateway.send();
-  const text = await (await fetch(gateway.url)).text();
+  const text = await read();
   const names = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = ""]) => name);
   metrics = new Set(names.filter((name) => /^(?:gen_ai|polygate)_/.test(name)));
   const series = new Map<string, Map<string, Set<string>>>();
@@ -171,6 +175,19 @@ describe("the dashboard", () => {
     expect(missing).toEqual([]);
   });
 
+  it("says what is missing where a panel is empty until there are calls of its kind", () => {
+    const empty = panels.filter(({ targets: own = [] }) =>
+      own.every(({ expr }) => askedBy(expr).selectors.some(({ metric }) => !atStart.has(metric))),
+    );
+    expect(empty.length).toBeGreaterThan(20);
+    // A host without `budgetMetrics` has no budgets here.
+    const ofBudgets = panels.filter(({ targets: own = [] }) =>
+      own.some(({ expr }) => expr.includes("polygate_budget_")),
+    );
+    for (const { title, fieldConfig } of [...empty, ...ofBudgets])
+      expect([title, fieldConfig?.defaults.noValue]).toEqual([title, expect.stringMatching(/^\w[^.]+$/)]);
+  });
+
   it("asks the data source that the user chooses, and fills its other choices from metrics", () => {
     const source = { type: "prometheus", uid: "${datasource}" };
     for (const { title, datasource, targets: own = [] } of panels)
@@ -286,6 +303,13 @@ describe("the docs", () => {
     const queries = Array.from(page.matchAll(/```promql\n(.+?)\n```/gs), ([, query = ""]) => query);
     expect(queries.length).toBeGreaterThan(1);
     expect(queries.flatMap(problemsOf)).toEqual([]);
+  });
+
+  it("name alerts that there are", () => {
+    const known = rules.map(({ alert }) => alert);
+    const named = Array.from(page.matchAll(/`(Polygate\w+)`/g), ([, name = ""]) => name);
+    expect(named.length).toBeGreaterThan(1);
+    expect(named.filter((name) => !known.includes(name))).toEqual([]);
   });
 
   it("list every metric, and no other", () => {

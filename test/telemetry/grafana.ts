@@ -17,7 +17,7 @@ export interface Panel {
     readonly legendFormat: string;
     readonly datasource: object;
   }[];
-  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string; readonly noValue?: string } };
 }
 
 interface Variable {
