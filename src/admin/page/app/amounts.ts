@@ -123,13 +123,21 @@ export const writtenAmount = (units: number): string => (pageCurrency.value ? wr
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);
 const second = new Intl.DateTimeFormat(undefined, { ...MOMENT, timeStyle: "medium" });
+const ofDay = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 /** @param ms Milliseconds since the Unix epoch. A key may end later than any calendar. */
 export const shownTime = (ms: number): string =>
   Number.isNaN(new Date(ms).getTime()) ? String(ms) : moment.format(ms);
 
-/** Shows the time of a record to the second, so that it can be found in other logs. */
-export const shownSecond = (ms: number): string => second.format(ms);
+/**
+ * Shows the time of a record to the second, so that it can be found in other logs.
+ *
+ * @param dayOf Another time, whose day is left out.
+ */
+export const shownSecond = (ms: number, dayOf?: number): string =>
+  dayOf !== undefined && new Date(ms).toDateString() === new Date(dayOf).toDateString()
+    ? ofDay.format(ms)
+    : second.format(ms);
 
 /** Shows a time as the clocks of a zone do. A browser may not know a zone that the server knows. */
 export function shownTimeIn(timeZone: string, ms: number): string {

@@ -10,6 +10,9 @@ export const notice: Signal<{ readonly text: string; readonly isError: boolean }
 /** True for a user who may change something. */
 export const mayChange: Signal<boolean> = signal(false);
 
+/** True on a host with records of calls. */
+export const hasCalls: Signal<boolean> = signal(false);
+
 /** False from the first refusal for the lack of a login to the next success. The page shows nothing meanwhile. */
 export const isLoggedIn: Signal<boolean> = signal(true);
 
@@ -100,7 +103,9 @@ async function send(
   if (response.ok) return response;
   // A proxy answers with a page of its own.
   const { error } = (await response.json().catch(() => ({}))) as { readonly error?: Told };
-  throw new Refusal(error ? inWords(error) : `The server has answered with ${response.status}.`, response.status);
+  const { status } = response;
+  const words = status === 403 ? "The login of this server does not let you do this" : "The server has failed";
+  throw new Refusal(error ? inWords(error) : `${words}: it has answered with ${status}.`, status);
 }
 
 /** True when the last load of the shown part has failed. Lists that were never loaded then show the failure. */

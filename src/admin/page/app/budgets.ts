@@ -5,8 +5,8 @@ import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../answers.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
-  amountBelow,
   amountField,
+  amountInWords,
   dayIn,
   pageCurrency,
   plain,
@@ -34,7 +34,7 @@ import {
   Nothing,
   RowButton,
   RowMenu,
-  Share,
+  spentColumn,
   Table,
   Time,
   type View,
@@ -290,12 +290,12 @@ const takeBack = (id: string): void =>
     },
   });
 
-const remove = (id: string): void =>
+const remove = ({ id, available }: BudgetTold): void =>
   askUser({
     title: `Remove ${id}`,
     action: "Remove",
     isDangerous: true,
-    text: "Its id cannot be used again. Its books stay for audits.",
+    text: `What is left of it, ${amountInWords(available)}, is forgotten, and its id cannot be used again. Its books stay for audits.`,
     run: async () => {
       await write("DELETE", at(id), {});
       await loadBudgets();
@@ -319,33 +319,21 @@ const linksOf = (name: string, period: BudgetTold | PeriodTold): View =>
 
 /** Returns the columns of the books of budgets, or of periods. */
 function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<BudgetTold | PeriodTold>[] {
-  const ofSpent = amountsIn(rows.map(({ spent }) => spent));
-  const ofLeft = amountsIn(rows.map(({ available }) => available));
-  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
+  const ofGranted = amountsIn(rows.map(({ granted }) => granted));
+  const ofLeft = amountsIn(rows.flatMap(({ available, gap = 0 }) => [available, gap]));
   return [
-    {
-      name: amountsNamed("Spent"),
-      isNumber: true,
-      cell: ({ spent, held, granted, available }) =>
-        html`${ofSpent(spent)}
-          ${held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(held)}</span>`}
-          <${Share} used=${spent} of=${granted} left=${available} />`,
-    },
+    { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
+    spentColumn(
+      rows,
+      (row) => row,
+      (row) => row,
+    ),
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: ({ available, gap }) =>
-        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
+        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${ofLeft(gap)}</span>`}`,
     },
-    ...(rows.some(({ overdraft }) => overdraft > 0)
-      ? [
-          {
-            name: amountsNamed("Overdrawn"),
-            isNumber: true,
-            cell: ({ overdraft }: BudgetTold | PeriodTold) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
-          },
-        ]
-      : []),
   ];
 }
 
@@ -367,13 +355,13 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
             >`
           }`,
     },
-    ...booksOf(rows),
     {
       name: amountsNamed("Amount"),
       isNumber: true,
       cell: ({ amount, period }) =>
-        html`${ofAmount(amount)}<span class="quiet">${period ? PERIODS[period] : "once"}</span>`,
+        html`${ofAmount(amount)}<span class="quiet whole">${period ? PERIODS[period] : "once"}</span>`,
     },
+    ...booksOf(rows),
     {
       name: "Begins anew",
       cell: ({ endsAt, timeZone = "UTC" }) =>
@@ -385,38 +373,36 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
     {
       name: "Change",
       isChange: true,
-      cell: ({ id }) =>
-        html`<div class="row-buttons">
+      cell: (budget) => {
+        const { id } = budget;
+        return html`<div class="row-buttons">
           <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
           <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
           <${RowMenu} row=${id}>
             <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id)} />
-            <${RowButton} name="Remove" row=${id} onClick=${() => remove(id)} />
+            <${RowButton} name="Remove" row=${id} onClick=${() => remove(budget)} />
           <//>
-        </div>`,
+        </div>`;
+      },
     },
   ];
 };
 
-const periodColumnsOf = (rows: readonly PeriodTold[], hasCalls: boolean): readonly Column<PeriodTold>[] => {
-  const ofGranted = amountsIn(rows.map(({ granted }) => granted));
-  return [
-    {
-      name: "Period",
-      cell: (row) => {
-        const { startsAt, endsAt, period, timeZone = "UTC", ended, id } = row;
-        const name =
-          startsAt === undefined || endsAt === undefined
-            ? "without an end"
-            : shownPeriod(timeZone, startsAt, endsAt, period === "month");
-        return html`<span class="id">${name}</span>${!ended && html`<span class="quiet">current</span>`}
-          ${hasCalls && linksOf(`${id}, ${name}`, row)}`;
-      },
+const periodColumnsOf = (rows: readonly PeriodTold[], hasCalls: boolean): readonly Column<PeriodTold>[] => [
+  {
+    name: "Period",
+    cell: (row) => {
+      const { startsAt, endsAt, period, timeZone = "UTC", ended, id } = row;
+      const name =
+        startsAt === undefined || endsAt === undefined
+          ? "without an end"
+          : shownPeriod(timeZone, startsAt, endsAt, period === "month");
+      return html`<span class="id">${name}</span>${!ended && html`<span class="quiet">current</span>`}
+        ${hasCalls && linksOf(`${id}, ${name}`, row)}`;
     },
-    { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
-    ...booksOf(rows),
-  ];
-};
+  },
+  ...booksOf(rows),
+];
 
 /** Shows this period of a budget, and those that have ended, the latest first. */
 function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {

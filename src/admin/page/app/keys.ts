@@ -1,11 +1,12 @@
 /** The view of keys: lists them, makes new ones, and changes them. */
 
-import { signal } from "@preact/signals";
+import { computed, type Signal, signal } from "@preact/signals";
+import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountBelow, amountField, plain, readAdded, readAmount } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
+import { amountField, amountInWords, dayIn, plain, readAdded, readAmount } from "./amounts.ts";
+import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import {
   budgetField,
   BudgetFilter,
@@ -19,6 +20,7 @@ import {
   againFor,
   amountsIn,
   amountsNamed,
+  asksAgain,
   askUser,
   Breakable,
   CallLinks,
@@ -26,12 +28,13 @@ import {
   type Field,
   Filter,
   html,
+  linesIn,
   More,
   Nothing,
   RowButton,
   RowMenu,
   Select,
-  Share,
+  spentColumn,
   showSecret,
   Table,
   Time,
@@ -138,36 +141,73 @@ const PAGE = 100;
 
 const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
 
-/** Makes a change, and then loads the list or the call that is shown. */
-async function changed(
-  path: string,
-  body: object,
-  words: string,
-  reload: () => Promise<void> = loadKeys,
-): Promise<string> {
-  await write("POST", path, body);
-  await reload();
-  return words;
+/** True when the list does not have all keys. */
+const isFiltered = (): boolean => Object.values(filters).some((of) => of.value !== "");
+
+/**
+ * Shows a key in the list as it is now. A list of all keys is not loaded again: its user would lose the place in it. A key may have left any other
+ * list.
+ */
+async function renewKey(id: string): Promise<void> {
+  if (isFiltered()) return loadKeys();
+  const { body } = await read<KeyShown>(at(id));
+  keys.value = keys.value?.map((key) => (key.id === id ? body : key));
 }
 
 /** Makes a change that has a new secret as its answer. */
 async function issued(path: string, body: object): Promise<void> {
   const { body: secret } = await write<{ id: string; apiKey: string }>("POST", path, body);
-  await loadKeys();
   showSecret(secret);
 }
 
-const RIGHTS: readonly Field[] = [
-  { name: "models", label: "Models", type: "lines", hint: "One name a line. Empty: every model." },
-  { name: "expires", label: "Expires on", type: "date", hint: "Empty: never." },
-  { name: "metadata", label: "Metadata", type: "lines", hint: "One name=text a line, such as group=team-a." },
-];
+/** The most values to choose from. */
+const MOST_OFFERED = 50;
 
-const linesIn = (text: string): string[] =>
-  text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
+/** The models of charged calls. */
+const chargedModels: Signal<readonly string[]> = signal([]);
+
+/** The days whose calls tell the known models. */
+const DAYS_OF_MODELS = 30;
+
+/** Loads the models that calls have used of late. They are a help alone: a failure leaves those that are known. */
+async function loadModels(): Promise<void> {
+  if (!hasCalls.value) return;
+  const since = dayIn("UTC", Date.now() - DAYS_OF_MODELS * 86_400_000);
+  const query = new URLSearchParams({ by: "model", charged: "true", since, limit: String(MOST_OFFERED) });
+  await read<UsageReport>(`usage?${query}`).then(
+    ({ body }) => void (chargedModels.value = body.rows.flatMap(({ model }) => model ?? [])),
+    () => {},
+  );
+}
+
+const sorted = (texts: readonly string[]): readonly string[] => [...new Set(texts)].toSorted().slice(0, MOST_OFFERED);
+
+/** The models of charged calls, and those of the listed keys. */
+const knownModels = computed(() =>
+  sorted([...chargedModels.value, ...(keys.value ?? []).flatMap(({ modelLimits }) => Object.keys(modelLimits))]),
+);
+
+/** The metadata of the listed keys that the gateway itself reads. */
+const knownMetadata = computed(() =>
+  sorted(
+    (keys.value ?? []).flatMap(({ metadata: { group, tier } = {} }) => [
+      ...(group === undefined ? [] : [`group=${group}`]),
+      ...(tier === undefined ? [] : [`tier=${tier}`]),
+    ]),
+  ),
+);
+
+const RIGHTS: readonly Field[] = [
+  { name: "models", label: "Models", type: "lines", hint: "One name a line. Empty: every model.", offers: knownModels },
+  { name: "expires", label: "Expires on", type: "date", hint: "Empty: never." },
+  {
+    name: "metadata",
+    label: "Metadata",
+    type: "lines",
+    hint: "One name=text a line, such as group=team-a.",
+    offers: knownMetadata,
+  },
+];
 
 /** Reads the metadata that a user has written. Throws for a line without a sign between name and text. */
 function metadataIn(text: string): Record<string, string> {
@@ -185,6 +225,9 @@ function metadataIn(text: string): Record<string, string> {
 /** The end of a day, in seconds of Unix time; 0 for no end. */
 const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse(`${date}T23:59:59`) / 1_000));
 
+/** The effect of taking the last limit of a key. */
+const UNLIMITED = "Nothing limits what its calls cost from then on.";
+
 /** Says by what a key with these fields is limited. */
 function limitsInWords(granted = "", budget = ""): string {
   const limits = [...(granted === "" ? [] : ["its quota"]), ...(budget === "" ? [] : ["its budget"])];
@@ -194,6 +237,7 @@ function limitsInWords(granted = "", budget = ""): string {
 }
 
 async function create(): Promise<void> {
+  void loadModels();
   await renewBudgets();
   const quota = amountField("Quota");
   askUser({
@@ -211,11 +255,11 @@ async function create(): Promise<void> {
       ...RIGHTS,
     ],
     note: ({ granted, budget }) => limitsInWords(granted, budget),
-    run: (values) => {
+    run: async (values) => {
       const models = linesIn(values["models"] ?? "");
       const metadata = metadataIn(values["metadata"] ?? "");
       const expiresAt = endOf(values["expires"] ?? "");
-      return issued("keys", {
+      await issued("keys", {
         ...(values["id"] && { id: values["id"] }),
         ...(values["name"] && { name: values["name"] }),
         ...(values["granted"] && { granted: readAmount("Quota", values["granted"]) }),
@@ -224,6 +268,7 @@ async function create(): Promise<void> {
         ...(expiresAt > 0 && { expiresAt }),
         ...(Object.keys(metadata).length > 0 && { metadata }),
       });
+      await loadKeys();
     },
   });
 }
@@ -233,9 +278,11 @@ async function create(): Promise<void> {
  *
  * @param reload Loads what is shown again.
  */
-export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Promise<boolean> =>
+export const editKey = (id: string, reload: () => Promise<void> = () => renewKey(id)): Promise<boolean> =>
   attempt(async () => {
+    void loadModels();
     const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
+    const askAgain = asksAgain();
     let seen = tag;
     let hasQuota = quotaOf(key) !== undefined;
     const before = key.metadata ?? {};
@@ -258,6 +305,8 @@ export const editKey = (id: string, reload: () => Promise<void> = loadKeys): Pro
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
+        if (key.budget !== undefined && !written["budget"] && !hasQuota && !written["granted"])
+          askAgain("", `${UNLIMITED} To take ${id} out of its budget, choose Save again.`);
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
@@ -286,7 +335,7 @@ export const changeQuota = (
   id: string,
   verb: "grant" | "lower",
   amount = "",
-  reload: () => Promise<void> = loadKeys,
+  reload: () => Promise<void> = () => renewKey(id),
 ): void => {
   const askAgain = againFor(amount);
   askUser({
@@ -299,10 +348,32 @@ export const changeQuota = (
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
         askAgain(written, { added: units, given: quota?.granted ?? 0, to: "key" }, "To add it, choose Add again.");
       }
-      return changed(`${at(id)}/${verb}`, { units }, `The quota of ${id} is changed.`, reload);
+      await write("POST", `${at(id)}/${verb}`, { units });
+      await reload();
+      return `The quota of ${id} is changed.`;
     },
   });
 };
+
+/** Asks before a key loses its quota. */
+const removeQuota = (id: string): Promise<boolean> =>
+  attempt(async () => {
+    const { body: key, tag } = await read<KeyShown>(at(id));
+    const { available = 0 } = quotaOf(key) ?? {};
+    const { budget } = key;
+    const effect = budget === undefined ? UNLIMITED : `Only its budget ${nameOfBudget(budget)} limits it from then on.`;
+    askUser({
+      title: `Remove the quota of ${id}`,
+      action: "Remove the quota",
+      isDangerous: true,
+      text: `${effect} What is left of the quota, ${amountInWords(available)}, is forgotten. What was spent stays.`,
+      run: async () => {
+        await write("PATCH", at(id), { granted: null }, tag);
+        await renewKey(id);
+        return `${id} has no quota any more.`;
+      },
+    });
+  });
 
 const rotate = (id: string): void =>
   askUser({
@@ -322,10 +393,15 @@ const rotate = (id: string): void =>
         ],
       },
     ],
+    note: ({ overlap }) => (overlap === "0" ? "Calls with the older secrets are refused from now on." : ""),
     run: ({ overlap }) => issued(`${at(id)}/rotate`, { overlapMs: Number(overlap) }),
   });
 
-const setPaused = async (id: string, paused: boolean, reload: () => Promise<void> = loadKeys): Promise<string> => {
+const setPaused = async (
+  id: string,
+  paused: boolean,
+  reload: () => Promise<void> = () => renewKey(id),
+): Promise<string> => {
   await write("PATCH", at(id), { paused });
   await reload();
   return `${id} ${paused ? "is paused" : "works again"}.`;
@@ -354,7 +430,11 @@ const revoke = (id: string): void =>
     action: "Revoke",
     isDangerous: true,
     text: "All its secrets end at once and for good. Calls that run are still charged.",
-    run: () => changed(`${at(id)}/revoke`, {}, `${id} is revoked.`),
+    run: async () => {
+      await write("POST", `${at(id)}/revoke`, {});
+      await renewKey(id);
+      return `${id} is revoked.`;
+    },
   });
 
 /** The state of a key that would be active, but whose quota, or one of its budgets, has nothing left. */
@@ -408,9 +488,7 @@ function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amo
 const spentOf = ({ used, held, overdraft }: KeyShown): number => used - held + overdraft;
 
 const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
-  const ofSpent = amountsIn(rows.map(spentOf));
   const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
-  const ofOverdraft = amountsIn(rows.map(({ overdraft }) => overdraft));
   const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
   return [
     {
@@ -421,16 +499,6 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
     },
     { name: "State", cell: (key) => html`<${State} of=${key} />` },
     {
-      name: amountsNamed("Spent"),
-      isNumber: true,
-      cell: (key) => {
-        const quota = quotaOf(key);
-        return html`${ofSpent(spentOf(key))}
-        ${key.held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(key.held)}</span>`}
-        ${quota && html`<${Share} used=${spentOf(key)} of=${quota.granted} left=${quota.available} />`}`;
-      },
-    },
-    {
       name: amountsNamed("Granted"),
       isNumber: true,
       cell: (key) => {
@@ -439,20 +507,12 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
         return html`<span class="quiet">${key.budget === undefined ? "unlimited" : "by its budget"}</span>`;
       },
     },
+    spentColumn(rows, (key) => ({ ...key, spent: spentOf(key) }), quotaOf),
     {
       name: amountsNamed("Left"),
       isNumber: true,
       cell: (key) => html`<${Left} of=${key} amount=${ofLeft} />`,
     },
-    ...(rows.some(({ overdraft }) => overdraft > 0)
-      ? [
-          {
-            name: amountsNamed("Overdrawn"),
-            isNumber: true,
-            cell: ({ overdraft }: KeyShown) => (overdraft > 0 ? ofOverdraft(overdraft) : "–"),
-          },
-        ]
-      : []),
     { name: "Budget", cell: ({ budget }) => html`<${BudgetName} id=${budget} />` },
     {
       name: "Models",
@@ -482,6 +542,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
               <${RowMenu} row=${id}>
                 ${hasQuota && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
                 ${hasQuota && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
+                ${hasQuota && html`<${RowButton} name="Remove quota" row=${id} onClick=${() => removeQuota(id)} />`}
                 <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
                 ${
                   paused
@@ -505,14 +566,23 @@ const STATES = [
   ["revoked", "revoked"],
 ] as const;
 
+/** The id of the list of metadata, for the filter. */
+const METADATA = "known-metadata";
+
 export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: boolean }): View {
-  const isFiltered = Object.values(filters).some((of) => of.value !== "");
   return html`<section aria-labelledby="keys-title">
     <header class="tools">
       <h2 id="keys-title" tabindex="-1">Keys</h2>
       <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
       ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
-      <${Filter} label="Metadata" of=${filters.metadata} example="group=team-a" onChange=${() => loadKeys()} />
+      <${Filter}
+        label="Metadata"
+        of=${filters.metadata}
+        list=${METADATA}
+        example="group=team-a"
+        onChange=${() => loadKeys()}
+      />
+      <datalist id=${METADATA}>${knownMetadata.value.map((line) => html`<option value=${line}></option>`)}</datalist>
       <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
@@ -521,7 +591,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       columns=${columnsOf(keys.value ?? [], calls)}
       rows=${keys.value}
       keyOf=${({ id }: KeyShown) => id}
-      empty=${isFiltered ? "There is no such key." : `There is no key yet.${mayChange.value ? " New key makes the first one." : ""}`}
+      empty=${isFiltered() ? "There is no such key." : `There is no key yet.${mayChange.value ? " New key makes the first one." : ""}`}
     />
     ${
       next.value !== null &&

@@ -6,7 +6,7 @@ import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure, write } from "./api.ts";
-import { askUser, CallLink, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
+import { askUser, CallId, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -76,10 +76,7 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
   {
     name: "Call",
     cell: ({ requestId, beganAt }) =>
-      html`<${Time}
-          at=${beganAt}
-          isRecord
-        />${hasRecords ? html`<${CallLink} id=${requestId} />` : html`<code class="beginning" title=${requestId}>${requestId}</code>`}`,
+      html`<${Time} at=${beganAt} isRecord /><${CallId} id=${requestId} isLink=${hasRecords} />`,
   },
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
   {
@@ -115,7 +112,7 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
 ];
 
 const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<RecordedCall>[] => [
-  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} isRecord /><${CallLink} id=${requestId} />` },
+  { name: "Call", cell: ({ requestId, at }) => html`<${Time} at=${at} isRecord /><${CallId} id=${requestId} />` },
   { name: "Took", isNumber: true, cell: ({ endMs }) => duration(endMs) },
   {
     name: "Key",

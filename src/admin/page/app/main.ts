@@ -5,7 +5,7 @@ import { render } from "preact";
 import type { AdminPart, AdminUser } from "../../http/operation.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { recordedCurrency, wrongCurrency } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read, shownPart } from "./api.ts";
+import { attempt, hasCalls, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read, shownPart } from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, openKeys } from "./keys.ts";
@@ -127,6 +127,7 @@ addEventListener("popstate", ({ isTrusted }) => void (isTrusted ? showTab() : fo
 await attempt(async () => {
   me.value = (await read<Me>("me")).body;
   mayChange.value = !me.value.readOnly;
+  hasCalls.value = me.value.calls;
   recordedCurrency.value = me.value.currency;
 });
 await showTab();

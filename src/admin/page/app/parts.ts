@@ -68,13 +68,24 @@ export const Waiting = (): View =>
  * Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC.
  *
  * @param isRecord True for the time of a record, which has its second, too.
+ * @param dayOf Another time, whose day is left out.
  */
-export function Time({ at, zone, isRecord = false }: { at: number; zone?: string; isRecord?: boolean }): View {
+export function Time({
+  at,
+  zone,
+  isRecord = false,
+  dayOf,
+}: {
+  at: number;
+  zone?: string;
+  isRecord?: boolean;
+  dayOf?: number;
+}): View {
   const time = new Date(at);
   // A key may end later than any calendar.
   if (Number.isNaN(time.getTime())) return html`<span>${at}</span>`;
   const utc = time.toISOString();
-  const words = isRecord ? shownSecond(at) : zone === undefined ? shownTime(at) : shownTimeIn(zone, at);
+  const words = isRecord ? shownSecond(at, dayOf) : zone === undefined ? shownTime(at) : shownTimeIn(zone, at);
   return html`<time datetime=${utc} title=${utc}>${words}</time>`;
 }
 
@@ -94,11 +105,19 @@ export function spentBy<Row>(
   unitsOf: (row: Row) => number,
   currencyOf: (row: Row) => string | undefined,
 ): Column<Row> {
-  const [currency, another] = new Set(rows.map((row) => currencyOf(row) ?? pageCurrency.value));
-  if (another !== undefined)
-    return { name: "Spent", isNumber: true, cell: (row) => amountInWords(unitsOf(row), currencyOf(row)) };
-  const amount = amountsIn(rows.map(unitsOf), currency);
-  return { name: amountsNamed("Spent", currency), isNumber: true, cell: (row) => amount(unitsOf(row)) };
+  const inCurrency = Map.groupBy(rows, (row) => currencyOf(row) ?? pageCurrency.value);
+  const amounts = new Map([...inCurrency].map(([one, same]) => [one, amountsIn(same.map(unitsOf), one)]));
+  const isOne = amounts.size < 2;
+  const [currency] = amounts.keys();
+  return {
+    name: isOne ? amountsNamed("Spent", currency) : "Spent",
+    isNumber: true,
+    cell: (row) => {
+      const one = currencyOf(row) ?? pageCurrency.value;
+      const amount = amounts.get(one)?.(unitsOf(row));
+      return isOne ? amount : `${amount} ${one || "units"}`;
+    },
+  };
 }
 
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
@@ -160,6 +179,8 @@ export interface Field {
   readonly type?: "text" | "date" | "lines";
   /** The id of a list of values to choose from, beside others. */
   readonly list?: string;
+  /** Lines to choose, beside others. They may come later than the field. */
+  readonly offers?: Pick<Signal<readonly string[]>, "value">;
 }
 
 /** A dialog that asks for some fields, or only for a yes. */
@@ -254,8 +275,14 @@ function useOnce<Arguments extends readonly unknown[]>(
 /** A button that loads further rows of a list. */
 export function More({ name, load, children }: { name: string; load: () => Promise<void>; children?: Children }): View {
   const [loadOnce, isBusy] = useOnce(load);
+  // Below a whole list, the button is gone: the keyboard goes on at the list.
+  const loadMore = async ({ currentTarget }: MouseEvent): Promise<void> => {
+    const list = (currentTarget as Element).closest("section")?.querySelector<HTMLElement>(".scroll");
+    await loadOnce();
+    if (document.activeElement === document.body) list?.focus({ preventScroll: true });
+  };
   return html`<p class="more">
-    <button type="button" aria-busy=${isBusy} onClick=${loadOnce}>${name}</button> ${children}
+    <button type="button" aria-busy=${isBusy} onClick=${loadMore}>${name}</button> ${children}
   </p>`;
 }
 
@@ -263,17 +290,29 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 class AskAgain extends Error {}
 
 /**
- * Returns a function that asks the user of a dialog once more for a large amount, and says how to confirm it. Comes to nothing the second time.
+ * Returns a function that asks the user of a dialog once more about what is written, and says how to confirm it. Comes to nothing the second time.
+ *
+ * @param confirmed A written text that needs no question.
+ */
+export function asksAgain(confirmed?: string): (written: string, question: string) => void {
+  let asked = confirmed;
+  return (written, question) => {
+    if (written === asked) return;
+    asked = written;
+    throw new AskAgain(question);
+  };
+}
+
+/**
+ * Returns a function that asks the user of a dialog once more for a large amount, as `asksAgain` does.
  *
  * @param confirmed A written amount that needs no question.
  */
 export function againFor(confirmed = ""): (written: string, addition: Addition, how: string) => void {
-  let asked = confirmed;
+  const askAgain = asksAgain(confirmed);
   return (written, addition, how) => {
     const words = muchInWords(addition, amountInWords, plain);
-    if (words === undefined || written === asked) return;
-    asked = written;
-    throw new AskAgain(`${words} ${how}`);
+    if (words !== undefined) askAgain(written, `${words} ${how}`);
   };
 }
 
@@ -309,7 +348,8 @@ function QuestionDialog({ asked }: { asked: Question }): View {
       }}
       onInput=${(event: Event) => setWritten(valuesIn(event.currentTarget as HTMLFormElement))}
     >
-      ${text && html`<p>${text}</p>`} ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} />`)}
+      ${text && html`<p>${text}</p>`}
+      ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} written=${written[field.name]} />`)}
       <div class="buttons">
         <p class="failure" role="alert" ref=${failure}></p>
         <${LoginBeside} />
@@ -327,7 +367,52 @@ const LoginBeside = (): View =>
     ? null
     : html`<a class="button main" href=${loginAddress() || here.value} target="_blank">Log in, in a new tab</a>`;
 
-function FormField({ name, label, hint, value = "", isRequired, choices, type = "text", list }: Field): View {
+/** The lines of a text, without empty ones. */
+export const linesIn = (text: string): string[] =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+
+/** The part of a line that two lines must not share: its name, or the whole line without one. */
+const nameOfLine = (line: string): string => line.replace(/=.*/s, "=");
+
+/** Offers lines for a field. A second press takes a line out again, and a line takes the place of another one with its name. */
+function Offers({
+  field,
+  label,
+  lines,
+  written,
+}: Readonly<Record<"field" | "label" | "written", string>> & { lines: readonly string[] }): View {
+  const chosen = linesIn(written);
+  const press = (line: string): void => {
+    const text = document.getElementById(field) as HTMLTextAreaElement;
+    const others = chosen.filter((one) => nameOfLine(one) !== nameOfLine(line));
+    text.value = [...others, ...(chosen.includes(line) ? [] : [line])].join("\n");
+    text.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  return html`<div class="offers" role="group" aria-label=${`Known ${label.toLowerCase()}`}>
+    ${lines.map(
+      (line) =>
+        html`<button type="button" class="small" aria-pressed=${chosen.includes(line)} onClick=${() => press(line)}>
+          ${line}
+        </button>`,
+    )}
+  </div>`;
+}
+
+function FormField({
+  name,
+  label,
+  hint,
+  value = "",
+  isRequired,
+  choices,
+  type = "text",
+  list,
+  offers,
+  written = "",
+}: Field & { written?: string }): View {
   const described = hint ? `${name}-hint` : undefined;
   const common = { id: name, name, required: isRequired, "aria-describedby": described };
   const input = choices
@@ -341,21 +426,25 @@ function FormField({ name, label, hint, value = "", isRequired, choices, type = 
   return html`<div class="field">
     <label for=${name}>${label}</label>
     ${input} ${hint && html`<p class="hint" id=${described}>${hint}</p>`}
+    ${offers && offers.value.length > 0 && html`<${Offers} field=${name} label=${label} lines=${offers.value} written=${written} />`}
   </div>`;
 }
 
 function SecretDialog({ id, apiKey }: { id: string; apiKey: string }): View {
-  const copied = useRef<HTMLSpanElement>(null);
-  const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(apiKey);
-    if (copied.current) copied.current.textContent = "Copied.";
+  const [secret, copied] = [useRef<HTMLElement>(null), useRef<HTMLSpanElement>(null)];
+  const copySecret = async (): Promise<void> => {
+    const words = await copy(apiKey, secret.current ?? document.body).then(
+      () => "Copied.",
+      ({ message }: Error) => message,
+    );
+    if (copied.current) copied.current.textContent = words;
   };
   return html`<${Dialog} title=${`The secret of ${id}`} isKept=${true} onClose=${closeSecret}>
     <p>Keep it now: it cannot be shown again.</p>
-    <p><code class="secret">${apiKey}</code></p>
+    <p><code class="secret" ref=${secret}>${apiKey}</code></p>
     <div class="buttons">
       <span role="status" ref=${copied}></span>
-      <button type="button" onClick=${copy}>Copy</button>
+      <button type="button" onClick=${copySecret}>Copy</button>
       <button type="button" class="main" onClick=${closeSecret}>I have it</button>
     </div>
   <//>`;
@@ -368,17 +457,50 @@ export const Bar = ({ used, of }: { used: number; of: number }): View =>
 /** The used part of an amount from which its bar warns. */
 const HIGH = 0.8;
 
-/** Shows how much of an amount is used, below the used amount. Overdrawn units count as used. The bar warns when nothing is left. */
-export const Share = ({ used, of, left }: { used: number; of: number; left: number }): View =>
-  html`<span class="quiet">${shareOf(used, of)} of ${amountBelow(of)}</span>
+/** What a key or a budget has spent, and what is left of what it was granted. */
+interface Books {
+  readonly spent: number;
+  /** What running calls may still cost. */
+  readonly held: number;
+  /** The part of `spent` for which nothing was left. */
+  readonly overdraft: number;
+}
+
+/** The share of what was granted. Undefined for a key without a quota of its own. */
+type Grant = { readonly granted: number; readonly available: number } | undefined;
+
+/** Returns the column of what is spent: with what running calls hold, the overdrawn part, and a bar of the share, which warns when nothing is left. */
+export function spentColumn<Row>(
+  rows: readonly Row[],
+  booksOf: (row: Row) => Books,
+  grantOf: (row: Row) => Grant,
+): Column<Row> {
+  const amount = amountsIn(rows.map(booksOf).flatMap(({ spent, held, overdraft }) => [spent, held, overdraft]));
+  return {
+    name: amountsNamed("Spent"),
+    isNumber: true,
+    cell: (row) => {
+      const { spent, held, overdraft } = booksOf(row);
+      const grant = grantOf(row);
+      return html`${amount(spent)}
+      ${held > 0 && html`<span class="quiet long">running calls hold ${amount(held)}</span>`}
+      ${overdraft > 0 && html`<span class="empty overdrawn">${amount(overdraft)} overdrawn</span>`}
+      ${grant && html`<${Share} used=${spent} of=${grant.granted} left=${grant.available} />`}`;
+    },
+  };
+}
+
+/** Shows how much of what was granted is used. Overdrawn units count as used, and the bar is full then. */
+const Share = ({ used, of, left }: { used: number; of: number; left: number }): View =>
+  html`<span class="share quiet"
+    >${shareOf(used, of)}<span class="unseen"> of granted</span>
     <meter
       class=${left <= 0 || used >= of ? "empty" : ""}
-      min="0"
-      max="1"
-      value=${of > 0 ? used / of : 1}
+      value=${of > 0 ? Math.min(1, used / of) : 1}
       high=${HIGH}
       aria-hidden="true"
-    ></meter>`;
+    ></meter
+  ></span>`;
 
 /** Says by a word and a colour that nothing is left. Running calls may hold the rest. */
 export const Nothing = ({ more = "", isState = false }: { more?: string; isState?: boolean }): View =>
@@ -527,15 +649,43 @@ export const BudgetList = ({ of }: { of: readonly { readonly id: string; readonl
     ${of.map(({ id, name }) => html`<option value=${id}>${name === id ? "" : name}</option>`)}
   </datalist>`;
 
+/** Copies a text. A browser lets a page without TLS copy only what is selected. */
+async function copy(text: string, shown: Element): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    getSelection()?.selectAllChildren(shown);
+    if (!document.execCommand("copy")) throw new Error("The browser copies nothing here. The text is selected.");
+  }
+}
+
 /**
- * Links to a call. A list shows only the beginning of the id, which is enough to find the call. A copied text has the whole id.
+ * Shows the id of a call, with a button that copies it. A list shows only the beginning of the id, which is enough to find the call.
  *
  * @param isWhole Shows the whole id, too.
+ * @param isLink False on a host without records of calls.
  */
-export const CallLink = ({ id, isWhole = false }: { id: string; isWhole?: boolean }): View =>
-  html`<a href=${addressOf("refusals", { call: id })} title=${id} onClick=${follow}
-    ><code class=${isWhole ? "" : "beginning"}>${id}</code></a
+export function CallId({
+  id,
+  isWhole = false,
+  isLink = true,
+}: {
+  id: string;
+  isWhole?: boolean;
+  isLink?: boolean;
+}): View {
+  const code = useRef<HTMLElement>(null);
+  const copyId = (): Promise<boolean> =>
+    attempt(async () => {
+      if (code.current) await copy(id, code.current);
+      return `${id} is copied.`;
+    });
+  const shown = html`<code ref=${code} class=${isWhole ? "" : "beginning"} title=${id}>${id}</code>`;
+  return html`<span class="call-id"
+    >${isLink ? html`<a href=${addressOf("refusals", { call: id })} onClick=${follow}>${shown}</a>` : shown}
+    <button type="button" class="plain" onClick=${copyId}>Copy<span class="unseen"> ${id}</span></button></span
   >`;
+}
 
 /** Shows a text that a narrow column breaks behind its signs first, such as `backend_overloaded` or `ann@example.com`. */
 export const Breakable = ({ text }: { text: string }): View =>

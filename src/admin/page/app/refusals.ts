@@ -20,7 +20,7 @@ import { attempt, type Listed, loadsOf, mayChange, read, Refusal } from "./api.t
 import { BudgetFilter, knownBudgets, loadKnownBudgets, takeName, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
 import {
-  CallLink,
+  CallId,
   Chips,
   Code,
   type Column,
@@ -321,16 +321,20 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
   })}`;
 }
 
+/** The codes whose own sentence says all that the caller was told. */
+const TELLS_ALL = /_api_key$|^model_not_/;
+
 /**
- * Returns the sentences about a call. A list leaves out what its columns say, too, and what a caller was told about a limit, which has a
- * sentence.
+ * Returns the sentences about a call. A list leaves out the first one of a refused or failed call, which the outcome says, too; and of a call
+ * that a limit has refused, all but those from the limit on.
  */
-const shownReasons = ({ reasons, refusedBy }: Call): readonly string[] =>
-  found.value === ""
-    ? reasons.filter(
-        (text) => !text.startsWith("The call was refused before ") && !(refusedBy && text.startsWith(TOLD)),
-      )
-    : reasons;
+function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonly string[] {
+  if (found.value !== "" || (outcome !== "refused" && outcome !== "failed")) return reasons;
+  const isTold = !refusedBy && !TELLS_ALL.test(errorCode ?? "");
+  return reasons
+    .slice(refusedBy ? 2 : 1)
+    .filter((text) => !text.startsWith("The field is ") && (isTold || !text.startsWith(TOLD)));
+}
 
 /** Divides the sentence of a step into its command and the effect of the command. */
 const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, (or .*))$/s;
@@ -438,15 +442,16 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
       name: "Call",
       cell: ([{ requestId, at }, ...earlier]) =>
         html`<${Time} at=${at} isRecord />
-          <${CallLink} id=${requestId} isWhole=${found.value !== ""} />
+          <${CallId} id=${requestId} isWhole=${found.value !== ""} />
           ${
             earlier.length > 0 &&
             html`<details>
               <summary>
-                and ${plain.format(earlier.length)} more since <${Time} at=${earlier.at(-1)?.at ?? at} isRecord />
+                ${plain.format(earlier.length)} more since${" "}
+                <${Time} at=${earlier.at(-1)?.at ?? at} isRecord dayOf=${at} />
               </summary>
               <ul>
-                ${earlier.map((call) => html`<li><${Time} at=${call.at} isRecord /> <${CallLink} id=${call.requestId} /></li>`)}
+                ${earlier.map((call) => html`<li><${Time} at=${call.at} isRecord /> <${CallId} id=${call.requestId} /></li>`)}
               </ul>
             </details>`
           }`,
@@ -461,19 +466,24 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Model",
       cell: ([latest]) =>
-        html`<span class="long">${latest.modelAsked ?? "–"}</span><span class="quiet">${latest.route}</span>`,
+        html`<span class="long">${latest.modelAsked ?? "–"}</span><span class="quiet path">${latest.route}</span>`,
     },
     {
       name: "Outcome",
-      cell: ([{ outcome, status, errorCode }]) =>
-        html`<span class=${`state ${outcome}`}>${outcome}</span
-          ><span class="quiet">${status} ${errorCode && html`<${Code} word=${errorCode} />`}</span>`,
+      cell: ([{ outcome, status, errorCode }]) => {
+        const coded = errorCode && html`<${Code} word=${errorCode} />`;
+        // In a list of calls of one outcome, its word says nothing.
+        const isOneEnd = found.value === "" && Object.hasOwn(ENDS, end.value);
+        return isOneEnd && coded
+          ? html`<span class=${`state ${outcome}`}>${coded}</span><span class="quiet">${status}</span>`
+          : html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${coded}</span>`;
+      },
     },
     {
       name: "Reasons",
       isWide: true,
       cell: ([call]) =>
-        html`<ul class="reasons">
+        html`<ul class="reasons" role="list">
           ${shownReasons(call).map((text) => html`<li><${Reason} text=${text} refusedBy=${call.refusedBy} /></li>`)}
         </ul>`,
     },
