@@ -2093,7 +2093,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Name").fill("Mine");
     await stores.ports.quotas.update("team-a", { name: "Theirs" });
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("The API key team-a has been changed meanwhile.").waitFor();
+    await page
+      .getByText("The API key team-a has been changed meanwhile. To see the change, cancel, and open")
+      .waitFor();
     expect((await stores.ports.quotas.report("team-a"))?.name).toBe("Theirs");
     await page.close();
   });
@@ -2481,6 +2483,28 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "Quota store",
       "resting The store has hung several times in a row.",
     ]);
+    // Each look says its time, also when it finds nothing new.
+    const time = page.getByRole("status").locator("time");
+    const first = await time.getAttribute("datetime");
+    await page.getByRole("button", { name: "Look again" }).click();
+    await expect.poll(() => time.getAttribute("datetime")).not.toBe(first);
+    await page.close();
+  });
+
+  it("says on a host without records of calls why it has neither spend nor refusals", async () => {
+    const page = await browser.newPage();
+    const me = { name: "ann", readOnly: false, budgets: true, health: true, live: true, calls: false };
+    await page.route(/\/me$/, (route) => route.fulfill({ json: me }));
+    await open("?part=live", {}, page);
+    await page.getByText("This admin has no records of calls, and so neither spend nor refusals").waitFor();
+    expect(await page.getByRole("link", { name: "Spend" }).count()).toBe(0);
+    // Nothing asks for the models of calls.
+    await page.getByRole("link", { name: "Keys" }).click();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByRole("dialog").waitFor();
+    expect(asked.filter((address) => address.includes("/usage"))).toEqual([]);
     await page.close();
   });
 

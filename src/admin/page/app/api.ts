@@ -105,7 +105,9 @@ async function send(
   const { error } = (await response.json().catch(() => ({}))) as { readonly error?: Told };
   const { status } = response;
   const words = status === 403 ? "The login of this server does not let you do this" : "The server has failed";
-  throw new Refusal(error ? inWords(error) : `${words}: it has answered with ${status}.`, status);
+  const message = error ? inWords(error) : `${words}: it has answered with ${status}.`;
+  // Only another dialog shows what somebody else has changed.
+  throw new Refusal(status === 412 ? `${message} To see the change, cancel, and open this again.` : message, status);
 }
 
 /** True when the last load of the shown part has failed. Lists that were never loaded then show the failure. */

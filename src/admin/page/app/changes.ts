@@ -105,11 +105,12 @@ export function Changes(): View {
   </section>`;
 }
 
-const health = signal<GatewayHealth | undefined>(undefined);
+/** The health, and the time of the look at it. */
+const looked = signal<{ readonly health: GatewayHealth; readonly at: number } | undefined>(undefined);
 
 export async function loadHealth(): Promise<void> {
   await load(async () => {
-    health.value = (await read<GatewayHealth>("health")).body;
+    looked.value = { health: (await read<GatewayHealth>("health")).body, at: Date.now() };
   });
 }
 
@@ -128,15 +129,17 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
 ];
 
 export function Health(): View {
-  const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health.value ?? {};
+  const { health, at = 0 } = looked.value ?? {};
+  const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health ?? {};
   const [words, look] = closing ? ["closing", "closing"] : ready ? ["ready", "ready"] : ["not ready", "failed"];
   return html`<section aria-labelledby="health-title">
     <header class="tools">
       <h2 id="health-title" tabindex="-1">Health</h2>
+      <span class="quiet" role="status">${health && html`At <${Time} at=${at} isRecord />`}</span>
       <button type="button" onClick=${loadHealth}>Look again</button>
     </header>
     ${
-      !health.value
+      !health
         ? html`<${Waiting} />`
         : html`<dl class="facts">
               <dt>Gateway</dt>

@@ -172,16 +172,19 @@ export function Live({ calls }: { calls: boolean }): View {
     />
     ${data && total > data.length && html`<p class="quiet">These are the oldest of ${plain.format(total)} calls.</p>`}
     ${
-      calls &&
-      html`<h3>Calls that have ended last</h3>
-        <${Table}
-          caption="Calls that have ended last"
-          columns=${endedColumnsOf(ended.value ?? [])}
-          rows=${ended.value}
-          keyOf=${({ requestId }: RecordedCall) => requestId}
-          empty="No call is recorded."
-          isDense
-        />`
+      calls
+        ? html`<h3>Calls that have ended last</h3>
+            <${Table}
+              caption="Calls that have ended last"
+              columns=${endedColumnsOf(ended.value ?? [])}
+              rows=${ended.value}
+              keyOf=${({ requestId }: RecordedCall) => requestId}
+              empty="No call is recorded."
+              isDense
+            />`
+        : html`<p class="quiet">
+            This admin has no records of calls, and so neither spend nor refusals: give it the option calls.
+          </p>`
     }
   </section>`;
 }
