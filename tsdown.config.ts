@@ -86,13 +86,21 @@ const pageBundle = (page: Required<Pick<UserConfig, "entry" | "outDir" | "copy">
   plugins: [licenses("app.licenses.txt")],
 });
 
+/** Takes out the indentation of templates, in which it means nothing. The minifier keeps it. */
+const unindented: Rolldown.Plugin = {
+  name: "unindented",
+  renderChunk: (code) => code.replaceAll(/\n[ \t]+/g, "\n"),
+};
+
 /** Builds the admin's page: a module, with its styles beside it. */
-export const adminPageBundle = (outDir: string): UserConfig =>
-  pageBundle({
+export function adminPageBundle(outDir: string): UserConfig {
+  const bundle = pageBundle({
     entry: { app: "src/admin/page/app/main.ts" },
     outDir,
     copy: ["index.html", "style.css"].map((name) => ({ from: `src/admin/page/app/${name}`, to: outDir })),
   });
+  return { ...bundle, plugins: [bundle.plugins, unindented] };
+}
 
 /** Builds the demo's page: a module with its styles, and the script of its reference. */
 export const demoPageBundle = (outDir: string): UserConfig =>
