@@ -410,7 +410,7 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
   const [first] = rows ?? [];
   const name = first?.name ?? id;
   return html`<header class="tools">
-      <h2 id="budgets-title" tabindex="-1">Periods of ${name}</h2>
+      <h2 tabindex="-1">Periods of ${name}</h2>
       ${rows && html`<${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `${at(id)}/periods?${new URLSearchParams(file)}`} currency=${pageCurrency.value} />`}
     </header>
     <p class="more"><a href=${addressOf("budgets")} onClick=${follow}>All budgets</a></p>
@@ -434,13 +434,13 @@ function found(): readonly BudgetTold[] | undefined {
 
 export function Budgets({ calls }: { calls: boolean }): View {
   if (ofPeriods.value !== "")
-    return html`<section aria-labelledby="budgets-title">
+    return html`<section>
       <${Periods} id=${ofPeriods.value} hasCalls=${calls} />
     </section>`;
   const rows = found();
-  return html`<section aria-labelledby="budgets-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="budgets-title" tabindex="-1">Budgets</h2>
+      <h2 tabindex="-1">Budgets</h2>
       <${Filter}
         label="Find"
         of=${find}

@@ -84,9 +84,9 @@ const NO_SUCH = "No change matches. A user and an id match as a whole.";
 export function Changes(): View {
   const isFiltered = Object.values(filters).some(({ value }) => value !== "");
   const users = new Set(changes.value?.map((change) => change.user));
-  return html`<section aria-labelledby="changes-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="changes-title" tabindex="-1">Changes</h2>
+      <h2 tabindex="-1">Changes</h2>
       <${Filter} label="User" of=${user} list=${USERS} example="whole name" onChange=${again} />
       <datalist id=${USERS}>${[...users].map((name) => html`<option value=${name}></option>`)}</datalist>
       <${Select} label="Change" of=${action} choices=${ACTION_CHOICES} onChange=${again} />
@@ -132,9 +132,9 @@ export function Health(): View {
   const { health, at = 0 } = looked.value ?? {};
   const { ready, closing, calls, waitingSettlements, stores = {}, reasons = {}, upstreams = [] } = health ?? {};
   const [words, look] = closing ? ["closing", "closing"] : ready ? ["ready", "ready"] : ["not ready", "failed"];
-  return html`<section aria-labelledby="health-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="health-title" tabindex="-1">Health</h2>
+      <h2 tabindex="-1">Health</h2>
       <span class="quiet" role="status">${health && html`At <${Time} at=${at} isRecord />`}</span>
       <button type="button" onClick=${loadHealth}>Look again</button>
     </header>

@@ -149,9 +149,10 @@ const isFiltered = (): boolean => Object.values(filters).some((of) => of.value !
  * list.
  */
 async function renewKey(id: string): Promise<void> {
-  if (isFiltered()) return loadKeys();
-  const { body } = await read<KeyShown>(at(id));
-  keys.value = keys.value?.map((key) => (key.id === id ? body : key));
+  // The change is made: a failure here is one of the list alone.
+  const now = isFiltered() ? undefined : await read<KeyShown>(at(id)).catch(() => undefined);
+  if (now) keys.value = keys.value?.map((key) => (key.id === id ? now.body : key));
+  else await loadKeys();
 }
 
 /** Makes a change that has a new secret as its answer. */
@@ -570,9 +571,9 @@ const STATES = [
 const METADATA = "known-metadata";
 
 export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: boolean }): View {
-  return html`<section aria-labelledby="keys-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="keys-title" tabindex="-1">Keys</h2>
+      <h2 tabindex="-1">Keys</h2>
       <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
       ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
       <${Filter}

@@ -154,9 +154,9 @@ export function Live({ calls }: { calls: boolean }): View {
     return () => clearInterval(timer);
   }, [calls]);
   const { at = 0, total = 0, data } = running.value ?? {};
-  return html`<section aria-labelledby="live-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="live-title" tabindex="-1">Live</h2>
+      <h2 tabindex="-1">Live</h2>
       <button type="button" aria-pressed=${isPaused.value} onClick=${() => (isPaused.value = !isPaused.value)}>
         Pause updates
       </button>

@@ -324,16 +324,17 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
 /** The codes whose own sentence says all that the caller was told. */
 const TELLS_ALL = /_api_key$|^model_not_/;
 
-/**
- * Returns the sentences about a call. A list leaves out the first one of a refused or failed call, which the outcome says, too; and of a call
- * that a limit has refused, all but those from the limit on.
- */
+/** The outcomes whose words a list has in a column of its own, as it has the charge. */
+const IN_COLUMN: ReadonlySet<string> = new Set(["refused", "failed", "completed"]);
+
+/** Returns the sentences about a call. A list leaves out what its columns say, too, and of a limit that has refused the call, all but its own. */
 function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonly string[] {
-  if (found.value !== "" || (outcome !== "refused" && outcome !== "failed")) return reasons;
+  if (found.value !== "") return reasons;
   const isTold = !refusedBy && !TELLS_ALL.test(errorCode ?? "");
-  return reasons
-    .slice(refusedBy ? 2 : 1)
-    .filter((text) => !text.startsWith("The field is ") && (isTold || !text.startsWith(TOLD)));
+  const own = reasons
+    .slice(refusedBy ? 2 : IN_COLUMN.has(outcome) ? 1 : 0)
+    .filter((text) => !/^The (?:field is|ledger has charged) /.test(text) && (isTold || !text.startsWith(TOLD)));
+  return own.length > 0 ? own : ["–"];
 }
 
 /** Divides the sentence of a step into its command and the effect of the command. */
@@ -546,9 +547,9 @@ const again = (): unknown => loadRefusals();
 
 export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   const rows = calls.value && folded(calls.value);
-  return html`<section aria-labelledby="refusals-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="refusals-title" tabindex="-1">Refusals</h2>
+      <h2 tabindex="-1">Refusals</h2>
       <form role="search" onSubmit=${search}>
         <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
         <button>Find</button>

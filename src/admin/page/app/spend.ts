@@ -440,9 +440,9 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const sums = total?.calls
     ? [...(hidden ? [[next === null ? "Rows without a charge" : "All other rows", hidden]] : []), ["Sum", total]]
     : [];
-  return html`<section aria-labelledby="spend-title">
+  return html`<section>
     <header class="tools">
-      <h2 id="spend-title" tabindex="-1">Spend</h2>
+      <h2 tabindex="-1">Spend</h2>
       <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
       <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
       <${DayField} label="From" of=${since} onChange=${loadSpend} />
