@@ -580,7 +580,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
         label="Metadata"
         of=${filters.metadata}
         list=${METADATA}
-        example="group=team-a"
+        example="tier=gold"
         onChange=${() => loadKeys()}
       />
       <datalist id=${METADATA}>${knownMetadata.value.map((line) => html`<option value=${line}></option>`)}</datalist>
