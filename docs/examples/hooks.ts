@@ -1,0 +1,42 @@
+// hooks.ts
+import { createGateway, GatewayError, type Hook, memoryQuotaStore } from "polygate";
+import { redactor } from "polygate/redactor";
+import { myBackend } from "./backend.ts";
+
+declare function isAllowed(text: string): Promise<boolean>;
+declare function save(row: { keyId: string; text: string; units: number }): Promise<void>;
+
+/** Hides values from the provider and from the hooks behind, and restores them in the answer. */
+const redaction = redactor({
+  find: {
+    email: /[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+/,
+    card: /\b(?:\d{4}[ -]?){3}\d{4}\b/,
+    key: /\bsk-[\w-]{16,}/,
+    name: ["Ada Lovelace", "Charles Babbage"],
+  },
+});
+
+/** Asks a moderation service. A service that is down lets calls pass. */
+const moderation: Hook = {
+  timeoutMs: 2_000,
+  down: "open",
+  async before(request) {
+    const text =
+      "prompt" in request ? request.prompt : JSON.stringify("messages" in request ? request.messages : request.inputs);
+    if (!(await isAllowed(text))) throw new GatewayError("invalid_request", "This request is against our rules.");
+  },
+};
+
+/** Keeps the answers of the keys whose owners have agreed. */
+const agreed = new Set(["key-1"]);
+const promptLog: Hook = {
+  async after({ text, record }, { key }) {
+    if (agreed.has(key.id)) await save({ keyId: key.id, text, units: record.units });
+  },
+};
+
+export const gateway = createGateway({
+  backend: myBackend,
+  quotas: memoryQuotaStore([{ apiKey: "sk-team-a", granted: 1_000_000 }]),
+  hooks: [redaction, moderation, promptLog],
+});
