@@ -2,6 +2,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { delay, failure, manualClock, reply, scriptedBackend, testGateway, toolCall } from "polygate/testing";
 import { expect, test } from "vitest";
+import "./vitest-setup.ts"; // Or in `setupFiles`: adds the matchers.
 
 const ask = { model: "small", max_tokens: 100, messages: [{ role: "user" as const, content: "Is it warm?" }] };
 
@@ -30,8 +31,8 @@ test("a key whose budget is too small is refused", async () => {
   const client = new Anthropic({ apiKey: gateway.apiKey, fetch: gateway.fetch, maxRetries: 0 });
 
   await expect(client.messages.create(ask)).rejects.toMatchObject({ status: 429 });
-  await gateway.settled();
-  expect(gateway.records).toMatchObject([{ refusedBy: { kind: "budget", budget: "team-a", available: 1 } }]);
+  await expect(gateway).toHaveRecorded({ refusedBy: { kind: "budget", budget: "team-a", available: 1 } });
+  await expect(gateway).toHaveCharged(0);
 });
 
 test("a model that is too slow is cut at the deadline", async () => {
