@@ -47,6 +47,33 @@ export const WRONG_SETTING = "This service has a wrong setting for this API key.
 /** The reason why a call was refused or failed. */
 export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 
+type BackendFailure =
+  | "failed"
+  | "brokeOff"
+  | "unreachable"
+  | "unavailable"
+  | "overloaded"
+  | "busy"
+  | "refused"
+  | "refusedContent"
+  | "late";
+
+/**
+ * The errors of a backend in the gateway's own words, each with its code. A record keeps these messages; all other messages of a backend may
+ * quote the prompt.
+ */
+export const BACKEND_ERRORS: Readonly<Record<BackendFailure, readonly [code: GatewayErrorCode, message: string]>> = {
+  failed: ["backend_failed", "The model backend failed."],
+  brokeOff: ["backend_failed", "The model backend's answer broke off."],
+  unreachable: ["backend_unavailable", "The model backend cannot be reached."],
+  unavailable: ["backend_unavailable", "The model backend is not available."],
+  overloaded: ["backend_overloaded", "The model backend is overloaded."],
+  busy: ["rate_limited", "The model backend is busy."],
+  refused: ["backend_refused", "The model backend refused this service."],
+  refusedContent: ["content_refused", "The model backend refuses this content by its policy."],
+  late: ["deadline_exceeded", "The model backend took too long."],
+};
+
 /** The errors of an upstream that lacks the model. */
 export const LACKS_MODEL: ReadonlySet<unknown> = new Set<GatewayErrorCode>(["model_not_found", "model_not_allowed"]);
 
@@ -190,6 +217,30 @@ Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
 export const changedError = (error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError =>
   new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));
 
+/** Makes an error of a backend in the gateway's own words. */
+export const backendError = (kind: BackendFailure, cause: unknown, details: GatewayErrorDetails = {}): GatewayError => {
+  const [code, message] = BACKEND_ERRORS[kind];
+  return new GatewayError(code, message, { ...details, port: "model-backend", cause });
+};
+
+/**
+ * The cause of an error of an upstream whose settings have a mistake, so that every such call fails. Its message tells the operator the mistake
+ * and the remedy, without secrets, and is recorded.
+ */
+export class SettingMistake extends Error {
+  override readonly name = "SettingMistake";
+}
+
+/** Returns the mistake in the settings that has caused an error. A cause may be a copy without secrets, so its name tells. */
+export function mistakeOf({ cause }: GatewayError): string | undefined {
+  try {
+    return cause instanceof Error && cause.name === "SettingMistake" ? cause.message : undefined;
+  } catch {
+    // Getters may throw.
+    return undefined;
+  }
+}
+
 const UNREACHABLE = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -224,7 +275,7 @@ export const storeUnavailable = (cause: unknown, port: Port, retryAfterMs: numbe
  */
 export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
-  if (port === "model-backend") return backendError(thrown);
+  if (port === "model-backend") return backendError(failureIn(thrown), thrown);
   if (port && STORES.has(port)) return storeUnavailable(thrown, port);
   return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, port });
 }
@@ -238,14 +289,10 @@ function isKnown(thrown: unknown): thrown is GatewayError {
   }
 }
 
-function backendError(thrown: unknown): GatewayError {
-  const details = { cause: thrown, port: "model-backend" } as const;
+function failureIn(thrown: unknown): BackendFailure {
   const { codes, name } = namesOf(thrown);
-  if (codes.some((one) => UNREACHABLE.has(one)))
-    return new GatewayError("backend_unavailable", "The model backend cannot be reached.", details);
-  if (codes.some((one) => TIMED_OUT.has(one)) || name === "TimeoutError")
-    return new GatewayError("deadline_exceeded", "The model backend took too long.", details);
-  return new GatewayError("backend_failed", "The model backend failed.", details);
+  if (codes.some((one) => UNREACHABLE.has(one))) return "unreachable";
+  return codes.some((one) => TIMED_OUT.has(one)) || name === "TimeoutError" ? "late" : "failed";
 }
 
 /** Returns the values that identify a failed connection: the codes of the error and of its cause, and the name of the error. */

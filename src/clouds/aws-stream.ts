@@ -1,7 +1,7 @@
 /** Reads the event streams of AWS, and the errors of AWS in responses and in streams. */
 
 import { EventStreamCodec } from "@smithy/eventstream-codec";
-import type { GatewayError } from "../errors.ts";
+import { backendError, type GatewayError } from "../errors.ts";
 import type { UpstreamFormat } from "../formats/module.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../formats/shared/errors.decode.ts";
 import { parseAnswer, upstreamFailed } from "../formats/shared/upstream.ts";
@@ -70,7 +70,7 @@ export const readingEvents =
         if (frames.error) throw frames.error.thrown;
         const piece = await response.read();
         if (piece) return frames.decode(piece);
-        if (frames.hasPart) throw upstreamFailed("The model backend's answer broke off.");
+        if (frames.hasPart) throw backendError("brokeOff", undefined);
         return undefined;
       },
       arrived: () => frames.decode(response.arrived?.() ?? new Uint8Array()),

@@ -1,6 +1,14 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
-import { type FieldPath, type GatewayError, type GatewayErrorCode, LACKS_MODEL, toGatewayError } from "../errors.ts";
+import {
+  BACKEND_ERRORS,
+  type FieldPath,
+  type GatewayError,
+  type GatewayErrorCode,
+  LACKS_MODEL,
+  mistakeOf,
+  toGatewayError,
+} from "../errors.ts";
 import type { AnyEndpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
 import type { Metered } from "../kinds/meter.ts";
@@ -122,7 +130,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     status: statusOf(call),
     errorCode: error?.code,
     errorPath: error?.path && namesIn(error.path, call.secret),
-    errorMessage: error && isOwn(error, found, told) ? withoutTexts(error, call.secret) : undefined,
+    errorMessage: error && isOwn(error, call, told) ? withoutTexts(error, call.secret) : undefined,
     refusedBy: refusedBy?.model === undefined ? refusedBy : { ...refusedBy, model: facts.modelAsked ?? "" },
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
@@ -142,23 +150,12 @@ const isKnown = ({ found, services: { listed, namedModels } }: Recorded): boolea
  * True for an error in the gateway's own words. Those of an upstream may quote the prompt, and so may those of a backend, except where it
  * refuses a field.
  */
-const isOwn = ({ message, path }: GatewayError, { meter }: Findings, attempts: readonly UpstreamAttempt[]): boolean =>
-  OWN_WORDS.has(message) ||
-  (attempts.every(({ movedOn }) => movedOn === "resting") && (meter === undefined || path !== undefined));
+const isOwn = (error: GatewayError, { abort, found }: Recorded, attempts: readonly UpstreamAttempt[]): boolean =>
+  error === abort.reason ||
+  OWN_WORDS.has(error.message) ||
+  (attempts.every(({ movedOn }) => movedOn === "resting") && (found.meter === undefined || error.path !== undefined));
 
-/** The gateway's own words after an upstream was asked. */
-const OWN_WORDS: ReadonlySet<string> = new Set([
-  "The model backend failed.",
-  "The model backend cannot be reached.",
-  "The model backend is not available.",
-  "The model backend is busy.",
-  "The model backend is overloaded.",
-  "The model backend refused this service.",
-  "The model backend refuses this content by its policy.",
-  "The model backend took too long.",
-  "The model backend's answer broke off.",
-  "The request took longer than the gateway allows.",
-]);
+const OWN_WORDS: ReadonlySet<string> = new Set(Object.values(BACKEND_ERRORS).map(([, message]) => message));
 
 /** The most characters of a message in a record. */
 const MAX_MESSAGE = 500;
@@ -411,6 +408,7 @@ export class Attempt implements UpstreamObserver {
   record(isLast: boolean, endedAt: number, callError: GatewayErrorCode | undefined): UpstreamAttempt {
     const outcome = this.#outcome;
     const { movedOn } = outcome ?? {};
+    const mistake = outcome?.mistake ?? (outcome?.error && mistakeOf(outcome.error));
     return {
       upstream: this.name,
       // A model's name is the caller's own text, and a caller may write its key anywhere.
@@ -421,6 +419,7 @@ export class Attempt implements UpstreamObserver {
       errorCode: outcome ? outcome.errorCode : callError,
       ...(this.#isCut && { cut: true }),
       movedOn: isLast && movedOn !== "resting" && movedOn !== "outrun" ? undefined : movedOn,
+      ...(mistake !== undefined && { mistake: redact(mistake, this.#call.secret) }),
       usage: movedOn === "outrun" ? outcome?.usage : undefined,
     };
   }

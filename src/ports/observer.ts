@@ -201,6 +201,11 @@ export interface UpstreamAttempt {
    * answered.
    */
   readonly movedOn: MovedOn | undefined;
+  /**
+   * The mistake in the settings of the upstream that made the attempt fail, and its remedy, such as an address that does not serve the route.
+   * Of a resting upstream, the mistake of its last failure. Absent for every other attempt.
+   */
+  readonly mistake?: string;
   /** The counts that an upstream had reported when it was outrun: it may charge them. Undefined for all other attempts. */
   readonly usage: Partial<Usage> | undefined;
 }
@@ -394,6 +399,8 @@ export interface UpstreamOutcome {
   readonly cut?: boolean;
   /** The error itself. The gateway passes it to `onFailure` at once, and never to the observer. */
   readonly error?: GatewayError | undefined;
+  /** The mistake in the upstream's settings, where `error` does not tell it: see `UpstreamAttempt`. */
+  readonly mistake?: string | undefined;
   /** The reason why the call may go on to another upstream. */
   readonly movedOn?: MovedOn | undefined;
   /** The answering model, if the upstream names it. */

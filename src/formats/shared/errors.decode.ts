@@ -1,6 +1,6 @@
 /** Decodes the errors of upstreams, in the shapes of all formats, of proxies and of local servers. */
 
-import { changedError, GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
+import { BACKEND_ERRORS, changedError, GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { contextTokensIn, PROMPT_TOO_LONG } from "./context-length.ts";
 
@@ -133,12 +133,14 @@ const isErrorStatus = (value: unknown): boolean =>
 /** The error for the caller: its code, its message, and the field at fault if every format has this field. */
 type Meaning = readonly [code: GatewayErrorCode, message: string, field?: "model"];
 
-const FAILED: Meaning = ["backend_failed", "The model backend failed."];
 const REFUSED: Meaning = ["invalid_request", "The model backend does not take this request."];
-const REFUSED_US: Meaning = ["backend_refused", "The model backend refused this service."];
-const REFUSED_CONTENT: Meaning = ["content_refused", "The model backend refuses this content by its policy."];
-const UNAVAILABLE: Meaning = ["backend_unavailable", "The model backend is not available."];
-const TIMED_OUT: Meaning = ["deadline_exceeded", "The model backend took too long."];
+const {
+  failed: FAILED,
+  refused: REFUSED_US,
+  refusedContent: REFUSED_CONTENT,
+  unavailable: UNAVAILABLE,
+  late: TIMED_OUT,
+} = BACKEND_ERRORS;
 
 /** The error for a well-formed request that the upstream cannot answer. */
 const UNMET: Meaning = ["failed_precondition", "The model backend cannot meet this request as it is asked."];
@@ -158,11 +160,11 @@ const MEANING: Readonly<Record<number, Meaning>> = {
   409: UNAVAILABLE,
   413: ["body_too_large", "The request is too large for the model backend."],
   415: FAILED,
-  429: ["rate_limited", "The model backend is busy."],
+  429: BACKEND_ERRORS.busy,
   502: UNAVAILABLE,
   503: UNAVAILABLE,
   504: TIMED_OUT,
-  529: ["backend_overloaded", "The model backend is overloaded."],
+  529: BACKEND_ERRORS.overloaded,
 };
 
 /** Matches messages about the host's key or balance, which some upstreams send with the status of a wrong request. */

@@ -2,7 +2,7 @@
  * The meter of chat: checks a backend's events, and counts tokens. Uses the backend's counts, or estimates where the backend reports none.
  */
 
-import { GatewayError } from "../../errors.ts";
+import { BACKEND_ERRORS, GatewayError } from "../../errors.ts";
 import type {
   AnswerEvent,
   ChatEvent,
@@ -370,7 +370,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   complete(): void {
     if (this.#reportsUsage && this.#finished === 0 && !this.overrun && !this.#isCut)
       throw backendFailed(
-        "The model backend's answer broke off.",
+        BACKEND_ERRORS.brokeOff[1],
         'chat: a backend that has yielded "start" or "usage" must yield "finish", with its reason, before it ends.',
       );
     this.#hasBegun = true;

@@ -438,7 +438,10 @@ const clippedOrNull = (text: string | undefined, most?: number): string | null =
 
 const clipped = (fields: object): object =>
   Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? clip(value) : value]),
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      typeof value === "string" ? clip(value, name === "mistake" ? MOST_MESSAGE_CHARS : undefined) : value,
+    ]),
   );
 
 /** Returns the JSON of a value; null for none, and for one that is too long: a call that no database takes would hold up the others. */

@@ -3,6 +3,7 @@
  * streamed answer.
  */
 
+import { backendError } from "../../errors.ts";
 import { approximated, dropped, withLostResults } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
@@ -82,7 +83,7 @@ export async function* askChat(
     call.release = () => void Promise.resolve(reader.cancel()).catch(() => {});
     for (let count = 1; !decoder.isFinished; count++) {
       const { done, value } = await call.wait(reader.read());
-      if (done) throw failed("The model backend's answer broke off.");
+      if (done) throw backendError("brokeOff", undefined);
       if (!isJsonObject(value)) throw failed("The model backend's answer has a part that is none.");
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();

@@ -1,13 +1,21 @@
 /** A call of a provider's model: its time limits, its end, and its errors. */
 
-import { changedError, GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import {
+  backendError,
+  changedError,
+  GatewayError,
+  type GatewayErrorCode,
+  SettingMistake,
+  toGatewayError,
+} from "../../errors.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { type LastFailures, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
+import { isAboutRoute } from "../relay/address.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
 
@@ -129,6 +137,8 @@ function errorOf(thrown: unknown): GatewayError {
   const { name, statusCode, isRetryable } = propertiesOf(thrown);
   const named = typeof name === "string" && Object.hasOwn(NAMED, name) ? NAMED[name] : undefined;
   if (named) return new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) });
+  const mistake = mistakeIn(thrown);
+  if (mistake) return backendError("failed", mistake);
   // A status of success means that the answer could not be read.
   if (typeof statusCode === "number") return errorOfStatus(statusCode < 400 ? 500 : statusCode, thrown);
   // The provider could not be reached.
@@ -138,6 +148,29 @@ function errorOf(thrown: unknown): GatewayError {
   // `toGatewayError` finds the runtime's connection errors anywhere in the chain of causes.
   const { code, message } = toGatewayError(thrown, "model-backend");
   return new GatewayError(code, message, { port: "model-backend", cause: causeOf(thrown) });
+}
+
+/** Returns the mistake in the provider's address that its answer shows: the address lacks the route, or serves a page. */
+function mistakeIn(thrown: unknown): SettingMistake | undefined {
+  const { name, statusCode, responseBody, responseHeaders, url } = propertiesOf(thrown);
+  if (name !== "AI_APICallError" || typeof statusCode !== "number" || typeof url !== "string") return undefined;
+  const type = isJsonObject(responseHeaders) ? responseHeaders["content-type"] : undefined;
+  const isPage = statusCode < 400 && typeof type === "string" && type.startsWith("text/html");
+  const hasNoRoute = typeof responseBody === "string" && isAboutRoute(statusCode, parsedOrText(responseBody));
+  if (!isPage && !hasNoRoute) return undefined;
+  // The query may hold a key.
+  const [address = ""] = url.split(/[?#]/, 1);
+  const shown = address.slice(0, MAX_SHOWN_CHARS).replaceAll(KEY_LIKE, "[redacted]");
+  const does = isPage ? "answers with a page of HTML to" : "does not serve";
+  return new SettingMistake(`The provider ${does} POST ${shown}. Check its baseURL.`, { cause: causeOf(thrown) });
+}
+
+function parsedOrText(body: string): unknown {
+  try {
+    return parseJson(body.slice(0, MAX_BODY_CHARS));
+  } catch {
+    return body;
+  }
 }
 
 /** Returns the error of the provider's API: the body of an error response, an error within a stream, or an error thrown directly. */

@@ -15,11 +15,10 @@ import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
-import { NO_ROUTE } from "./address.ts";
 import type { TurnContext, withCode } from "./code-loop.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
-import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
+import { isOfType, JSON_TYPE, ofWrongType, readBytes, refusalOf, relayed } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -293,12 +292,13 @@ async function countTokens(
     const sent = writeJson(body, ownBody(request, codec));
     const response = await upstream.send({ path, headers, body: sent, stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
-      const error = await refusalOf(response, upstream, { codec, path }, failures, exchange);
-      // An unknown model gets the same status, but its body is an error in the upstream's format, which decodes to another code.
-      if (NO_ROUTE.has(response.status) && error.code === "backend_failed") return undefined;
+      let hasNoRoute = false;
+      const asked = { codec, path, onNoRoute: () => void (hasNoRoute = true) };
+      const error = await refusalOf(response, upstream, asked, failures, exchange);
+      if (hasNoRoute) return undefined;
       throw error;
     }
-    if (!isOfType(response, JSON_TYPE)) throw await failures.ofWrongType(response, exchange);
+    if (!isOfType(response, JSON_TYPE)) throw await ofWrongType(response, upstream, { path }, failures, exchange);
     const text = new TextDecoder().decode(await readBytes(response, limits.maxBodyBytes, exchange));
     const tokens = codec.count.decode(parseAnswerObject(text, json));
     if (typeof tokens === "number") return tokens;

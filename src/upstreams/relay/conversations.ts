@@ -5,7 +5,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { GatewayError } from "../../errors.ts";
+import { backendError, GatewayError } from "../../errors.ts";
 import type { ConversationTurn } from "../../formats/module.ts";
 import { frameOf } from "../../formats/shared/answer.ts";
 import { spanAt } from "../../formats/shared/json-text.ts";
@@ -344,7 +344,7 @@ class Connection implements SocketListener {
     );
     if (running.answer) running.answer.fail(lost);
     else if (!running.hasBegun && NOT_BEGUN.has(code)) running.first.resolve(undefined);
-    else running.first.reject(brokeOff(lost));
+    else running.first.reject(backendError("brokeOff", lost));
   }
 
   close(): void {
@@ -526,6 +526,3 @@ const comparable = (_key: string, value: JsonValue): JsonValue =>
           .toSorted(([a], [b]) => (a < b ? -1 : 1)),
       )
     : value;
-
-const brokeOff = (cause: Error): GatewayError =>
-  new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend", cause });

@@ -1,6 +1,6 @@
 /** Authorizes the requests of a relay by keys that renew, and by signatures over the bytes of a request. */
 
-import { GatewayError } from "../../errors.ts";
+import { backendError, GatewayError } from "../../errors.ts";
 import type { UpstreamFormat } from "../../formats/module.ts";
 import { shown } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -182,7 +182,10 @@ export class Authorization {
       const reason: unknown = exchange.reason;
       const isLate = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
       if (!isLate) throw error;
-      throw unavailable(new CredentialError(`The relay's ${name} has not returned within ${credentialMs} ms.`));
+      throw backendError(
+        "unavailable",
+        new CredentialError(`The relay's ${name} has not returned within ${credentialMs} ms.`),
+      );
     } finally {
       exchange.carrier = carrier;
     }
@@ -273,19 +276,12 @@ function pathIn(url: unknown, origin: string): string {
   return read.pathname + read.search;
 }
 
-const unavailable = (cause: CredentialError): GatewayError =>
-  new GatewayError("backend_unavailable", "The model backend is not available.", { port: "model-backend", cause });
-
 /** The error for a function of the host's that has thrown. */
 const failedBy = (name: "apiKey" | "sign", cause: unknown): GatewayError =>
-  unavailable(new CredentialError(`The relay's ${name} failed.`, { cause }));
+  backendError("unavailable", new CredentialError(`The relay's ${name} failed.`, { cause }));
 
 /** The error for a function of the host's that has returned what cannot be sent. */
-const lie = (words: string): GatewayError =>
-  new GatewayError("backend_refused", "The model backend refused this service.", {
-    port: "model-backend",
-    cause: new CredentialError(words),
-  });
+const lie = (words: string): GatewayError => backendError("refused", new CredentialError(words));
 
 function asLie<Value>(check: () => Value): Value {
   try {

@@ -1,6 +1,13 @@
 /** Converts the failures of an upstream to errors for the caller, with causes for the host's log. */
 
-import { changedError, GatewayError, type GatewayErrorCode, toGatewayError, type VendorLimits } from "../../errors.ts";
+import {
+  backendError,
+  changedError,
+  GatewayError,
+  type GatewayErrorCode,
+  toGatewayError,
+  type VendorLimits,
+} from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
@@ -63,7 +70,7 @@ export class Failures {
     const { body, cause } = await this.#unexpected(response, exchange);
     // Do not follow a redirect: it would send the key to an address that the host has not named. `fetch` may give a redirect the
     // status 0.
-    if (status < 400) return this.#final(failed(cause));
+    if (status < 400) return this.#final(backendError("failed", cause));
     let parsed: unknown;
     try {
       parsed = parseJson(body);
@@ -72,7 +79,7 @@ export class Failures {
     }
     const error = codec.decodeError(status, response.headers(), parsed ?? body);
     const isForbidden = status === 401 || (status === 403 && error.code !== "content_refused");
-    if (isForbidden || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
+    if (isForbidden || OWN_ACCOUNT.has(error.code)) return this.#final(backendError("refused", cause));
     const isShown = status === 429 && this.#rules.show !== false;
     const limits = isShown ? this.#withoutSecrets(codec.limitsOf?.(response.headers())) : undefined;
     return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status, limits));
@@ -81,7 +88,7 @@ export class Failures {
   /** Returns the error of a 2xx response whose body is of the wrong type, such as a page of HTML. */
   async ofWrongType(response: UpstreamResponse, exchange: Exchange): Promise<GatewayError> {
     const { cause } = await this.#unexpected(response, exchange);
-    return this.#final(failed(cause));
+    return this.#final(backendError("failed", cause));
   }
 
   /** Converts any error of an exchange to an error that is safe to show to the caller. */
@@ -90,7 +97,7 @@ export class Failures {
       return this.#reworded(toGatewayError(thrown, "model-backend"), this.#shown(thrown), undefined);
     if (this.#told.has(thrown)) return thrown;
     const cause = this.#shown(thrown.cause);
-    if (OWN_ACCOUNT.has(thrown.code)) return ownAccount(cause);
+    if (OWN_ACCOUNT.has(thrown.code)) return backendError("refused", cause);
     // Do not show the message of an `Error`: it comes from the connection or this library, and may contain the host's addresses.
     return this.#reworded(
       thrown,
@@ -199,12 +206,6 @@ export class Failures {
 const messageOf = ({ message }: { readonly message?: unknown }): string | undefined =>
   typeof message === "string" ? message : undefined;
 
-const ownAccount = (cause: unknown): GatewayError =>
-  new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });
-
-export const failed = (cause: unknown): GatewayError =>
-  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause });
-
 /** Error codes of a connection that was not made, or that ended before the answer. */
 const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
 
@@ -216,16 +217,12 @@ export function connectionError(thrown: unknown, { isConnecting, reason }: Excha
   // `fetch` throws a TypeError for every failure to get an answer, also for timeouts, which are excluded here.
   const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
   if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
-  const message = "The model backend cannot be reached.";
-  return new GatewayError("backend_unavailable", message, { port: "model-backend", cause: thrown });
+  return backendError("unreachable", thrown);
 }
 
 /** Returns the error to throw for an error of the transport after the headers. */
-export function brokenOff(thrown: unknown): unknown {
-  if (thrown instanceof GatewayError) return thrown;
-  const message = "The model backend's answer broke off.";
-  return new GatewayError("backend_failed", message, { port: "model-backend", cause: thrown });
-}
+export const brokenOff = (thrown: unknown): GatewayError =>
+  thrown instanceof GatewayError ? thrown : backendError("brokeOff", thrown);
 
 function jsonOf(value: unknown): string {
   try {

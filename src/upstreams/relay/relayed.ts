@@ -1,7 +1,7 @@
 /** Runs one relayed call: sends the request, forwards the events of the answer as they come, and informs the gateway's observer. */
 
 import { type EventSourceParser, createParser } from "eventsource-parser";
-import { changedError, GatewayError } from "../../errors.ts";
+import { backendError, changedError, GatewayError, SettingMistake } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
@@ -11,7 +11,7 @@ import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { isAboutRoute, NO_ROUTE } from "./address.ts";
-import { brokenOff, failed, type Failures } from "./failures.ts";
+import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -38,11 +38,8 @@ export async function* relayed<Decoded, Event>(
     call.body = "";
     call.turn = undefined;
     observation?.onHead(response);
-    if (response.status < 200 || response.status > 299) {
-      const error = await refusalOf(response, upstream, call, failures, exchange);
-      if (NO_ROUTE.has(response.status) && error.code === "backend_failed") call.onNoRoute?.();
-      throw error;
-    }
+    if (response.status < 200 || response.status > 299)
+      throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
       const answer = new StreamedAnswer(upstream, call, exchange);
       context.reportUnread?.(() => call.unread?.(answer.decode(response.arrived?.() ?? NO_BYTES)) ?? []);
@@ -67,7 +64,7 @@ export async function* relayed<Decoded, Event>(
       context.reportUnread?.(() => call.unread?.([]) ?? []);
       for (const event of call.handOn(events, exchange, observation)) yield event;
       if (error) throw error.thrown;
-    } else throw await failures.ofWrongType(response, exchange);
+    } else throw await ofWrongType(response, upstream, call, failures, exchange);
     exchange.end();
   } catch (error) {
     const told = failures.told(error);
@@ -84,25 +81,46 @@ export async function* relayed<Decoded, Event>(
 }
 
 /**
- * Returns the error of a response whose status is not 2xx. If the upstream does not have the route, the host learns the path: the base
- * address is probably wrong.
+ * Returns the error of a response whose status is not 2xx. An upstream that does not have the route has probably a wrong base address, unless
+ * the call does without the route.
  */
 export async function refusalOf(
   response: UpstreamResponse,
   upstream: Upstream,
-  { codec, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "path">,
+  { codec, path, onNoRoute }: Pick<RelayedCall<unknown, unknown>, "codec" | "path" | "onNoRoute">,
   failures: Failures,
   exchange: Exchange,
 ): Promise<GatewayError> {
   const decodeError: ChatCodec["decodeError"] = (status, headers, body) =>
-    isAboutRoute(status, body)
-      ? upstreamFailed("The model backend failed.", body)
-      : codec.decodeError(status, headers, body);
+    isAboutRoute(status, body) ? backendError("failed", body) : codec.decodeError(status, headers, body);
+  const { status } = response;
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange);
-  const { code, message, cause } = error;
-  if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
-  const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
-  return changedError(error, message, { cause: new Error(hint, { cause }) });
+  if (error.code !== "backend_failed") return error;
+  if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
+  if (!NO_ROUTE.has(status)) return error;
+  onNoRoute?.();
+  return onNoRoute ? error : misdirected(error, upstream, path, "does not serve");
+}
+
+/** Returns the error of a 2xx response of a type that no answer has, such as a page of HTML at a wrong address. */
+export async function ofWrongType(
+  response: UpstreamResponse,
+  upstream: Upstream,
+  { path }: Pick<RelayedCall<unknown, unknown>, "path">,
+  failures: Failures,
+  exchange: Exchange,
+): Promise<GatewayError> {
+  const error = await failures.ofWrongType(response, exchange);
+  return misdirected(error, upstream, path, "answers with no JSON and no event stream to");
+}
+
+/** Adds to an error that the upstream's address or format is wrong. The host needs the address, without the query and without secrets. */
+function misdirected(error: GatewayError, upstream: Upstream, path: string, does: string): GatewayError {
+  const [served] = upstream.pathOf(path).split("?", 1);
+  const mistake = upstream.failures.redacted(
+    `The upstream at ${upstream.origin} ${does} POST ${served}. Check the baseUrl and the format of the relay.`,
+  );
+  return changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
 }
 
 const askedOf = (
@@ -323,7 +341,7 @@ export async function readBytes(
   return bytes?.seal() ?? first ?? new Uint8Array();
 }
 
-const tooLarge = (why: string): GatewayError => failed(new Error(why));
+const tooLarge = (why: string): GatewayError => backendError("failed", new Error(why));
 
 /** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
 class Observation implements AnswerNotes {

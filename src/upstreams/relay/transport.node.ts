@@ -3,7 +3,7 @@
 import { type Transform, Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Dispatcher, Pool } from "undici";
-import { GatewayError } from "../../errors.ts";
+import { backendError } from "../../errors.ts";
 import { type AnswerHeaders, QueuedResponse } from "./queued-response.ts";
 import type { Carrier, Exchange, OpenTransport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
@@ -138,7 +138,7 @@ function decompressed(response: UpstreamResponse): UpstreamResponse {
     async read() {
       if (pieces) return (await pieces.next()).value;
       const cause = new Error(`The upstream's answer is coded as ${JSON.stringify(coding.slice(0, 64))}.`);
-      throw new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause });
+      throw backendError("failed", cause);
     },
   };
 }

@@ -1,6 +1,6 @@
 /** An exchange of one request and its answer with an upstream: its time limits, and the interface of the transports. */
 
-import { type GatewayErrorCode, GatewayError } from "../../errors.ts";
+import { backendError, type GatewayError } from "../../errors.ts";
 import type { UpstreamResponse } from "../../formats/module.ts";
 import type { Cancel, Clock } from "../../ports/clock.ts";
 
@@ -122,11 +122,7 @@ export class Exchange {
 
 function timeoutError({ name, limitMs }: Phase): GatewayError {
   const cause = new PhaseTimeout(`The upstream's ${name} did not come within ${limitMs} ms.`);
-  const [code, message]: [GatewayErrorCode, string] =
-    name === "connection" || name === "credential"
-      ? ["backend_unavailable", "The model backend cannot be reached."]
-      : ["deadline_exceeded", "The model backend took too long."];
-  return new GatewayError(code, message, { port: "model-backend", cause });
+  return backendError(name === "connection" || name === "credential" ? "unreachable" : "late", cause);
 }
 
 /** Sends requests to one origin. Each runtime has its own implementation. */

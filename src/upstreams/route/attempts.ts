@@ -3,7 +3,14 @@
  * cockatiel, repeat one function: they have no retry budget that calls share, and do not respect an upstream's retry-after time.
  */
 
-import { GatewayError, type GatewayErrorCode, LACKS_MODEL, toGatewayError } from "../../errors.ts";
+import {
+  backendError,
+  type GatewayError,
+  type GatewayErrorCode,
+  LACKS_MODEL,
+  mistakeOf,
+  toGatewayError,
+} from "../../errors.ts";
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -154,7 +161,7 @@ export class Attempts {
       else breaker.leave();
       const movesOn = !signal.aborted && mayMoveOn(told);
       // A long prompt tells nothing about the upstream's health.
-      if (movesOn && code !== "context_length_exceeded") upstream.note(error.code);
+      if (movesOn && code !== "context_length_exceeded") upstream.note(error);
       routed.failed(error, movesOn ? movedOnAfter(code) : undefined, told);
       if (signal.aborted) throw thrown;
       if (!movesOn) throw told;
@@ -163,7 +170,7 @@ export class Attempts {
       if (!isRest) call.reportConversions([]);
       if (routed.isListed && LACKS_MODEL.has(error.code)) lacking = told;
       else last = told;
-      isFree = LASTING.has(code);
+      isFree = LASTING.has(code) || mistakeOf(told) !== undefined;
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
       if (isFree) refused.add(upstream);
@@ -272,8 +279,6 @@ export class Attempts {
  */
 function unavailable(upstreams: readonly RoutedBackend[]): GatewayError {
   const retryAfterMs = Math.max(1, Math.ceil(Math.min(...upstreams.map(({ breaker }) => breaker.waitMs))));
-  const details = { port: "model-backend", retryAfterMs } as const;
-  return upstreams.every(({ lastFailure }) => lastFailure?.code === "rate_limited")
-    ? new GatewayError("rate_limited", "The model backend is busy.", details)
-    : new GatewayError("backend_unavailable", "The model backend is not available.", details);
+  const areBusy = upstreams.every(({ lastFailure }) => lastFailure?.code === "rate_limited");
+  return backendError(areBusy ? "busy" : "unavailable", undefined, { retryAfterMs });
 }

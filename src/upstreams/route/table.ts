@@ -1,6 +1,6 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
-import { GatewayError, toGatewayError } from "../../errors.ts";
+import { backendError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { assertOptions, CLOCK, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
@@ -380,8 +380,7 @@ class RouteTable {
         read?.(step.value);
         yield hasOtherName ? renamed(step.value, model) : step.value;
       }
-      if (leg?.shown.isCut)
-        throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
+      if (leg?.shown.isCut) throw backendError("brokeOff", undefined);
       isOver = true;
       upstream.succeed();
       routed.ended();

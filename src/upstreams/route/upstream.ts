@@ -1,6 +1,6 @@
 /** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
-import { GatewayError, type GatewayErrorCode, LACKS_MODEL } from "../../errors.ts";
+import { backendError, type GatewayError, type GatewayErrorCode, LACKS_MODEL, mistakeOf } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
@@ -42,6 +42,8 @@ export class RoutedBackend {
   readonly model: string | undefined;
   readonly breaker: Breaker;
   lastFailure: UpstreamFailure | undefined = undefined;
+  /** The mistake in the host's settings that the last failure has shown. */
+  mistake: string | undefined = undefined;
   /** True for an upstream that goes on with an assistant turn, false for one that refuses it; undefined as long as it is unknown. */
   prefill: boolean | undefined;
   readonly #clock: Clock;
@@ -66,6 +68,7 @@ export class RoutedBackend {
   succeed(): void {
     this.breaker.succeed();
     this.lastFailure = undefined;
+    this.mistake = undefined;
   }
 
   /** True when callers of the model must not read the upstream's name of it. */
@@ -80,20 +83,20 @@ export class RoutedBackend {
   told(error: GatewayError, model: string): GatewayError {
     if (this.model === undefined || !this.renames(model)) return error;
     if (!LACKS_MODEL.has(error.code)) return withCallerModel(error, { from: this.model, to: model });
-    const details = { port: "model-backend", cause: error } as const;
-    return new GatewayError("backend_refused", "The model backend refused this service.", details);
+    return backendError("refused", error);
   }
 
   /** Notes a failure for the status. */
-  note(code: GatewayErrorCode): void {
-    this.lastFailure = { code, at: this.#clock.now() };
+  note(error: GatewayError): void {
+    this.lastFailure = { code: error.code, at: this.#clock.now() };
+    this.mistake = mistakeOf(error);
   }
 
   /** Counts an answer that failed after its first event. */
   brokeOff(error: GatewayError): void {
     if (!isUpstreamFailure(error)) return;
     this.breaker.fail();
-    this.note(error.code);
+    this.note(error);
   }
 }
 
@@ -304,7 +307,8 @@ export class RoutedCall implements CallContext {
   /** The upstream was not asked. */
   rested(): void {
     const resting = this.#call.observeUpstream?.({ ...this.#asked(), resting: true });
-    resting?.end({ errorCode: "backend_unavailable", movedOn: "resting", endMs: 0 });
+    const { mistake } = this.#upstream;
+    resting?.end({ errorCode: "backend_unavailable", movedOn: "resting", mistake, endMs: 0 });
   }
 
   #decide(movedOn: MovedOn | undefined, error?: GatewayError): void {

@@ -18,6 +18,15 @@ const callError = (statusCode: number | undefined, more: object = {}): APICallEr
     ...more,
   });
 
+const UNKNOWN = '{"error":{"message":"The model does not exist."}}';
+
+/** The error of an address without the route. The address has no query, which may hold a key. */
+const mistaken = (does: string) => ({
+  code: "backend_failed",
+  message: "The model backend failed.",
+  cause: { name: "SettingMistake", message: `The provider ${does}. Check its baseURL.` },
+});
+
 const failing = (thrown: unknown) =>
   fakeModel({ stream: () => Promise.reject(thrown), answer: () => Promise.reject(thrown) });
 
@@ -41,6 +50,17 @@ describe("what a provider throws", () => {
       { code: "content_refused", message: "The model backend refuses this content by its policy." },
     ],
     ["an unknown model", callError(404), { code: "model_not_found" }],
+    ["an unknown model in JSON", callError(404, { responseBody: UNKNOWN }), { code: "model_not_found" }],
+    [
+      "a page without the route",
+      callError(404, { responseBody: "<h1>Not Found</h1>" }),
+      mistaken("does not serve POST https://api.example.com/v1"),
+    ],
+    [
+      "a page at a wrong address",
+      callError(200, { responseHeaders: { "content-type": "text/html; charset=utf-8" }, responseBody: "<h1>Hi</h1>" }),
+      mistaken("answers with a page of HTML to POST https://api.example.com/v1"),
+    ],
     ["a bad request", callError(400), { code: "invalid_request" }],
     [
       "an empty account",

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { GatewayError } from "../../../src/errors.ts";
+import { describeError, GatewayError } from "../../../src/errors.ts";
 import { systemClock } from "../../../src/ports/clock.ts";
 import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { sse } from "./plain-codec.ts";
@@ -200,7 +200,8 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
     const { error } = await asked(answer);
     const { cause: told, ...shown } = errorOf(error);
     expect(shown).toMatchObject({ code });
-    expect(String(told)).toMatch(cause);
+    // The cause of a wrong address names the address before the answer.
+    expect(`${String(told)}\n${describeError(error)}`).toMatch(cause);
     expect(JSON.stringify(shown)).not.toMatch(/127\.0\.0\.1|plain-1|<h1>/);
   });
 

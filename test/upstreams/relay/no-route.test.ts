@@ -1,8 +1,12 @@
 /** An upstream that does not have the route is not an upstream that does not know the model. */
 
 import { describe, expect, it } from "vitest";
-import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import type { CallRecord } from "../../../src/ports/observer.ts";
+import { scriptedBackend } from "../../../src/testing/index.ts";
+import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 
 const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, asked: string]>> = {
   messages: [
@@ -13,7 +17,7 @@ const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, as
   "generate-content": [
     "/v1beta/models/m:streamGenerateContent?alt=sse",
     { contents: [{ role: "user", parts: [{ text: "Go." }] }] },
-    "POST /deep-secret-word/v1/models/m:streamGenerateContent?alt=sse",
+    "POST /deep-secret-word/v1/models/m:streamGenerateContent",
   ],
   "chat-completions": [
     "/v1/chat/completions",
@@ -29,27 +33,35 @@ const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, as
 };
 const FORMATS = Object.keys(ASK) as RelayFormat[];
 
-/** Asks a gateway before an upstream that answers with this status and body. */
-async function refused(format: RelayFormat, status: number, body: string) {
+/** Asks a gateway before an upstream that answers with this status, body and headers. */
+async function refused(format: RelayFormat, status: number, body: string, headers: Record<string, string> = {}) {
   const failures: string[] = [];
+  const records: CallRecord[] = [];
   const gateway = createGateway({
     backend: relay({
       format,
       baseUrl: "http://up.test/deep-secret-word/v1",
       apiKey: "sk-secret-0123456789",
       headers: { "x-token": "deep-secret-word" },
-      fetch: async () => new Response(body, { status }),
+      fetch: async () => new Response(body === "" ? null : body, { status, headers }),
     }),
     quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
     onFailure: ({ text }) => void failures.push(text),
+    onCall: (record) => void records.push(record),
   });
   const [path, ask] = ASK[format];
-  const headers = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
+  const own = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
   const response = await gateway.fetch(
-    new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(ask) }),
+    new Request(`http://gateway.test${path}`, { method: "POST", headers: own, body: JSON.stringify(ask) }),
   );
-  return { status: response.status, text: await response.text(), failures };
+  const text = await response.text();
+  await gateway.close();
+  return { status: response.status, text, failures, record: records[0] };
 }
+
+/** The value of the secret header stands in the path, and is removed. The path has no query. */
+const mistakeOf = (format: RelayFormat, does: string): string =>
+  `The upstream at http://up.test ${does} ${ASK[format][2].replace("deep-secret-word", "[redacted]")}. Check the baseUrl and the format of the relay.`;
 
 const error = (message: string, more: object = {}): string => JSON.stringify({ error: { message, ...more } });
 
@@ -78,14 +90,55 @@ describe.each(FORMATS)("an upstream of %s without the route", (format) => {
     expect(answer.status).toBe(500);
     expect(answer.text).toContain("The model backend failed.");
     expect(answer.failures).toHaveLength(1);
-    // The value of the secret header stands in the path, and is removed.
-    const path = ASK[format][2].replace("deep-secret-word", "[redacted]");
-    expect(answer.failures[0]).toContain(
-      `The upstream does not serve ${path}. Check the baseUrl and the format of the relay.`,
-    );
+    expect(answer.text).not.toContain("up.test");
+    expect(answer.failures[0]).toContain(mistakeOf(format, "does not serve"));
     expect(answer.failures[0]).not.toContain("secret-");
+    expect(answer.record?.attempts).toMatchObject([{ mistake: mistakeOf(format, "does not serve") }]);
+    expect(answer.record).toMatchObject({ outcome: "failed", errorMessage: "The model backend failed." });
+  });
+
+  it.each<[answer: string, does: string, status: number, body: string, headers: Record<string, string>]>([
+    ["a page", "answers with no JSON and no event stream to", 200, "<h1>Hi</h1>", { "content-type": "text/html" }],
+    ["a redirect", "answers with a redirect to", 308, "", { location: "https://up.test/v1?token=deep-secret-word" }],
+  ])("records the address that answers with %s", async (_answer, does, status, body, headers) => {
+    const answer = await refused(format, status, body, headers);
+    expect(answer.status).toBe(500);
+    expect(answer.text).toContain("The model backend failed.");
+    expect(answer.text).not.toContain("up.test");
+    expect(answer.record?.attempts).toMatchObject([{ mistake: mistakeOf(format, does) }]);
+    expect(JSON.stringify(answer.record?.attempts)).not.toContain("secret");
   });
 });
+
+it("a route asks such an upstream once for a call, and the next one at once", async () => {
+  let asked = 0;
+  const lost = relay({
+    format: "chat-completions",
+    baseUrl: "http://up.test/v2",
+    fetch: async () => {
+      asked++;
+      return new Response("404 page not found", { status: 404 });
+    },
+  });
+  const clock = manualClock();
+  const others = scriptedBackend("Hello.");
+  const upstreams = [lost, { backend: others, name: "other", weight: 0 }];
+  expect([await statusOf(route({ routes: { m: { upstreams } }, clock })), asked]).toEqual([200, 1]);
+  const alone = route({ routes: { m: { upstreams: [lost] } }, retry: { again: 2 }, clock });
+  expect([await statusOf(alone), asked]).toEqual([500, 2]);
+});
+
+async function statusOf(backend: ModelBackend): Promise<number> {
+  const gateway = createGateway({
+    backend,
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    onFailure: () => {},
+  });
+  const headers = { "content-type": "application/json", authorization: "Bearer sk-one" };
+  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Go." }] });
+  const request = new Request("http://gateway.test/v1/chat/completions", { method: "POST", headers, body });
+  return (await gateway.fetch(request)).status;
+}
 
 it.each<[format: RelayFormat, server: string, body: string]>([
   ["messages", "Anthropic", '{"type":"error","error":{"type":"not_found_error","message":"model: m"}}'],
@@ -99,7 +152,8 @@ it.each<[format: RelayFormat, server: string, body: string]>([
   ["chat-completions", "vLLM", error("The model `m` does not exist.", { type: "NotFoundError", code: 404 })],
   ["images", "OpenAI", error("The model `m` does not exist.", { code: "model_not_found" })],
 ])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body) => {
-  const { text, failures } = await refused(format, 404, body);
+  const { text, failures, record } = await refused(format, 404, body);
   expect(text).toMatch(/model_not_found|not_found_error|NOT_FOUND/);
   expect(failures.join()).not.toContain("does not serve");
+  expect(record?.attempts[0]).not.toHaveProperty("mistake");
 });
