@@ -791,13 +791,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.addBudget({ id: "team", amount: 1, period: "month", timeZone: "Europe/Berlin" });
     for (const id of ["ann", "bob"]) await stores.ports.quotas.add({ id, apiKey: `sk-${id}`, budget: "team" });
     const ids: string[] = [];
-    for (const keyId of ["ann", "bob", "ann", "ann"]) ids.push(await call(keyId, "small"));
+    for (const [keyId = "", model = ""] of ["ann small", "bob small", "ann large", "ann small"].map((text) =>
+      text.split(" "),
+    ))
+      ids.push(await call(keyId, model));
     const page = await open("?part=refusals", { timezoneId: "Asia/Tokyo", locale: "en-US" });
     await rowOf(page, "bob").waitFor();
     expect(await page.getByRole("row").count()).toBe(3);
     const ofAnn = rowOf(page, "ann");
     await ofAnn.getByText(/^2 more since \d+:\d\d:\d\d/).click();
     expect(await ofAnn.locator("th").getByRole("link").allTextContents()).toEqual([ids[3], ids[2], ids[0]]);
+    expect(await ofAnn.locator('[data-column="Model"] .long').textContent()).toBe("small, large");
     // Midnight in Berlin, as the budgets say, also in Tokyo.
     await ofAnn.getByText("Europe/Berlin").waitFor();
     const limit = ofAnn.locator('[data-column="Reasons"] li').last();

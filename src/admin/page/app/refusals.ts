@@ -265,20 +265,29 @@ function search(event: SubmitEvent): void {
   if (call !== "") go(addressOf("refusals", { call }));
 }
 
-/** Groups calls of one key and model that ended with the same limit or error. */
+/** Groups calls of one key that ended with the same limit or error. The latest call of a group names the models of all. */
 const folded = (all: readonly Call[]): readonly Calls[] =>
-  // The cast is safe: no group is empty.
-  [...Map.groupBy(all, sortOf).values()] as unknown as readonly Calls[];
+  [...Map.groupBy(all, sortOf).values()].flatMap(([latest, ...earlier]) =>
+    latest ? [[withModels(latest, earlier), ...earlier] as const] : [],
+  );
+
+/** The most models that a row names. */
+const MOST_MODELS = 3;
+
+function withModels(latest: Call, earlier: readonly Call[]): Call {
+  const models = [...new Set([latest, ...earlier].flatMap(({ modelAsked }) => modelAsked ?? []))];
+  const more = models.length > MOST_MODELS ? ` and ${models.length - MOST_MODELS} more` : "";
+  return models.length === 0 ? latest : { ...latest, modelAsked: models.slice(0, MOST_MODELS).join(", ") + more };
+}
 
 function sortOf({ requestId, outcome, refusedBy, attempts, ...call }: Call): string {
   if (outcome !== "refused" && outcome !== "failed") return requestId;
   const { kind, budget, group, model } = refusedBy ?? {};
   const tries = attempts.map(({ upstream, model: asked, status, errorCode }) => [upstream, asked, status, errorCode]);
-  const { keyId: key, modelAsked, route, status, errorCode, errorField, currency } = call;
+  const { keyId: key, route, status, errorCode, errorField, currency } = call;
   return JSON.stringify([
     outcome,
     key,
-    modelAsked,
     route,
     status,
     errorCode,
