@@ -17,7 +17,7 @@ import {
   type Spreadsheet,
   tableFor,
 } from "./columns.ts";
-import { type IssuedKey, stateOf } from "./key-admin.ts";
+import { type IssuedKey, type KeyState, modelsInWords, stateOf } from "./key-admin.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
@@ -35,7 +35,10 @@ interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
   readonly limitedBy: string | null;
 }
 
-export type KeyShown = KeyReport | KeyWithBudgets;
+export type KeyShown = (KeyReport | KeyWithBudgets) & {
+  /** Set for a key that has nothing left, also of what running calls hold: says whether its own quota or a budget is used up. */
+  readonly usedUp?: "quota" | "budget";
+};
 
 /** A new key, with its secret. */
 export interface KeyMade extends IssuedKey {
@@ -101,11 +104,12 @@ export async function withBudgets(
   };
   const shown = async (item: object): Promise<object> => {
     if (isBudget(item)) return budgetTold(item);
-    if (!isKey(item) || item.budget === undefined) return item;
+    if (!isKey(item)) return item;
+    if (item.budget === undefined) return { ...item, ...usedUpOf(item) };
     const budgets = await budgetsOf(item as KeyReport);
     const key = { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
     const { available: left, id: limitedBy = null } = limitOf(key as KeyShown) ?? {};
-    return { ...key, left, limitedBy };
+    return { ...key, left, limitedBy, ...usedUpOf(key as KeyShown) };
   };
   if (!Array.isArray(answer)) return shown(answer);
   // The cast is safe: answers are lists of objects.
@@ -176,7 +180,12 @@ const KEY_LIST: List<KeyShown> = {
   columns: (currency) => [
     idColumn("Key"),
     nameColumn("Key name"),
-    { name: "state", word: "State", cell: (key) => stateOf(key, Date.now()) },
+    {
+      name: "state",
+      word: "State",
+      cell: (key) => stateOf(key, Date.now()),
+      text: (key) => stateInWords(stateOf(key, Date.now()), key.usedUp),
+    },
     {
       ...amountColumn({ name: "granted", word: "Granted" }, currency, (key) => ownOf(key)?.granted),
       isNews: (key) => ownOf(key) !== undefined,
@@ -205,11 +214,12 @@ const KEY_LIST: List<KeyShown> = {
       isNews: (key) =>
         (limitOf(key)?.id ?? key.budget) !== key.budget || (key.budget !== undefined && limitOf(key)?.id === undefined),
     },
+    { name: "usedUp", word: "Used up", cell: ({ usedUp }) => usedUp },
     {
       name: "models",
       word: "Models",
       cell: (key) => modelsOf(key)?.join(" ") ?? "*",
-      text: (key) => wordsOf(modelsOf(key), MOST_MODELS),
+      text: (key) => modelsInWords(modelsOf(key), MOST_MODELS),
       isNews: (key) => modelsOf(key) !== undefined,
     },
     {
@@ -438,27 +448,37 @@ const OF_BUDGET = "none of its own";
 /** The most models of a key that a list names. */
 const MOST_MODELS = 3;
 
-/** @param most The most models to name. */
-function wordsOf(models: readonly string[] | undefined, most = Infinity): string {
-  if (!models) return "every model";
-  const more = models.length > most ? ` and ${models.length - most} more` : "";
-  return models.length === 0 ? "no model" : `${models.slice(0, most).map(oneLine).join(", ")}${more}`;
-}
-
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
 const budgetsOf = (key: KeyShown): readonly BudgetShown[] => ("budgets" in key ? key.budgets : []);
 
 /** Returns the key's own quota; undefined for a key without one. */
-function ownOf({ unlimited, granted, available }: KeyShown): { granted: number; available: number } | undefined {
-  return unlimited || granted === null || available === null ? undefined : { granted, available };
+function ownOf({
+  unlimited,
+  granted,
+  available,
+  held,
+}: KeyShown): Pick<BudgetShown, "granted" | "available" | "held"> | undefined {
+  return unlimited || granted === null || available === null ? undefined : { granted, available, held };
 }
 
 /** Returns what limits a key the most, its own quota or the budget that has the least left; undefined for an unlimited key. */
-function limitOf(key: KeyShown): (Pick<BudgetShown, "granted" | "available"> & Partial<BudgetShown>) | undefined {
+function limitOf(
+  key: KeyShown,
+): (Pick<BudgetShown, "granted" | "available" | "held"> & Partial<BudgetShown>) | undefined {
   const [first, ...others] = [ownOf(key) ?? [], budgetsOf(key)].flat();
   return first && others.reduce((least, each) => (each.available < least.available ? each : least), first);
 }
+
+/** Running calls may give back what they hold: a key whose rest is held is not used up. */
+function usedUpOf(key: KeyShown): Pick<KeyShown, "usedUp"> {
+  const { available, held, id } = limitOf(key) ?? { available: 1 };
+  return available > 0 || (held ?? 0) > 0 ? {} : { usedUp: id === undefined ? "quota" : "budget" };
+}
+
+/** A key that is refused for its state is refused before its quota is asked. */
+const stateInWords = (state: KeyState, usedUp: KeyShown["usedUp"]): string =>
+  state !== "active" || usedUp === undefined ? state : usedUp === "quota" ? "used up" : "budget used up";
 
 /** Writes the budget of a key by its name. */
 const budgetName = (key: KeyShown): string => oneLine(budgetsOf(key)[0]?.name ?? key.budget ?? "-");
@@ -494,7 +514,7 @@ class Text {
       ...key,
     };
     const none = budget === undefined ? UNLIMITED : OF_BUDGET;
-    const models = wordsOf(modelsOf({ modelLimits, modelLimitsEnabled }));
+    const models = modelsInWords(modelsOf({ modelLimits, modelLimitsEnabled }));
     return [
       ...this.lines({ id, name }),
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
@@ -512,7 +532,7 @@ class Text {
       ...key,
       ...quota,
       ...(budget !== undefined && { budget }),
-      models: wordsOf(models === "*" ? undefined : models),
+      models: modelsInWords(models === "*" ? undefined : models),
       ...(expiresAt > 0 && { expires: endOf(expiresAt) }),
     });
   }

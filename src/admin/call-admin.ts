@@ -16,9 +16,10 @@ import {
   type UsageRow,
   type UsageSums,
 } from "../stores/calls.ts";
-import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
+import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
+import { modelsOf } from "../stores/ledger.ts";
 import { amountColumn, asOfColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
-import { stateOf } from "./key-admin.ts";
+import { modelsInWords, stateOf } from "./key-admin.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 
@@ -92,7 +93,7 @@ export function callAdmin(calls: CallReader, options: CallAdminOptions = {}): Ca
     list: (filter) => calls.list(filter),
     async why(requestId) {
       const call = await calls.find(requestId);
-      const now = call && quotas && (await limitsNow(call, quotas));
+      const now = call && quotas && (await callNow(call, quotas));
       return call && { reasons: reasonsOf(call), next: nextSteps(call, undefined, now), call };
     },
   };
@@ -192,7 +193,7 @@ const UNNAMED: Readonly<Partial<Record<keyof UsageRow, string>>> = {
   group: "no group",
   model: "no model",
   upstream: "no upstream",
-  timeZone: "of the budget or recorder",
+  timeZone: "each budget's own or the gateway's",
 };
 
 /** The words for counts of tokens and images. */
@@ -278,7 +279,7 @@ const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
   refused: "The call was refused",
   failed: "The call failed",
   "client-closed": "The client has disconnected before the end of the call",
-  deadline: "The call took longer than limits.deadlineMs",
+  deadline: "The call took longer than the gateway allows (limits.deadlineMs)",
   shutdown: "The gateway was closed during the call",
   stopped: "An operator has stopped the call",
   unrecorded: "The call has left no record, because its process has died or the database was away",
@@ -294,14 +295,14 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   failed_precondition: "The request needs something that is missing or not supported.",
   not_found: "The resource does not exist.",
   method_not_allowed: "The route does not have this method.",
-  upgrade_required: "The route is a WebSocket that the host has not wired.",
+  upgrade_required: "The address takes only WebSockets, and the server has not set them up.",
   missing_api_key: "The request had no API key.",
   malformed_credential: "The authorization header has another scheme than Bearer.",
   invalid_api_key:
     "No key has this secret, so the record names none: the secret may be mistyped, removed, ended or that of a revoked key.",
   paused_api_key: "The API key is paused.",
   expired_api_key: "The API key has expired.",
-  model_not_found: "The backend does not have the model.",
+  model_not_found: "The gateway does not have the model.",
   model_not_allowed: "The key may not use the model.",
   quota_exhausted: "The quota is used up.",
   quota_insufficient: "The rest of the quota is too small for the request.",
@@ -329,6 +330,15 @@ const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ mov
 const wronglyNamed = ({ attempts, modelAsked }: RecordedCall): readonly UpstreamAttempt[] =>
   attempts.filter(({ errorCode, model }) => LACKS_MODEL.has(errorCode) && model !== modelAsked);
 
+/** Returns the mistakes in the settings of the upstreams of a call, each once, with their remedies. */
+export const mistakesOf = ({ attempts }: RecordedCall): readonly string[] => [
+  ...new Set(attempts.flatMap(({ mistake }) => mistake ?? [])),
+];
+
+/** True where each upstream fails by a mistake in its settings, so that a further try fails, too. */
+export const isMistaken = ({ attempts, errorCode }: RecordedCall): boolean =>
+  errorCode !== undefined && attempts.length > 0 && attempts.every(({ mistake }) => mistake !== undefined);
+
 /** True where a setting of the host names the wrong model, and no upstream has refused the credential or the account. */
 const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
   wronglyNamed(call).length > 0 && call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
@@ -342,10 +352,11 @@ function errorReasons(call: RecordedCall): readonly string[] {
   if (errorCode === undefined || (outcome !== "refused" && outcome !== "failed")) return [];
   if (errorCode === "model_not_found" && isUnasked(call))
     return [
-      "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
+      "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
     ];
   if ((errorCode === "model_not_found" || errorCode === "backend_refused") && isOnlyWronglyNamed(call))
     return ["A setting of this service names a model that its upstream does not have."];
+  if (isMistaken(call)) return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
   if (errorCode === "rate_limited" && outcome === "failed") return ["A rate limit of the upstream was reached."];
   return [REASONS[errorCode] ?? errorCode];
 }
@@ -353,6 +364,7 @@ function errorReasons(call: RecordedCall): readonly string[] {
 /** Says what the caller was told. The end of a call whose client is gone was told to nobody. */
 function toldReasons(call: RecordedCall): readonly string[] {
   const { errorCode, errorMessage, outcome, attempts } = call;
+  if (errorCode === "client_closed") return [];
   if (errorMessage !== undefined)
     return errorCode === "misconfigured" ? mistakeReasons(errorMessage) : [`The caller was told: "${errorMessage}"`];
   return (outcome === "failed" || attempts.length > 0) && errorCode !== undefined
@@ -392,9 +404,9 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
           `The output limit was lowered to ${affordedOutputTokens} ${affordedOutputTokens === 1 ? "token" : "tokens"}: the rest of the quota or of a budget pays for no more.`,
         ]),
     ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
-    ...attempts.map(attemptSentence),
+    ...attemptSentences(attempts),
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
-    ...(units > 0 ? [`The ledger has charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
+    ...(units > 0 ? [`The call was charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
   ];
 }
 
@@ -422,44 +434,51 @@ export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {
   readonly budget?: string | undefined;
 }
 
-/**
- * Reads the limits that a refused call needs to pass: the quota of its key and its budgets. Undefined for a call that was refused by none of
- * them, and where the store knows none of them. Empty for a call of a key that was paused or expired, and works now.
- */
-export async function limitsNow(
+/** The present state of what has refused a call, as far as the store knows it. */
+export interface CallNow {
+  /** The limits that the call needs to pass: the quota of its key and its budgets, the one that has refused it first. */
+  readonly limits?: readonly LimitNow[];
+  /** The key, of a call that its state or its models have refused. */
+  readonly key?: KeyReport;
+}
+
+/** The errors that the key itself decides. */
+const OF_KEY: ReadonlySet<unknown> = new Set(["paused_api_key", "expired_api_key", "model_not_allowed"]);
+
+/** Reads the present state of what has refused a call. Empty for a call that was refused by nothing of the store. */
+export async function callNow(
   { errorCode, refusedBy: { kind, budget } = { kind: "calls" }, budgets, keyId }: RecordedCall,
   store: LimitSource,
-): Promise<readonly LimitNow[] | undefined> {
-  if (errorCode === "paused_api_key" || errorCode === "expired_api_key") {
-    const key = keyId === undefined ? undefined : await store.report(keyId);
-    return key && stateOf(key, Date.now()) === "active" ? [] : undefined;
-  }
-  if (!OF_UNITS.has(kind)) return undefined;
+): Promise<CallNow> {
+  const isOfKey = OF_KEY.has(errorCode);
+  if (!isOfKey && !OF_UNITS.has(kind)) return {};
+  const key = keyId === undefined ? undefined : await store.report(keyId);
+  if (isOfKey) return given({ key });
   const limits: LimitNow[] = [];
-  // The limit that has refused the call comes first.
   for (const id of new Set([...(budget === undefined ? [] : [budget]), ...budgets])) {
     const report = await store.budgetReport?.(id);
     if (report) limits.push({ budget: id, available: report.available, ...given({ gap: report.gap }) });
   }
-  const key = keyId === undefined ? undefined : await store.report(keyId);
   if (key && !(key.unlimited && kind === "budget")) {
     const own = { available: key.unlimited ? MOST_UNITS : key.available };
     if (kind === "quota") limits.unshift(own);
     else limits.push(own);
   }
-  return limits.length > 0 ? limits : undefined;
+  return limits.length > 0 ? { limits } : {};
 }
 
 /**
  * Says what helps a caller who was refused, as commands where there are some. Empty for a call that needs no help, or none of an operator.
  *
  * @param currency The currency of amounts for a call that was recorded without one. Default: amounts are units.
- * @param now The limits that the call needs to pass. Default: the one that has refused it, as it was at that moment.
+ * @param now The present state of what has refused the call. Default: unknown, so the limit is taken as it was at that moment.
  */
-export function nextSteps(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
+export function nextSteps(call: RecordedCall, currency?: string, now: CallNow = {}): readonly NextStep[] {
+  if (isMistaken(call)) return inWords(...mistakesOf(call), "Trying again does not help before.");
   const steps = stepsOf(call, currency, now);
   const wrong = wronglyNamed(call);
-  if (call.errorCode === undefined || wrong.length === 0) return steps;
+  const mistakes = mistakesOf(call);
+  if (call.errorCode === undefined || (wrong.length === 0 && mistakes.length === 0)) return steps;
   const names = wrong.map(
     ({ upstream, model }) =>
       `The upstream ${oneLine(upstream)} does not have the model ${oneLine(model)}: correct this name in the route or in the models of the relay.`,
@@ -470,11 +489,11 @@ export function nextSteps(call: RecordedCall, currency?: string, now?: readonly 
       ({ upstream }) =>
         `The upstream ${oneLine(upstream)} was not asked, because it was resting: gateway.health() has its state.`,
     );
-  return [...inWords(...new Set([...names, ...resting])), ...steps];
+  return [...inWords(...new Set([...mistakes, ...names, ...resting])), ...steps];
 }
 
 /** Says what helps against the error of a call. `nextSteps` adds what its attempts tell. */
-function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[]): readonly NextStep[] {
+function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow): readonly NextStep[] {
   const { errorCode, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
   const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;
   const answerInLog = isUnasked(call) ? [] : [`For the words of the upstream, ${inLog} its answer.`];
@@ -487,13 +506,18 @@ function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[
     case "quota_exhausted":
     case "quota_insufficient":
     case "quota_held":
-      return topUpSteps(call, currency, now);
-    case "model_not_allowed":
-      return [ofKey("keys update", "--models MODELS replaces the models that the key may use.")];
+      return topUpSteps(call, currency, now.limits);
+    case "model_not_allowed": {
+      const models = now.key && modelsOf(now.key);
+      if (now.key && (models?.includes(modelAsked ?? "") ?? true))
+        return inWords("The key may use the model now: the caller may try again.");
+      const allowed = models ? `. Now it may use ${modelsInWords(models, MOST_MODELS)}.` : ".";
+      return [ofKey("keys update", `--models MODELS replaces the models that the key may use${allowed}`)];
+    }
     case "paused_api_key":
-      return now ? inWords(WORKS_NOW) : [ofKey("keys resume", "lets the key work again.")];
+      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys resume", "lets the key work again.")];
     case "expired_api_key":
-      return now ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE makes the key valid again.")];
+      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE makes the key valid again.")];
     case "model_not_found":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(
@@ -552,6 +576,11 @@ function stepsOf(call: RecordedCall, currency?: string, now?: readonly LimitNow[
         : [];
   }
 }
+
+/** The most models that a sentence names. */
+const MOST_MODELS = 10;
+
+const worksNow = ({ key }: CallNow): boolean => key !== undefined && stateOf(key, Date.now()) === "active";
 
 const WORKS_NOW = "The key works now: the caller may try again.";
 
@@ -631,18 +660,36 @@ function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => s
 /** The words for each reason to cut an attempt, by its error code. Any other cut is the closing of the gateway. */
 const CUTS: Readonly<Partial<Record<NonNullable<UpstreamAttempt["errorCode"]>, string>>> = {
   client_closed: "the client has disconnected",
-  deadline_exceeded: "the call took longer than limits.deadlineMs",
+  deadline_exceeded: "the call took longer than the gateway allows (limits.deadlineMs)",
   call_stopped: "an operator has stopped the call",
 };
 
-function attemptSentence({ upstream, model, status, errorCode, movedOn, endMs, cut }: UpstreamAttempt): string {
+/** Returns equal texts for attempts of one upstream that ended in the same way. */
+const endOf = ({ upstream, model, status, errorCode, movedOn, cut }: UpstreamAttempt): string =>
+  JSON.stringify([upstream, model, status, errorCode, movedOn === "resting", cut]);
+
+/** Tells each attempt of a call. Attempts of one upstream that have failed in the same way are one sentence. */
+function attemptSentences(attempts: readonly UpstreamAttempt[]): readonly string[] {
+  return [...Map.groupBy(attempts, endOf).values()].flatMap((same) => {
+    const [first] = same;
+    return first ? attemptSentence(first, same) : [];
+  });
+}
+
+function attemptSentence(
+  { upstream, model, status, errorCode, movedOn, endMs, cut }: UpstreamAttempt,
+  same: readonly UpstreamAttempt[],
+): string {
   if (movedOn === "resting") return `The upstream ${upstream} was not asked, because it was resting.`;
   if (cut) {
     const reason = (errorCode && CUTS[errorCode]) ?? "the gateway was closed";
     return `The request to the upstream ${upstream} for the model ${model} was cut after ${Math.round(endMs)} ms, because ${reason}.`;
   }
-  const end = errorCode === undefined ? "answered" : `failed (${errorCode})`;
-  return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${Math.round(endMs)} ms.`;
+  const times = same.length > 1 ? ` ${same.length} times` : "";
+  const [least = 0, most = 0] = [Math.min, Math.max].map((of) => Math.round(of(...same.map((one) => one.endMs))));
+  const ms = least === most ? least : `${least} to ${most}`;
+  const end = errorCode === undefined ? `answered${times}` : `failed${times} (${errorCode})`;
+  return `The upstream ${upstream} ${end} for the model ${model}${status === undefined ? "" : ` with the status ${status}`} after ${ms} ms.`;
 }
 
 /** The words for the fields of a call. The other fields stand in its reasons. */

@@ -13,7 +13,7 @@ import {
   type UsageQuery,
 } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { argument, limitsNow, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
+import { argument, callNow, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
@@ -72,7 +72,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         } else if (note !== undefined) print(note);
         else {
           printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
-          print(`Calls${daysInWords(report.since, report.until)}, in the time zone of budget or recorder.`);
+          print(`Calls${daysInWords(report.since, report.until)}, by the time zone of each budget or of the gateway.`);
           if (report.total.inputTokens + report.total.outputTokens > 0)
             print("Input and output are tokens: cache is a part of input, and reasoning of output.");
         }
@@ -143,7 +143,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
           throw new CommandError(`${id} is too short. Give at least 8 digits of the id.`);
         if (!call)
           throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
-        const next = nextSteps(call, currency, await limitsNow(call, store));
+        const next = nextSteps(call, currency, await callNow(call, store));
         const reason = { reasons: reasonsOf(call, currency), next, call };
         if (json) return reason;
         for (const line of linesOf(reason, currency)) print(zone === undefined ? line : timesIn(zone, line));
@@ -218,7 +218,7 @@ async function noteOfNoCalls(
 
 /** The hint for what users call their columns, such as a team, a customer, or another entry of the metadata. */
 const FOR_OTHERS =
-  " For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what groupOf of the recorder returns.";
+  " For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what the server's groupOf returns.";
 
 /** An empty text names no column, for a single row with the sum of all calls. */
 function columnsOf(text: string): readonly UsageColumn[] {

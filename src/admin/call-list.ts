@@ -3,7 +3,7 @@
 import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { CALL_WORDS, type RefusedBy, unitsWord } from "./call-admin.ts";
+import { CALL_WORDS, isMistaken, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
 import { type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
@@ -19,8 +19,10 @@ const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
 const shortId = (id: string): string => id.replace(/^(req_[\da-f]{8})[\da-f]+$/, "$1");
 
 /** Says in a few words why a call ended as it did: `budget red`. Empty for a call that simply was completed. */
-function shortReasonOf({ errorCode, outcome, refusedBy, replayOf, affordedOutputTokens }: RecordedCall): string {
+function shortReasonOf(call: RecordedCall): string {
+  const { errorCode, outcome, refusedBy, replayOf, affordedOutputTokens } = call;
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
+  if (isMistaken(call)) return "wrong address of upstream";
   // Its error code is that of a full gateway.
   if (outcome === "shutdown") return "gateway closed";
   if (replayOf !== undefined) return `repeats ${shortId(replayOf)}`;
@@ -97,6 +99,7 @@ export function callsCsv(
     ...(
       ["group", "modelAsked", "modelAnswered", "upstream", "outcome", "status", "errorCode", "errorMessage"] as const
     ).map(field),
+    { name: "mistake", word: "Mistake in a setting", cell: (call) => mistakesOf(call).join(" ") },
     {
       name: "refusedBy",
       word: "Refused by",

@@ -1,6 +1,6 @@
 /** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
-import { assertMethods, assertOptions, CLOCK, mapOf, type Shapes } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, mapOf, oneLine, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import {
@@ -191,6 +191,13 @@ export function stateOf(
   if (revoked) return "revoked";
   if (paused) return "paused";
   return expiresAt > 0 && expiresAt * 1_000 <= now ? "expired" : "active";
+}
+
+/** Names the models that a key may use. @param most The most models to name. */
+export function modelsInWords(models: readonly string[] | undefined, most: number = Infinity): string {
+  if (!models) return "every model";
+  const more = models.length > most ? ` and ${models.length - most} more` : "";
+  return models.length === 0 ? "no model" : `${models.slice(0, most).map(oneLine).join(", ")}${more}`;
 }
 
 const SECRET_BYTES = 32;

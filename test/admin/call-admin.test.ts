@@ -1,14 +1,15 @@
 /** The reports about recorded calls, as functions. */
 
 import { describe, expect, it } from "vitest";
-import { nextSteps } from "../../src/admin/call-admin.ts";
-import { callsText } from "../../src/admin/call-list.ts";
+import { nextSteps, reasonsOf as sentencesAbout } from "../../src/admin/call-admin.ts";
+import { callsCsv, callsText } from "../../src/admin/call-list.ts";
 import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { usageText } from "../../src/admin/usage-table.ts";
 import { toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { watched } from "../telemetry/stage.ts";
 
@@ -51,7 +52,7 @@ describe("usageCsv", () => {
     const plain = usageCsv(report);
     const [first = "", second = ""] = plain.split("\r\n");
     expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual([
-      second.replace("2026-10-31,,", "2026-10-31,of the budget or recorder,"),
+      second.replace("2026-10-31,,", "2026-10-31,each budget's own or the gateway's,"),
       "",
     ]);
     // Headings for people, for which programs have the names of the fields.
@@ -65,7 +66,7 @@ describe("usageCsv", () => {
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
     expect(headings).toMatch(/^\uFEFFModel;From;Until;Time zone;Spent;Currency;Calls;/);
-    expect(line).toMatch(/^"Größe, 2;'=1";2026-10-01;2026-10-31;of the budget or recorder;12,500000;USD;1;0;/);
+    expect(line).toMatch(/^"Größe, 2;'=1";2026-10-01;2026-10-31;each budget's own or the gateway's;12,500000;USD;1;0;/);
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",2026-10-01,2026-10-31,,12\.500000,USD,/);
     expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
@@ -87,7 +88,7 @@ describe("usageCsv", () => {
           .join(" "),
       );
     };
-    const [whole, unknown] = ["2026-09-15 2026-11-02", "of the budget or recorder"];
+    const [whole, unknown] = ["2026-09-15 2026-11-02", "each budget's own or the gateway's"];
     expect(daysOf("budget", "team")).toEqual([`${whole} Asia/Tokyo`, `${whole} ${unknown}`]);
     expect(daysOf("day", "2026-10-03")).toEqual([`2026-10-03 2026-10-03 ${unknown}`, `${whole} ${unknown}`]);
     expect(daysOf("month", "2026-09", "2026-10", "2026-11")).toEqual([
@@ -107,11 +108,11 @@ describe("usageCsv", () => {
         .split("\r\n")
         .at(-1) ?? "";
     const two = [row, { ...row, model: "large" }];
-    expect(endOf(two, total)).toMatch(/^Total,,,of the budget or recorder,2,.*,24,0,2026-11-01 08:00:00$/);
-    expect(endOf([row], total)).toMatch(/^small,,,of the budget or recorder,1,/);
+    expect(endOf(two, total)).toMatch(/^Total,,,each budget's own or the gateway's,2,.*,24,0,2026-11-01 08:00:00$/);
+    expect(endOf([row], total)).toMatch(/^small,,,each budget's own or the gateway's,1,/);
     // The calls beside those of the rows cost nothing.
     expect(endOf([row], { ...total, units: SUMS.units })).toMatch(
-      /^Total,,,of the budget or recorder,2,.*,12,0,2026-11-01 08:00:00$/,
+      /^Total,,,each budget's own or the gateway's,2,.*,12,0,2026-11-01 08:00:00$/,
     );
   });
 
@@ -283,7 +284,7 @@ describe("why", () => {
     const sentence =
       "polygate keys grant anna AMOUNT lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.";
     expect(nextSteps(refused)).toEqual([{ verb: "keys grant", key: "anna", sentence }]);
-    expect(nextSteps(refused, undefined, [{ available: 5 }])).toEqual([
+    expect(nextSteps(refused, undefined, { limits: [{ available: 5 }] })).toEqual([
       { sentence: "There is quota left now: the caller may try again." },
     ]);
     expect(nextSteps({ ...call, errorCode: "backend_failed", status: 500 })).toEqual([
@@ -448,6 +449,78 @@ describe("why", () => {
     });
   });
 
+  describe("of a call to an upstream at a wrong address", () => {
+    const MISTAKE =
+      "The upstream at http://up.test does not serve POST /oops/v1/chat/completions. Check the baseUrl and the format of the relay.";
+    const misdirected = relay({
+      format: "chat-completions",
+      baseUrl: "http://up.test/oops/v1",
+      fetch: () => Promise.resolve(new Response("404 page not found", { status: 404 })),
+    });
+    const routed = (...others: readonly ModelBackend[]) =>
+      route({ routes: { large: { upstreams: [misdirected, ...others] } }, retry: { pauseMs: 0 } });
+
+    it("tells the address, and that trying again does not help", async () => {
+      const reason = await reasonsOf(routed(), {});
+      expect(reason?.reasons).toEqual([
+        "The call failed, with the status 500 (backend_failed).",
+        "A setting of this service has a mistake: its upstream cannot answer any such call.",
+        'The caller was told: "The model backend failed."',
+        expect.stringMatching(
+          /^The upstream up\.test failed \(backend_failed\) .* with the status 404 after \d+ ms\.$/,
+        ),
+      ]);
+      expect(sentencesOf(reason)).toEqual([MISTAKE, "Trying again does not help before."]);
+      if (!reason) throw new Error("The call is not recorded.");
+      expect(callsText([reason.call], undefined, 120).text).toContain("  wrong address of upstream  ");
+      expect(callsCsv([reason.call], {})).toContain(`,${MISTAKE},`);
+    });
+
+    it("tells it also while the upstream rests, and after another upstream was away for a while", async () => {
+      const backend = routed();
+      for (let calls = 0; calls < 20; calls++) await reasonsOf(backend, {});
+      const resting = await reasonsOf(backend, {});
+      expect(resting?.call).toMatchObject({ errorCode: "backend_unavailable", attempts: [{ movedOn: "resting" }] });
+      expect(sentencesOf(resting)).toEqual([MISTAKE, "Trying again does not help before."]);
+      const away = failing(new GatewayError("backend_unavailable", "The model backend is not available."));
+      const reason = await reasonsOf(routed(away), {});
+      expect(sentencesOf(reason).slice(0, 2)).toEqual([MISTAKE, "The caller may try again."]);
+    });
+  });
+
+  it("tells attempts that failed in the same way as one", async () => {
+    const away = failing(new GatewayError("backend_unavailable", "The model backend is not available."));
+    const upstreams = [{ backend: away, name: "one" }];
+    const reason = await reasonsOf(route({ routes: { large: { upstreams } }, retry: { pauseMs: 0 } }), {});
+    expect(reason?.call.attempts).toHaveLength(3);
+    expect(reason?.reasons.filter((sentence) => sentence.startsWith("The upstream one "))).toEqual([
+      "The upstream one failed 3 times (backend_unavailable) for the model large-2 with the status 599 after 7 ms.",
+    ]);
+  });
+
+  it("names the models that the key may use now", async () => {
+    const stores = await openStores("sqlite::memory:");
+    const [onCall, { quotas }] = [stores.recorder(), stores.ports];
+    const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
+    await quotas.add({ id: "anna", apiKey: "sk-anna", models: ["small"] });
+    const body = JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }] });
+    const headers = { authorization: "Bearer sk-anna", "content-type": "application/json" };
+    await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
+    await gateway.close();
+    await onCall.flush();
+    const [call] = await stores.calls.list();
+    const next = async (options?: Parameters<typeof callAdmin>[1]) =>
+      (await callAdmin(stores.calls, options).why(call?.requestId ?? ""))?.next.map(({ sentence }) => sentence);
+    const step = "polygate keys update anna --models MODELS replaces the models that the key may use.";
+    expect(await next()).toEqual([step]);
+    expect(await next({ quotas })).toEqual([`${step} Now it may use small.`]);
+    await quotas.update("anna", { models: Array.from({ length: 12 }, (_, at) => `m${at}`) });
+    expect((await next({ quotas }))?.[0]).toMatch(/ Now it may use m0, .*, m9 and 2 more\.$/);
+    await quotas.update("anna", { models: ["large"] });
+    expect(await next({ quotas })).toEqual(["The key may use the model now: the caller may try again."]);
+    await stores.close();
+  });
+
   it("is short in the list of calls: the call whose answer was repeated, or the end of the gateway", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
@@ -482,7 +555,7 @@ describe("why", () => {
       models: () => [],
     };
     expect((await reasonsOf(unpriced, {}))?.reasons).toContain(
-      "The backend does not have the model, or the model has no price: then add a row for the model to the prices.",
+      "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
     );
   });
 
@@ -506,6 +579,10 @@ describe("why", () => {
       /^The request to the upstream slow for the model large-2 was cut after \d+ ms, because an operator has stopped the call\.$/m,
     );
     expect(reason?.reasons.join()).not.toContain("failed");
+    expect(reason?.reasons).toContain('The caller was told: "An operator has stopped the call."');
+    if (!reason) throw new Error("The call is not recorded.");
+    const gone = { ...reason.call, outcome: "client-closed", errorCode: "client_closed" } as const;
+    expect(sentencesAbout(gone).join()).not.toContain("caller was told");
   });
 
   it("tells alike of a call that was cut by the end of the gateway", async () => {

@@ -66,6 +66,9 @@ async function fresh(name: string) {
   return { run, lines };
 }
 
+/** Returns the state in a row of a list of keys. */
+const stateIn = (row: string): string | undefined => /(?:budget )?used up|active|paused/.exec(row)?.[0];
+
 /** The rows of a table below its headings, with a tab between two cells. */
 const rowsOf = (table: string): string =>
   table
@@ -553,6 +556,33 @@ describe("polygate keys", () => {
         expect(Array.from(help.matchAll(examples), ([, of]) => of)).toContain(name);
       }
     }
+  });
+
+  it("says that an active key is used up, and whether by its own quota or a budget", async () => {
+    const { run } = await fresh("used-up");
+    const where = ["--store", `sqlite:${join(folder, "used-up.db")}`];
+    const budgets = (...args: string[]) => runCommand(["budgets", ...args, ...where], { ...terminal, print: () => {} });
+    await budgets("create", "team", "--amount", "5");
+    const keyed = [
+      { id: "of-budget", budget: "team" },
+      { id: "of-quota", granted: 5, used: 5 },
+      { id: "paused", granted: 5, used: 5, paused: true },
+      { id: "with-rest", granted: 5, used: 4, budget: "team" },
+    ];
+    await run(keyed.map((key) => JSON.stringify(key)).join("\n"), "import");
+    const states = async () => (await run("", "list")).flatMap((lines) => lines.split("\n").slice(1)).map(stateIn);
+    expect(await states()).toEqual(["active", "used up", "paused", "active"]);
+    await budgets("lower", "team", "5");
+    expect(await states()).toEqual(["budget used up", "used up", "paused", "budget used up"]);
+    const listed = JSON.parse((await run("", "list", "--json")).join("")) as readonly object[];
+    expect(listed.map((key) => ("usedUp" in key ? key.usedUp : undefined))).toEqual([
+      "budget",
+      "quota",
+      "quota",
+      "budget",
+    ]);
+    expect((await run("", "list", "--csv")).join("\n")).toMatch(/^of-quota,of-quota,active,5,5,0,.*,,quota,\*,/m);
+    expect((await run("", "usage", "of-budget")).join("\n")).toMatch(/^used up: budget$/m);
   });
 
   it("fits a list of keys to the terminal, without columns in which no key has anything", async () => {
@@ -1102,7 +1132,9 @@ describe("polygate usage and why", () => {
     expect(await polygateProcess(byModel, { POLYGATE_STORE: where })).toEqual(shown);
     const [headings, ...rows] = shown.stdout.trimEnd().split("\n");
     expect(rows.pop()).toBe("Input and output are tokens: cache is a part of input, and reasoning of output.");
-    expect(rows.pop()).toMatch(/^Calls from 20[-\d]+ to 20[-\d]+, in the time zone of budget or recorder\.$/);
+    expect(rows.pop()).toMatch(
+      /^Calls from 20[-\d]+ to 20[-\d]+, by the time zone of each budget or of the gateway\.$/,
+    );
     expect(headings?.split(/ {2,}/)).toEqual([
       "KEY",
       "KEY NAME",
@@ -1136,7 +1168,7 @@ describe("polygate usage and why", () => {
     expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nTotal +- +0\./m);
     const excel = (await run(...named, "--spreadsheet", "excel")).stdout;
     expect(excel).toMatch(
-      /^no budget,,'=cmd.*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,of the budget or recorder,0\./m,
+      /^no budget,,'=cmd.*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,each budget's own or the gateway's,0\./m,
     );
     expect((await run(...named, "--csv")).stdout).toMatch(/^,,'=cmd.*\nteam,team,,20\S+,20\S+,Europe\/Berlin,0\./m);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
@@ -1146,16 +1178,16 @@ describe("polygate usage and why", () => {
     // A single row is the sum. A file without rows says which days it is about.
     expect((await run("usage", "--by", "", "--spreadsheet", "excel")).stdout).not.toContain("Total");
     expect((await run("usage", "--month", "2020-02", "--spreadsheet", "excel")).stdout).toMatch(
-      /^\uFEFFKey,.*\nTotal,,2020-02-01,2020-02-29,of the budget or recorder,0\.0{6},USD,0,0,.*\n$/,
+      /^\uFEFFKey,.*\nTotal,,2020-02-01,2020-02-29,each budget's own or the gateway's,0\.0{6},USD,0,0,.*\n$/,
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
       /^GROUP .*\n=cmd\S+ \S+ \S+ +0\.\d+ +3 +1 .*\n\(no charge\) +0\.0+ +1 +1 .*\nTotal +0\.\d+ +4 +2 .*\nCalls from .*\nInput and output are tokens: .*\n$/,
     );
     expect((await run("usage", "--since", "0d", "--until", "2999-12-31")).stdout).toMatch(
-      /\nCalls from 20\S+ to 2999-12-31, in /,
+      /\nCalls from 20\S+ to 2999-12-31, by /,
     );
-    expect((await run("usage", "--until", "2999-12-31")).stdout).toMatch(/\nCalls from 20\S+ to 2999-12-31, in /);
+    expect((await run("usage", "--until", "2999-12-31")).stdout).toMatch(/\nCalls from 20\S+ to 2999-12-31, by /);
     expect((await run("usage", "--until", "2020-01-31")).stdout).toMatch(/^No calls are recorded until 2020-01-31\. /);
     const ofTeam = await run("usage", "--by", "day", "--budget", "team", "--json");
     expect(JSON.parse(ofTeam.stdout)).toMatchObject({
@@ -1167,7 +1199,7 @@ describe("polygate usage and why", () => {
     const done = await run("why", ids["done"] ?? "");
     expect(done).toMatchObject({ code: 0, stderr: "" });
     expect(done.stdout).toMatch(/^The call was completed, with the status 200\.\n/);
-    expect(done.stdout).toMatch(/^The ledger has charged 0\.0{4}\d+ USD\.$/m);
+    expect(done.stdout).toMatch(/^The call was charged 0\.0{4}\d+ USD\.$/m);
     expect(done.stdout).toMatch(/^Charged: 0\.0{4}\d+ USD\nCharged by estimate: 0\.0{4}\d+ USD$/m);
     const limited = await run("why", ids["limited"] ?? "");
     expect(limited.stdout).toMatch(/^The call was refused, with the status 429 \(rate_limited\)\.\n/);
@@ -1497,7 +1529,7 @@ describe("polygate usage and why", () => {
     [
       ["usage", "--by", "colour"],
       2,
-      "--by must name some of day, month, key, budget, group, model, upstream, not colour. For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what groupOf of the recorder returns.\n",
+      "--by must name some of day, month, key, budget, group, model, upstream, not colour. For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what the server's groupOf returns.\n",
     ],
     [
       ["calls", "--time-zone", "Europe/Berlim"],
@@ -1621,7 +1653,7 @@ describe("polygate usage and why", () => {
         expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width);
         expect(lines[1]).toMatch(/^key-k+… +model-m+… +1234\.56789 +123456 +234 +33 +123456789 +9876543/);
         expect(lines.splice(-2)).toEqual([
-          "Calls from 2020-01-01 to 2020-01-31, in the time zone of budget or recorder.",
+          "Calls from 2020-01-01 to 2020-01-31, by the time zone of each budget or of the gateway.",
           "Input and output are tokens: cache is a part of input, and reasoning of output.",
         ]);
         expect(lines.at(-1)).toMatch(/^Total .* 1234\.56789 +123456 +234 +33 +123456789 +9876543/);
@@ -1953,8 +1985,8 @@ describe("polygate budgets", () => {
     // Commands that read take a name, and those that change something an id.
     expect(await shown("budgets", "usage", "Team B")).toContain("id: b-2");
     expect((await shown("keys", "list", "--budget", "team a+", "--csv", ...usd)).map(undated)).toEqual([
-      "id,name,state,granted,spent,available,held,overdraft,left,currency,budget,budgetName,limitedBy,models,expiresAt,metadata,asOf",
-      "anna,anna,active,,0.000000,,0.000000,0.000000,5.000000,USD,b-1,Team A+,b-1,*,,tier=gold,NOW",
+      "id,name,state,granted,spent,available,held,overdraft,left,currency,budget,budgetName,limitedBy,usedUp,models,expiresAt,metadata,asOf",
+      "anna,anna,active,,0.000000,,0.000000,0.000000,5.000000,USD,b-1,Team A+,b-1,,*,,tier=gold,NOW",
     ]);
     for (const args of [["usage"], ["calls"], ["keys", "list"], ["keys", "export"]])
       await expect(shown(...args, "--budget", "team")).rejects.toThrow(

@@ -688,6 +688,7 @@ describe("adminHandler", () => {
                         granted: { anyOf: [{ type: "integer", minimum: 0 }, { type: "null" }] },
                         left: { type: "integer" },
                         limitedBy: { anyOf: [{ type: "string" }, { type: "null" }] },
+                        usedUp: { enum: ["quota", "budget"] },
                         budgets: { type: "array" },
                       },
                     },

@@ -1298,7 +1298,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.add({ id: "old", apiKey: "sk-old", expiresAt: 1 });
     const page = await open(`?part=refusals&call=${await call("bound", "large")}`);
     expect(await nextOf(page).innerText()).toMatch(
-      /^Edit bound\s+Replaces the models that the key may use\.\s+Show the command$/,
+      /^Edit bound\s+Replaces the models that the key may use\. Now it may use small\.\s+Show the command$/,
     );
     expect(await barriers(page)).toEqual([]);
     await page.goto(`${url}?part=refusals&call=${await call("old", "small")}`);

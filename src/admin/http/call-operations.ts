@@ -12,9 +12,9 @@ import {
   type UsageSums,
 } from "../../stores/calls.ts";
 import {
-  type LimitNow,
-  limitsNow,
   type CallAdmin,
+  type CallNow,
+  callNow,
   type CallReason,
   inCurrency,
   nextSteps,
@@ -197,13 +197,14 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       const listed = await recordedIn(desk).list(given({ ...filter, errorCode: errorCodes }));
       if (listed.length === 0) await assertKnown(desk, filter);
       // Many calls of a page are refused by the same limits.
-      const limits = new Map<string, readonly LimitNow[] | undefined>();
+      const known = new Map<string, CallNow>();
       const told: ExplainedCall[] = [];
       for (const call of listed) {
         const { keyId, budgets, refusedBy, errorCode } = call;
         const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind, errorCode]);
-        if (!limits.has(by)) limits.set(by, await limitsNow(call, desk.store));
-        told.push(callTold(call, limits.get(by)));
+        const now = known.get(by) ?? (await callNow(call, desk.store));
+        known.set(by, now);
+        told.push(callTold(call, now));
       }
       return paged(told, query.limit, ({ requestId }) => requestId, given({ errorCodes }));
     },
@@ -217,7 +218,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     async run(desk, { id }) {
       const call = await recordedIn(desk).find(id);
       if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
-      return { body: callTold(call, await limitsNow(call, desk.store)) };
+      return { body: callTold(call, await callNow(call, desk.store)) };
     },
   }),
 ];
@@ -231,7 +232,7 @@ function recordedIn({ calls }: Desk): CallAdmin {
 /** A call with sentences that say why it has ended so, and with what helps its caller. */
 export interface ExplainedCall extends RecordedCall, Pick<CallReason, "reasons" | "next"> {}
 
-const callTold = (call: RecordedCall, now: readonly LimitNow[] | undefined): ExplainedCall => ({
+const callTold = (call: RecordedCall, now: CallNow): ExplainedCall => ({
   ...call,
   reasons: reasonsOf(call),
   next: nextSteps(call, undefined, now),

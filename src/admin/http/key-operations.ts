@@ -79,6 +79,7 @@ const KEY = v.object({
   ),
   left: v.exactOptional(UNITS),
   limitedBy: v.exactOptional(v.nullable(TEXT)),
+  usedUp: v.exactOptional(v.picklist(["quota", "budget"])),
 });
 
 /** A secret, which is shown once. */
@@ -102,7 +103,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "GET",
     path: "/keys",
     about:
-      "Lists keys in the order of their ids. `left` is what the calls of a key with a budget can still use; without a quota of its own, its `granted` and `available` are null.",
+      "Lists keys in the order of their ids. `left` is what the calls of a key with a budget can still use; `usedUp` says whether a key with nothing left has used up its own quota or a budget; without a quota of its own, its `granted` and `available` are null.",
     query: v.strictObject({
       ...PAGE,
       state: v.exactOptional(v.picklist(KEY_STATES)),
