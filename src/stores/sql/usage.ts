@@ -164,34 +164,38 @@ async function withNames(
   rows: readonly UsageRow[],
   by: readonly UsageColumn[],
 ): Promise<readonly UsageRow[]> {
-  let named = rows;
-  for (const [column, table, name, source] of [
-    ["key", "keys", "keyName", "name"],
-    ["budget", "budgets", "budgetName", "name"],
-    ["budget", "budgets", "timeZone", "time_zone"],
-  ] as const) {
-    if (!by.includes(column)) continue;
-    const names = await namesIn(access, table, new Set(rows.flatMap((row) => row[column] || [])), source);
-    named = named.map((row) => ({ ...row, [name]: names.get(row[column] ?? "") ?? "" }));
-  }
-  return named;
+  const idsIn = (column: "key" | "budget"): readonly string[] => rows.flatMap((row) => row[column] || []);
+  const keys = by.includes("key") && (await keysNamed(access, idsIn("key")));
+  const budgets =
+    by.includes("budget") &&
+    (await rowsById(access, idsIn("budget"), (ids) =>
+      access.db.selectFrom("budgets").select(["id", "name", "time_zone"]).where("id", "in", ids),
+    ));
+  return rows.map((row) => {
+    const budget = budgets ? budgets.get(row.budget ?? "") : undefined;
+    return {
+      ...row,
+      ...(keys && { keyName: keys.get(row.key ?? "")?.name ?? "" }),
+      ...(budgets && { budgetName: budget?.name ?? "", timeZone: budget?.time_zone ?? "" }),
+    };
+  });
 }
 
-async function namesIn(
+const keysNamed = (access: SqlAccess, ids: readonly string[]) =>
+  rowsById(access, ids, (some) => access.db.selectFrom("keys").select(["id", "name"]).where("id", "in", some));
+
+/** Reads the rows of some ids, a part of the ids at a time. */
+async function rowsById<Row extends { readonly id: string }>(
   access: SqlAccess,
-  table: "keys" | "budgets",
-  ids: ReadonlySet<string>,
-  source: "name" | "time_zone" = "name",
-): Promise<ReadonlyMap<string, string>> {
-  const [names, all] = [new Map<string, string>(), Array.from(ids)];
+  ids: readonly string[],
+  query: (some: readonly string[]) => { execute(): Promise<Row[]> },
+): Promise<ReadonlyMap<string, Row>> {
+  const [found, all] = [new Map<string, Row>(), Array.from(new Set(ids))];
   for (let at = 0; at < all.length; at += MOST_IDS) {
-    const some = access.db
-      .selectFrom(table)
-      .select(["id", sql.ref<string>(source).as("name")])
-      .where("id", "in", all.slice(at, at + MOST_IDS));
-    for (const { id, name } of await access.attempt(() => some.execute())) names.set(id, name);
+    const some = query(all.slice(at, at + MOST_IDS));
+    for (const row of await access.attempt(() => some.execute())) found.set(row.id, row);
   }
-  return names;
+  return found;
 }
 
 /** Finds the chains of budgets that are meant, as they are stored. Undefined for all chains. */
@@ -275,8 +279,11 @@ async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly R
 
 /** Reads the rows of calls, with the names of their keys. */
 async function callsOf(access: SqlAccess, rows: readonly Selectable<CallTable>[]): Promise<readonly RecordedCall[]> {
-  const names = await namesIn(access, "keys", new Set(rows.flatMap((row) => row.key_id || [])));
-  return rows.map((row) => callOf(row, names.get(row.key_id)));
+  const keys = await keysNamed(
+    access,
+    rows.flatMap((row) => row.key_id || []),
+  );
+  return rows.map((row) => callOf(row, keys.get(row.key_id)?.name));
 }
 
 const jsonOf = (stored: string | null): unknown => (stored === null ? undefined : parseJson(stored));
