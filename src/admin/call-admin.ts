@@ -340,7 +340,7 @@ export const isMistaken = ({ attempts, errorCode }: RecordedCall): boolean =>
   errorCode !== undefined && attempts.length > 0 && attempts.every(({ mistake }) => mistake !== undefined);
 
 /** True where a setting of the host names the wrong model, and no upstream has refused the credential or the account. */
-const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
+export const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
   wronglyNamed(call).length > 0 && call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
 
 /**
@@ -396,7 +396,9 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
   return [
     `${OUTCOMES[outcome]}${outcome === "refused" && !isUnasked(call) ? " by its upstream" : ""}${answer}.`,
     ...errorReasons(call),
-    ...(errorField === undefined || errorMessage?.startsWith(`${errorField}:`) ? [] : [`The field is ${errorField}.`]),
+    ...(errorField === undefined || LACKS_MODEL.has(errorCode) || errorMessage?.startsWith(`${errorField}:`)
+      ? []
+      : [`The field is ${errorField}.`]),
     ...toldReasons(call),
     ...(affordedOutputTokens === undefined
       ? []
@@ -474,7 +476,7 @@ export async function callNow(
  * @param now The present state of what has refused the call. Default: unknown, so the limit is taken as it was at that moment.
  */
 export function nextSteps(call: RecordedCall, currency?: string, now: CallNow = {}): readonly NextStep[] {
-  if (isMistaken(call)) return inWords(...mistakesOf(call), "Trying again does not help before.");
+  if (isMistaken(call)) return inWords(...mistakesOf(call), "Until then, trying again does not help.");
   const steps = stepsOf(call, currency, now);
   const wrong = wronglyNamed(call);
   const mistakes = mistakesOf(call);
@@ -556,6 +558,10 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     case "busy":
       return inWords("The caller may try again.");
     case "backend_unavailable":
+      return inWords(
+        "The caller may try again.",
+        `If it lasts, check that the upstream runs, and its address in the settings: ${inLog} the whole error.`,
+      );
     case "backend_overloaded":
     case "store_unavailable":
       return inWords("The caller may try again.", `To see what was away, ${inLog} the whole error.`);
@@ -737,13 +743,15 @@ export function linesOf({ reasons, next, call }: CallReason, currency?: string):
     requestId,
     at: timeOf(at),
     ...fields,
+    // A name that is the id says nothing more.
+    keyName: call.keyName === call.keyId ? "" : call.keyName,
     units: amount(units),
     estimated: amount(estimated),
     budgets: budgets.join(", "),
     metadata: Object.entries(metadata ?? {})
       .map((entry) => entry.join("="))
       .join(", "),
-  }).filter(([, value]) => value !== 0 && value !== false && value !== "");
+  }).filter(([, value]) => value !== undefined && value !== 0 && value !== false && value !== "");
   // The cast is safe: the fields are those of a call.
   const words = texts.map(
     ([name, value]) => `${CALL_WORDS[name as keyof typeof CALL_WORDS]}: ${oneLine(String(value))}`,

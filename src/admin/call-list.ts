@@ -3,7 +3,7 @@
 import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
-import { CALL_WORDS, isMistaken, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
+import { CALL_WORDS, isMistaken, isOnlyWronglyNamed, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
 import { type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
@@ -23,6 +23,7 @@ function shortReasonOf(call: RecordedCall): string {
   const { errorCode, outcome, refusedBy, replayOf, affordedOutputTokens } = call;
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
   if (isMistaken(call)) return "wrong address of upstream";
+  if (errorCode === "backend_refused" && isOnlyWronglyNamed(call)) return "wrong model of upstream";
   // Its error code is that of a full gateway.
   if (outcome === "shutdown") return "gateway closed";
   if (replayOf !== undefined) return `repeats ${shortId(replayOf)}`;

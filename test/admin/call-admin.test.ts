@@ -419,6 +419,8 @@ describe("why", () => {
         'The caller was told: "The model backend refused this service."',
       ]);
       expect(sentencesOf(reason)).toEqual([SECOND, IN_LOG]);
+      if (!reason) throw new Error("The call is not recorded.");
+      expect(callsText([reason.call], undefined, 120).text).toContain("  wrong model of upstream  ");
     });
 
     it("tells where to read the state of an upstream that was resting", async () => {
@@ -432,7 +434,7 @@ describe("why", () => {
         SECOND,
         "The upstream first was not asked, because it was resting: gateway.health() has its state.",
         "The caller may try again.",
-        "To see what was away, look for ID in the log of the gateway, which has the whole error.",
+        "If it lasts, check that the upstream runs, and its address in the settings: look for ID in the log of the gateway, which has the whole error.",
       ]);
     });
 
@@ -470,7 +472,7 @@ describe("why", () => {
           /^The upstream up\.test failed \(backend_failed\) .* with the status 404 after \d+ ms\.$/,
         ),
       ]);
-      expect(sentencesOf(reason)).toEqual([MISTAKE, "Trying again does not help before."]);
+      expect(sentencesOf(reason)).toEqual([MISTAKE, "Until then, trying again does not help."]);
       if (!reason) throw new Error("The call is not recorded.");
       expect(callsText([reason.call], undefined, 120).text).toContain("  wrong address of upstream  ");
       expect(callsCsv([reason.call], {})).toContain(`,${MISTAKE},`);
@@ -481,7 +483,7 @@ describe("why", () => {
       for (let calls = 0; calls < 20; calls++) await reasonsOf(backend, {});
       const resting = await reasonsOf(backend, {});
       expect(resting?.call).toMatchObject({ errorCode: "backend_unavailable", attempts: [{ movedOn: "resting" }] });
-      expect(sentencesOf(resting)).toEqual([MISTAKE, "Trying again does not help before."]);
+      expect(sentencesOf(resting)).toEqual([MISTAKE, "Until then, trying again does not help."]);
       const away = failing(new GatewayError("backend_unavailable", "The model backend is not available."));
       const reason = await reasonsOf(routed(away), {});
       expect(sentencesOf(reason).slice(0, 2)).toEqual([MISTAKE, "The caller may try again."]);
