@@ -29,6 +29,9 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
     dialect === "mysql"
       ? sql`CAST(${sql.ref(column)} AS BINARY) = CAST(${text} AS BINARY)`
       : sql`${sql.ref(column)} = ${text}`;
+  /** Finds the rows of a target, and others, by the index of targets. */
+  const mayBe = (text: string): RawBuilder<boolean> =>
+    dialect === "postgres" ? sql`left(target, 190) = left(${text}, 190)` : sql`target = ${text}`;
   // A commit of SQLite writes to the disk, and one comes after the other. In a server, a write that hangs must not hold up others.
   const most = dialect === "sqlite" ? MOST_AT_ONCE : 1;
   const begin = grouped<AuditEntry>(most, async (entries) => {
@@ -57,6 +60,7 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
         ["target", page.target],
       ] as const)
         if (text !== undefined) query = query.where(is(column, storable(text)));
+      if (page.target !== undefined) query = query.where(mayBe(storable(page.target)));
       if (before !== undefined) {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
         query = query.where("seq", "<", older);

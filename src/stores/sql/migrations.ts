@@ -44,6 +44,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0008-audit": { up: (db) => createAudit(withTables(db, tables), tables, dialect) },
     "polygate-0009-reasons": { up: (db) => addReasons(withTables(db, tables), dialect) },
     "polygate-0010-messages": { up: (db) => addMessages(withTables(db, tables), dialect) },
+    "polygate-0011-targets": { up: (db) => indexTargets(withTables(db, tables), tables, dialect) },
   };
 }
 
@@ -153,11 +154,16 @@ const DUPLICATE_INDEX = 1061;
 
 const createIndex =
   ({ schema }: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) =>
-  async (table: Table, name: string, columns: readonly string[], isUnique = false): Promise<void> => {
+  async (
+    table: Table,
+    name: string,
+    columns: readonly string[] | RawBuilder<unknown>,
+    isUnique = false,
+  ): Promise<void> => {
     const builder = schema
       .createIndex(`${tables[table].split(".").at(-1)}_${name}`)
       .on(table)
-      .columns([...columns])
+      .$call((index) => ("toOperationNode" in columns ? index.expression(columns) : index.columns([...columns])))
       .$call((index) => (isUnique ? index.unique() : index));
     // SQLite needs the condition, because two processes may run this at the same time. MySQL does not support it, and admits one
     // process at a time; a process that was killed may have made the index.
@@ -390,4 +396,11 @@ async function addReasons(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<v
 async function addMessages(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
   await addColumn(db, dialect, "calls", "error_message", COLUMN_TYPES[dialect].text);
   await db.updateTable("schema_version").set({ version: 10 }).execute();
+}
+
+/** Indexes the beginnings of targets: a target may be longer than an index of PostgreSQL or MySQL takes. */
+async function indexTargets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const beginning = { sqlite: sql`target`, postgres: sql`left(target, 190)`, mysql: sql`target(190)` }[dialect];
+  await createIndex(db, tables, dialect)("audit", "by_target", beginning);
+  await db.updateTable("schema_version").set({ version: 11 }).execute();
 }

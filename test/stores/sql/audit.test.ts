@@ -29,6 +29,13 @@ describe.each(databases.filter(({ available }) => available))("The log of change
     expect(await other.list({ limit: 1, before: "3" })).toEqual(all.slice(1, 2));
     expect(await other.list({ limit: 10, before: "1" })).toEqual([]);
     for (const before of ["none", odd, "z".repeat(300)]) expect(await one.list({ limit: 10, before })).toEqual([]);
+    // The index of targets has their beginnings alone.
+    await one.begin({ id: "4", at: 900, user: "ann", action: "keys.revoke", target: `${"y".repeat(15_999)}Y` });
+    const idsOf = async (target: string) => (await one.list({ limit: 10, target })).map(({ id }) => id);
+    expect(await idsOf("y".repeat(16_000))).toEqual(["3"]);
+    expect(await idsOf(`${"y".repeat(15_999)}Y`)).toEqual(["4"]);
+    expect(await idsOf("y".repeat(190))).toEqual([]);
+    expect(await idsOf(odd)).toEqual(["2"]);
     await expect(one.list({ limit: 0 })).rejects.toThrow("list: limit must");
   });
 
