@@ -326,11 +326,23 @@ export function nearest(name: string, known: readonly string[]): string | undefi
     const isPart = lower.length >= 3 && (other.includes(lower) || (other.length > 1 && lower.includes(other)));
     // A name that is cut short, or that goes on, is nearer than one with other letters.
     const isCut = isPart && other.length >= 3 && (other.startsWith(lower) || lower.startsWith(other));
+    const most = Math.max(1, Math.floor(Math.min(lower.length, other.length) / 3));
+    // Names of very different lengths need no comparison of their letters.
+    if (!isPart && Math.abs(lower.length - other.length) > most) continue;
     const distance = distanceOf(lower, other) / (isCut ? MAX_COMPARED : 1);
-    const isNear = isPart || distance <= Math.max(1, Math.floor(Math.min(lower.length, other.length) / 3));
+    const isNear = isPart || distance <= most;
     if (isNear && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { name: candidate, distance };
   }
   return best?.name;
+}
+
+/** The most names that a caller's name is compared with: a caller who is refused must cost little. */
+export const MOST_COMPARED = 500;
+
+/** Asks a caller for the name that was probably meant, behind a sentence. Empty when none is near. */
+export function meantHint(name: string, known: readonly string[]): string {
+  const meant = nearest(name, known.slice(0, MOST_COMPARED));
+  return meant === undefined ? "" : ` Did you mean "${meant}"?`;
 }
 
 /** Counts the letters to add, remove, replace or swap with the next one to make one text from the other. */

@@ -227,9 +227,9 @@ export interface GenerationEndpoint<
   /**
    * Decodes a request, without a look at the content of its files.
    *
-   * @param lists Tells whether the caller's key may use a model that the backend lists for this kind.
+   * @param models Returns the models that the caller's key may use; none when the backend lists no models.
    */
-  decode(body: unknown, incoming: Incoming, lists: (model: string) => Promise<boolean>): Request | Promise<Request>;
+  decode(body: unknown, incoming: Incoming, models: Query["models"]): Request | Promise<Request>;
   /** Returns the model that the address names, for the record of a request that is refused before its body is decoded. */
   modelIn?(wildcardPath: string): string;
   /** Returns a collector for the body of a complete answer. */

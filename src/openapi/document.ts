@@ -268,7 +268,11 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   paused_api_key: ["expiry", "The API key is paused."],
   expired_api_key: ["expiry", "The API key has expired."],
   model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
-  model_not_allowed: ["model", 'This API key may not use the model "other".', { path: ["model"] }],
+  model_not_allowed: [
+    "model",
+    'This API key may not use the model "other". It may use "demo-chat".',
+    { path: ["model"] },
+  ],
   quota_exhausted: ["quota", "The quota of this API key is used up."],
   quota_insufficient: [
     "quota",

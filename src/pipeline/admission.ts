@@ -9,7 +9,7 @@ import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
 import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
-import { type Shapes, shown, unknownName } from "../options.ts";
+import { meantHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
@@ -140,12 +140,13 @@ function unitsIn(row: Balance, field: "used" | "available", most: number): numbe
 export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Promise<ModelInfo | undefined> | undefined {
   const { name, said = name, aliases } = named;
   // A lone surrogate is half a character: no model has such a name, and no address can hold it.
-  if (!name.isWellFormed()) throw noModel(said);
+  if (!name.isWellFormed()) throw noModel(said, []);
   call.found.model = name;
   const names = [name, ...aliases];
   if (!mayUse(key, names)) {
     learnModels(call);
-    throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
+    const message = `This API key may not use the model "${said}". ${allowedModels(key, said)}`;
+    throw new GatewayError("model_not_allowed", message, { path: ["model"] });
   }
   return call.services.backend.models && listedModel(call, named, names);
 }
@@ -214,7 +215,7 @@ export function authorizeOthers(key: ApiKey, native: NativeRequest | undefined):
     const message =
       name === undefined
         ? `This API key may not leave the choice of a model to ${field}.`
-        : `${field}: this API key may not use the model "${name}".`;
+        : `${field}: this API key may not use the model "${name}". ${allowedModels(key, name)}`;
     throw new GatewayError("model_not_allowed", message, { path });
   }
 }
@@ -229,29 +230,57 @@ async function listedModel(
   names: readonly string[],
 ): Promise<ModelInfo | undefined> {
   const models = await modelsOf(call);
-  const info = models?.find(({ id, kinds }) => names.includes(id) && (kinds?.includes(kind) ?? true));
+  const answersKind = ({ kinds }: ModelInfo): boolean => kinds?.includes(kind) ?? true;
+  const info = models?.find((model) => names.includes(model.id) && answersKind(model));
   // A model of another kind does not exist for this caller.
-  if (models && !info) throw noModel(said);
+  if (models && !info && !takesUnlisted(call, name)) throw noModel(said, visibleIn(call, models.filter(answersKind)));
   call.found.modelListed = info !== undefined;
   return info;
 }
 
-/** Tells whether the caller's key may use a model that the backend lists with a kind. */
-export async function listsForKind(call: Call, key: ApiKey, kind: ModelKind, model: string): Promise<boolean> {
-  if (!mayUse(key, [model])) return false;
-  const models = await modelsOf(call);
-  return models?.some(({ id, kinds = [] }) => id === model && kinds.includes(kind)) ?? false;
+/** Tells whether the backend may answer a model that it does not list. Rejects as `models()` does. */
+function takesUnlisted({ services: { backend } }: Call, name: string): boolean {
+  try {
+    return backend.takesUnlisted?.(name) ?? false;
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
 }
 
-const noModel = (said: string): GatewayError =>
-  new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
+/** @param known The models that the caller may know of. */
+const noModel = (said: string, known: readonly ModelInfo[]): GatewayError => {
+  const names = known.map(({ id }) => id);
+  return new GatewayError("model_not_found", `There is no model "${said}".${meantHint(said, names)}`, {
+    path: ["model"],
+  });
+};
+
+/** The most models of a key that an error names, and the longest name. */
+const MOST_NAMED = 8;
+const LONGEST_NAMED = 64;
+
+/** Says which models a key may use, that which was probably meant first. Its list of models is no secret to its caller (spec 2.5). */
+function allowedModels(key: ApiKey, said: string): string {
+  const allowed = Object.keys(key.modelLimits).filter((name) => mayUse(key, [name]));
+  if (allowed.length === 0) return "It may use no model.";
+  const meant = nearest(said, allowed.slice(0, MOST_COMPARED));
+  const named = [...new Set([...(meant === undefined ? [] : [meant]), ...allowed.slice(0, MOST_NAMED)])]
+    .filter((name) => name.length <= LONGEST_NAMED)
+    .slice(0, MOST_NAMED);
+  const more = allowed.length - named.length;
+  const names = [...named.map((name) => JSON.stringify(name)), ...(more > 0 ? [`${more} more`] : [])];
+  return `It may use ${names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]}.`;
+}
 
 /** Returns the models that a key may use; none when the backend lists no models. */
 export async function visibleModels(call: Call, key: ApiKey): Promise<readonly ListedModel[]> {
-  const models = await modelsOf(call);
-  const { aliasesOf } = call.services;
-  const named = models?.map((model): ListedModel => ({ ...model, aliases: aliasesOf(model.id) })) ?? [];
-  return named.filter(({ id, aliases }) => mayUse(key, [id, ...aliases]));
+  return visibleIn(call, (await modelsOf(call)) ?? [], key);
+}
+
+function visibleIn({ services, key: own }: Call, models: readonly ModelInfo[], key = own): readonly ListedModel[] {
+  return models
+    .map((model): ListedModel => ({ ...model, aliases: services.aliasesOf(model.id) }))
+    .filter(({ id, aliases }) => key !== undefined && mayUse(key, [id, ...aliases]));
 }
 
 const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly string[]): boolean =>

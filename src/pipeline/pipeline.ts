@@ -23,7 +23,6 @@ import {
   findModel,
   limitRequests,
   limitTokens,
-  listsForKind,
   noteModel,
   type NamedModel,
   type ReadBody,
@@ -181,7 +180,7 @@ async function enter<Decoded>(
 async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
   const { backend, countInput, hooks, limits, rateLimiter } = call.services;
   const entered = await enter(call, endpoint, parts, (body, key) =>
-    endpoint.decode(body, call, (model) => listsForKind(call, key, kind.name, model)),
+    endpoint.decode(body, call, () => visibleModels(call, key)),
   );
   if ("status" in entered) return entered;
   const { key, decoded, recorder } = entered;

@@ -47,6 +47,11 @@ export interface ModelBackend<Context = unknown> {
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
+   * Tells whether the backend may also answer a model that `models()` does not list. `route` sets it for patterns whose upstreams list no
+   * models. Default: it answers only the listed models.
+   */
+  takesUnlisted?(model: string): boolean;
+  /**
    * Returns the upstreams that may answer a call of a model, so that quota is held for the dearest of them. Default: unknown; the price is
    * then asked for the caller's model before the call.
    */

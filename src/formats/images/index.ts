@@ -1,16 +1,17 @@
 /** The images format: generations, edits and variations, and the URLs of finished pictures (spec 2.1 to 2.4, 7.4, 8). */
 
 import parseRange from "range-parser";
-import { GatewayError } from "../../errors.ts";
+import { changedError, GatewayError } from "../../errors.ts";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import type { BodyIntake } from "../../http/body.ts";
 import { type Form, readMultipart } from "../../http/form.ts";
 import { image, type ImageLinks } from "../../kinds/image/index.ts";
 import type { Limits } from "../../limits.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
+import { meantHint } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { Endpoint, EndpointOf, Incoming, LazyRoute } from "../format.ts";
+import type { Endpoint, EndpointOf, Incoming, LazyRoute, Query } from "../format.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { type ImageModels, maxPictureBytes } from "./request.models.ts";
@@ -57,12 +58,12 @@ export function images(context: ImagesContext): readonly Endpoint[] {
     ...route,
     kind: image,
     ...(body === "form" && { readForm: readFiles }),
-    async decode(read, incoming, lists) {
+    async decode(read, incoming, visibleModels) {
       const sent = body === "form" ? readForm(read as Form) : { fields: read, images: [], mask: undefined };
       try {
         return await decodeRequest(operation, sent, models, fileLimits(incoming));
       } catch (error) {
-        throw (await withoutProfile(error, sent.fields, lists)) ?? error;
+        throw await unknownModel(error, sent.fields, visibleModels);
       }
     },
     inspect: (request, signal) => inspectFiles(request, models.rulesOf(request), fileLimits({ signal })),
@@ -85,18 +86,23 @@ export function images(context: ImagesContext): readonly Endpoint[] {
   ];
 }
 
-/** Returns the error for a model that the backend lists for images, and that has no profile; undefined for any other error. */
-async function withoutProfile(
-  error: unknown,
-  fields: unknown,
-  lists: (model: string) => Promise<boolean>,
-): Promise<GatewayError | undefined> {
-  if (!(error instanceof GatewayError && error.code === "model_not_found")) return undefined;
+/**
+ * Returns the error for a model without a profile, by the models that the caller may use: one that the backend lists for images lacks its
+ * profile, and any other may be mistyped. Returns any other error as it is.
+ */
+async function unknownModel(error: unknown, fields: unknown, models: Query["models"]): Promise<unknown> {
+  if (!(error instanceof GatewayError && error.code === "model_not_found")) return error;
   const { model } = fields as { readonly model: string };
-  if (!(await lists(model))) return undefined;
-  const cause = new TypeError(`createGateway: images.models lacks "${model}", which the backend lists with its kinds.`);
-  const message = `The image model "${model}" is listed, but images.models has no profile of it.`;
-  return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
+  const listed = await models();
+  if (listed.some(({ id, kinds }) => id === model && kinds?.includes(image.name))) {
+    const cause = new TypeError(
+      `createGateway: images.models lacks "${model}", which the backend lists with its kinds.`,
+    );
+    const message = `The image model "${model}" is listed, but images.models has no profile of it.`;
+    return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
+  }
+  const names = listed.flatMap(({ id, kinds }) => ((kinds?.includes(image.name) ?? true) ? id : []));
+  return changedError(error, error.message + meantHint(model, names), {});
 }
 
 /** Answers a GET or HEAD for a picture: 200, 206, 304, 404, 410 or 416. The URL of a picture is valid for 60 minutes (spec 3). */

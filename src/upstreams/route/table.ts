@@ -3,7 +3,7 @@
 import { backendError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
-import { assertOptions, CLOCK, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
+import { assertOptions, CLOCK, hasMethod, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -132,7 +132,8 @@ export function routeOver(options: RouteOptions, verbOf: Readonly<Record<string,
     check: (how) => routes.check(how),
     load: () => routes.load(),
     close: () => routes.close(),
-    ...(routes.areListed && { models: () => routes.models() }),
+    ...(routes.lists && { models: () => routes.models() }),
+    ...(routes.lists && routes.hasOpen && { takesUnlisted: (model) => routes.takesUnlisted(model) }),
     takesUnknown: (model) => routes.takesUnknown(model),
     compacts: (model) => routes.compacts(model),
     ...routes.verbs(),
@@ -453,34 +454,71 @@ class RouteTable {
     if (failed) throw failed.reason;
   }
 
-  /** True when the names of all models are known. */
-  get areListed(): boolean {
-    return [...this.#targets].every(
-      ([pattern, { upstreams }]) =>
-        !pattern.endsWith("*") || upstreams.every(({ backend, model }) => backend.models && model === undefined),
+  /** True when the name of a model is known: an exact one, or one of an upstream's list. */
+  get lists(): boolean {
+    return [...this.#targets].some(
+      ([pattern, { upstreams }]) => !pattern.endsWith("*") || upstreams.some(listsCallersNames),
     );
   }
 
-  async models(): Promise<readonly ModelInfo[]> {
-    const lists = await Promise.all([...this.#targets].map(([pattern, target]) => this.#modelsOf(pattern, target)));
-    return [...new Map(lists.flat().map((info) => [info.id, info])).values()];
+  /** True when a pattern may stand for models that no upstream lists. */
+  get hasOpen(): boolean {
+    return this.#prefixes.some(([, { upstreams }]) =>
+      upstreams.some((one) => !listsCallersNames(one) || hasMethod(one.backend, "takesUnlisted")),
+    );
   }
 
-  async #modelsOf(pattern: string, target: Target): Promise<readonly ModelInfo[]> {
-    const { upstreams } = target;
-    const lists = await Promise.all(upstreams.map(async ({ backend }) => (await backend.models?.()) ?? []));
-    // Leave out names that belong to a more exact route.
-    if (pattern.endsWith("*")) return lists.flat().filter(({ id }) => this.#find(id) === target);
-    const infos = lists.flatMap((list, index) => list.filter(({ id }) => id === (upstreams[index]?.model ?? pattern)));
-    // Use the lowest limit, because a call may go to any of the upstreams.
-    const limits = infos.flatMap(({ maxOutputTokens }) => maxOutputTokens ?? []);
-    return [{ ...infos[0], id: pattern, ...(limits.length > 0 && { maxOutputTokens: Math.min(...limits) }) }];
+  /** Tells whether the pattern of a model has an upstream that may answer it without listing it. */
+  takesUnlisted(model: string): boolean {
+    if (this.#targets.has(model)) return false;
+    const { upstreams = [] } = this.#find(model) ?? {};
+    return upstreams.some((one) => !listsCallersNames(one) || (one.backend.takesUnlisted?.(model) ?? false));
+  }
+
+  models(): Models | Promise<Models> {
+    const lists = [...this.#targets].map(([pattern, target]) => this.#modelsOf(pattern, target));
+    return joined(lists, once);
+  }
+
+  #modelsOf(pattern: string, target: Target): Models | Promise<Models> {
+    const isOpen = pattern.endsWith("*");
+    const listing = target.upstreams.filter((one) =>
+      isOpen ? listsCallersNames(one) : hasMethod(one.backend, "models"),
+    );
+    const lists = listing.map(({ backend }) => backend.models?.() ?? []);
+    const infosIn = (told: readonly Models[]): Models => {
+      // Leave out names that belong to a more exact route.
+      if (isOpen) return told.flat().filter(({ id }) => this.#find(id) === target);
+      const infos = told.flatMap((list, index) => list.filter(({ id }) => id === (listing[index]?.model ?? pattern)));
+      // Use the lowest limit, because a call may go to any of the upstreams.
+      const limits = infos.flatMap(({ maxOutputTokens }) => maxOutputTokens ?? []);
+      return [{ ...infos[0], id: pattern, ...(limits.length > 0 && { maxOutputTokens: Math.min(...limits) }) }];
+    };
+    return joined(lists, infosIn);
   }
 
   #find(model: string): Target | undefined {
     return this.#targets.get(model) ?? this.#prefixes.find(([prefix]) => model.startsWith(prefix))?.[1];
   }
 }
+
+/** Tells whether an upstream lists its models under the names that callers use. */
+const listsCallersNames = ({ backend, model }: RoutedBackend): boolean =>
+  model === undefined && hasMethod(backend, "models");
+
+type Models = readonly ModelInfo[];
+
+/** Joins lists of models: at once if all are there, because a gateway asks for every call. */
+function joined(
+  lists: readonly (Models | Promise<Models>)[],
+  join: (lists: readonly Models[]) => Models,
+): Models | Promise<Models> {
+  const ready = lists.flatMap((list) => ("then" in list ? [] : [list]));
+  return ready.length === lists.length ? join(ready) : Promise.all(lists.map(async (list) => list)).then(join);
+}
+
+/** Joins lists, with each model once. */
+const once = (lists: readonly Models[]): Models => [...new Map(lists.flat().map((info) => [info.id, info])).values()];
 
 const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean => takesUnknown(backend, own ?? model);
 

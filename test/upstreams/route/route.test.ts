@@ -444,8 +444,31 @@ describe("a route", () => {
     ]);
   });
 
-  it("lists nothing, and lets every name through, where one of its upstreams does", () => {
+  it("lists nothing where it knows no name", () => {
     expect(Object.keys(routed({ "*": fake("one") }))).toEqual([...ALWAYS, "takesUnknown", "compacts", "chat"]);
+  });
+
+  it("lists the names that it knows beside patterns, and takes the names of patterns whose upstreams list none", async () => {
+    const one = fake("one", [], { models: async () => [{ id: "claude-1" }, { id: "other" }] });
+    const backend = routed({
+      fast: fake("fast"),
+      "claude-*": { upstreams: [one, fake("two")] },
+      "gpt-*": fake("three"),
+      "o-*": { upstreams: [{ backend: one, model: "other" }] },
+      "own-*": fake("four", [], { models: () => [{ id: "own-1" }] }),
+    });
+    expect(await backend.models?.()).toEqual([{ id: "fast" }, { id: "claude-1" }, { id: "own-1" }]);
+    const taken = ["claude-2", "gpt-4", "o-1", "own-2", "fast", "unknown"].map((model) =>
+      backend.takesUnlisted?.(model),
+    );
+    expect(taken).toEqual([true, true, true, false, false, false]);
+  });
+
+  it("asks a route below it which names that one takes", async () => {
+    const below = routed({ "a-1": fake("one"), "a-*": fake("two") });
+    const backend = routed({ "*": below, b: fake("three") });
+    expect(await backend.models?.()).toEqual([{ id: "a-1" }, { id: "b" }]);
+    expect(["a-2", "c"].map((model) => backend.takesUnlisted?.(model))).toEqual([true, false]);
   });
 
   it("does what any of its upstreams does", async () => {
