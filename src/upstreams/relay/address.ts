@@ -14,9 +14,14 @@ export interface BaseAddress {
 /** An address without `http://` is the commonest mistake: a URL parser takes the name of its host for a scheme. */
 const EXAMPLE = "Write the whole address, such as http://localhost:8080/v1.";
 
+/** Matches a path that goes on behind its version with the name of a vendor's route. */
+const BEHIND_VERSION =
+  /\/v\d+(?:(?:alpha|beta)\d*)?(\/(?:audio|batches|chat|completions|embeddings|files|images|messages|models|moderations|responses))(?:\/.*)?$/;
+
 /**
  * Reads the base address of a host: with or without the version, with slashes too many, or the whole address of a route. Throws a TypeError
- * for any other address, also for that of a route of another format. The message does not contain the address, which may include a secret.
+ * for any other address, also for that of a route of another format, and of a route that no relay asks, such as the list of models. The
+ * message does not contain the address, which may include a secret.
  */
 export function baseAddress(
   baseUrl: string,
@@ -37,6 +42,11 @@ export function baseAddress(
       throw new TypeError(
         `relay: baseUrl is the address of a route of ${other}, but the format is ${format}. It must be the address above the routes of ${format}, such as https://api.example.com${version}.`,
       );
+  const [, behind] = (!route.test(written) && BEHIND_VERSION.exec(written)) || [];
+  if (behind !== undefined)
+    throw new TypeError(
+      `relay: baseUrl goes on behind its version with ${behind}. It must end with the version, such as https://api.example.com${version}: the relay adds its routes.`,
+    );
   // The address of a route has the version that its server wants, even if that is none.
   const path = route.test(written) ? written.replace(route, "") : complete.test(written) ? written : written + version;
   return { origin: url.origin, path };

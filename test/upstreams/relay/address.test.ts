@@ -138,6 +138,21 @@ describe.each(Object.entries(ROUTES) as [RelayFormat, (typeof ROUTES)[RelayForma
         }
     });
 
+    it("is refused at once where it goes on behind the version with a route that no relay asks", () => {
+      for (const [path, named] of [
+        ["/v1/completions", "/completions"],
+        ["/v1/chat/", "/chat"],
+        ["/openai/v1/audio/speech", "/audio"],
+        ["/v1/messages/batches", "/messages"],
+        ...(format === "generate-content" ? [] : [["/secret-word/v1beta/models/secret-model", "/models"]]),
+      ])
+        expect(() => relay({ format, baseUrl: origin + path })).toThrow(
+          new TypeError(
+            `relay: baseUrl goes on behind its version with ${named}. It must end with the version, such as https://api.example.com${version}: the relay adds its routes.`,
+          ),
+        );
+    });
+
     it.each(Object.keys(ROUTES).filter((other) => other !== format) as RelayFormat[])(
       "is refused at once where it is the address of a route of %s",
       (other) => {
