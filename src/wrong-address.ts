@@ -3,11 +3,21 @@
 import type { Mountable } from "./gateway.ts";
 import { aboveVersion, nearest, oneLine } from "./options.ts";
 
-/** The body of a 404. The SDKs of all vendors show its message. */
-export interface WrongAddress {
-  readonly type: "error";
-  readonly error: { readonly type: "not_found_error"; readonly message: string };
-}
+/** The body of a 404, as the SDK of the client parses it: Anthropic's, Google's or OpenAI's. */
+export type WrongAddress =
+  | { readonly type: "error"; readonly error: { readonly type: "not_found_error"; readonly message: string } }
+  | { readonly error: { readonly code: 404; readonly message: string; readonly status: "NOT_FOUND" } }
+  | {
+      readonly error: {
+        readonly message: string;
+        readonly type: "invalid_request_error";
+        readonly param: null;
+        readonly code: "not_found";
+      };
+    };
+
+/** The headers of a request, of Fetch or of Node. */
+type RequestHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** A longer path is cut in the message. */
 const LONGEST_SHOWN = 100;
@@ -18,15 +28,17 @@ const LONGEST_SHOWN = 100;
  *
  * @param url The path of the request, or its whole address.
  * @param prefix The path of the gateway, as the mount has it.
- * @example app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.url, "/ai")));
+ * @param headers The headers of the request: they tell the client's SDK where the path does not. Default: none.
+ * @example app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.url, "/ai", req.headers)));
  */
 export function wrongAddress(
   gateway: Pick<Mountable, "endpoints">,
   method: string = "GET",
   url: string = "/",
   prefix: string = "",
+  headers: RequestHeaders = {},
 ): WrongAddress {
-  const path = URL.parse(url, "http://host")?.pathname ?? "/";
+  const { pathname: path = "/", searchParams } = URL.parse(url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const meant = meantRoute(gateway, method, path);
   const above = aboveVersion(prefix);
@@ -38,7 +50,60 @@ export function wrongAddress(
       : [`The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`]),
     `The base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`,
   ];
-  return { type: "error", error: { type: "not_found_error", message: sentences.join(" ") } };
+  // The words of the host's own prefix tell nothing about the client.
+  const belowPrefix = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
+  const vendor =
+    vendorOfRoute(gateway, method, meant) ??
+    VENDOR_OF_PATH.find(([, words]) => words.test(belowPrefix))?.[0] ??
+    vendorOfCredential(headers, searchParams?.has("key") ?? false);
+  return BODIES[vendor](sentences.join(" "));
+}
+
+type Vendor = "anthropic" | "google" | "openai";
+
+const BODIES: Readonly<Record<Vendor, (message: string) => WrongAddress>> = {
+  anthropic: (message) => ({ type: "error", error: { type: "not_found_error", message } }),
+  google: (message) => ({ error: { code: 404, message, status: "NOT_FOUND" } }),
+  openai: (message) => ({ error: { message, type: "invalid_request_error", param: null, code: "not_found" } }),
+};
+
+const VENDOR_OF_FORMAT: Readonly<Record<string, Vendor>> = {
+  messages: "anthropic",
+  "generate-content": "google",
+  "chat-completions": "openai",
+  responses: "openai",
+  embeddings: "openai",
+  images: "openai",
+};
+
+/** Words in the paths of each vendor's clients. */
+const VENDOR_OF_PATH: readonly (readonly [vendor: Vendor, words: RegExp])[] = [
+  ["google", /\/v1(?:alpha|beta)(?:\/|$)|:[a-z]+[A-Z]\w*$|\/(?:gemini|google)\//],
+  ["anthropic", /\/(?:anthropic|complete|messages?)(?:\/|$)/i],
+  [
+    "openai",
+    /\/(?:openai|assistants|audio|batches|chat|completions|conversations|embeddings|files|fine_tuning|images|moderations|realtime|responses|threads|uploads|vector_stores|videos)(?:\/|$)/i,
+  ],
+];
+
+/** Returns the vendor of a route; undefined for a route of several vendors, such as the list of models. */
+function vendorOfRoute(
+  { endpoints }: Pick<Mountable, "endpoints">,
+  method: string,
+  meant: string | undefined,
+): Vendor | undefined {
+  if (meant?.startsWith("/v1beta/")) return "google";
+  const own = endpoints.filter((endpoint) => endpoint.method === method && endpoint.path === meant);
+  const vendors = new Set(own.map(({ format }) => VENDOR_OF_FORMAT[format]));
+  return vendors.size === 1 ? [...vendors][0] : undefined;
+}
+
+/** Tells the vendor by the place of the key, as the list of models does. Without a key, Anthropic's body has what all SDKs show. */
+function vendorOfCredential(headers: RequestHeaders, hasKeyInQuery: boolean): Vendor {
+  const has = (name: string): boolean => (headers instanceof Headers ? headers.has(name) : headers[name] !== undefined);
+  if (has("x-goog-api-key") || hasKeyInQuery) return "google";
+  if (["x-api-key", "anthropic-version", "compat-version"].some(has)) return "anthropic";
+  return has("authorization") ? "openai" : "anthropic";
 }
 
 /** Returns a route without its version. */

@@ -10,7 +10,7 @@ const messageOf = (...[method, url, prefix]: (string | undefined)[]): string =>
   wrongAddress(gateway, method, url, prefix).error.message;
 
 it("names the base URLs of the mount", () => {
-  expect(wrongAddress(gateway, "GET", "/nowhere?key=sk-secret", "/ai")).toEqual({
+  expect(wrongAddress(gateway, "GET", "/nowhere?token=sk-secret", "/ai")).toEqual({
     type: "error",
     error: {
       type: "not_found_error",
@@ -67,4 +67,54 @@ it("shows what a stranger sends in one line, and not at any length", () => {
   const message = messageOf("GET", `/\u202e${"a".repeat(10_000)}`, "/ai");
   expect(message.length).toBeLessThan(400);
   expect(message).not.toMatch(/[\n\u202e]/);
+});
+
+/** Names the vendor whose body a wrong address gets. */
+const vendorOf = (
+  ...asked: Parameters<typeof wrongAddress> extends [unknown, ...infer Rest] ? Rest : never
+): string => {
+  const body = wrongAddress(gateway, ...asked);
+  const { message } = body.error;
+  const bodies = {
+    anthropic: { type: "error", error: { type: "not_found_error", message } },
+    google: { error: { code: 404, message, status: "NOT_FOUND" } },
+    openai: { error: { message, type: "invalid_request_error", param: null, code: "not_found" } },
+  };
+  return Object.entries(bodies).find(([, one]) => JSON.stringify(one) === JSON.stringify(body))?.[0] ?? "none";
+};
+
+describe("the body", () => {
+  it.each([
+    ["POST", "/chat/completions", "openai"],
+    ["POST", "/v1/v1/responses", "openai"],
+    ["POST", "/v1/chat/completion", "openai"],
+    ["POST", "/v1/completions", "openai"],
+    ["GET", "/v1/files/file-1", "openai"],
+    ["POST", "/openai/deployments/a/b", "openai"],
+    ["POST", "/messages", "anthropic"],
+    ["GET", "/v1/messages/batches", "anthropic"],
+    ["POST", "/models/large:generateContent", "google"],
+    ["POST", "/v1/models/large:predictLongRunning", "google"],
+    ["POST", "/v1beta/cachedContents", "google"],
+  ])("for %s %s is that of %s, also where the headers say something else", (method, url, vendor) => {
+    expect(vendorOf(method, url, "/ai")).toBe(vendor);
+    expect(vendorOf(method, url, "/ai", { "x-goog-api-key": "k", "x-api-key": "k", authorization: "k" })).toBe(vendor);
+  });
+
+  it.each([
+    [{ "x-api-key": "k", authorization: "Bearer k" }, "anthropic"],
+    [{ "compat-version": "1" }, "anthropic"],
+    [{ "x-goog-api-key": "k" }, "google"],
+    [{ authorization: "Bearer k" }, "openai"],
+    [{}, "anthropic"],
+  ])("for a path of several vendors is told by the key: %j", (headers, vendor) => {
+    for (const url of ["/models", "/nowhere"]) {
+      expect(vendorOf("GET", url, "/openai", headers)).toBe(vendor);
+      expect(vendorOf("GET", `http://host/openai${url}`, "/openai", new Headers(headers as HeadersInit))).toBe(vendor);
+    }
+  });
+
+  it("is Google's for a key in the query", () => {
+    expect(vendorOf("GET", "/models?key=k")).toBe("google");
+  });
 });

@@ -43,8 +43,8 @@ app.get("/readyz", async (_request, response) => {
   response.status(ready ? 200 : 503).json({ ready });
 });
 // The last route of all, for clients with a wrong base URL.
-app.use(({ method, originalUrl }, response) => {
-  response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai"));
+app.use(({ method, originalUrl, headers }, response) => {
+  response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai", headers));
 });
 const [host, port] = [env["HOST"] || "127.0.0.1", Number(env["PORT"] || 3000)];
 const server = app.listen(port, host, (error) => {

@@ -59,7 +59,7 @@ export function pageHandler(
 const WITHOUT_REFERENCE = `The reference needs one more package: ${commandToAdd("swagger-ui-dist")}\n`;
 
 const nowhere = (gateway: Gateway, request: Request): Response =>
-  Response.json(wrongAddress(gateway, request.method, request.url), { status: 404 });
+  Response.json(wrongAddress(gateway, request.method, request.url, "", request.headers), { status: 404 });
 
 /** Returns the OpenAPI document. */
 async function documentOf(gateway: Gateway): Promise<string> {

@@ -7,8 +7,8 @@ import { host, orStop, port } from "./env.ts";
 import { endWith, gateway } from "./gateway.ts";
 
 /** Tells clients with a wrong base URL which one is right. */
-const nowhere = ({ method, url }: Request): Response =>
-  Response.json(wrongAddress(gateway, method, url, "/ai"), { status: 404 });
+const nowhere = ({ method, url, headers }: Request): Response =>
+  Response.json(wrongAddress(gateway, method, url, "/ai", headers), { status: 404 });
 
 const server = await orStop("HOST and PORT", () =>
   Bun.serve({

@@ -25,7 +25,7 @@ app.get("/readyz", async (_request, reply) => {
 
 // Tells clients with a wrong base URL which one is right.
 app.setNotFoundHandler((request, reply) =>
-  reply.code(404).send(wrongAddress(gateway, request.method, request.url, "/ai")),
+  reply.code(404).send(wrongAddress(gateway, request.method, request.url, "/ai", request.headers)),
 );
 
 const address = await orStop("HOST and PORT", () => app.listen({ host, port }));

@@ -18,7 +18,7 @@ app.get("/readyz", async (_req, res) => {
   res.status(ready ? 200 : 503).json({ ready });
 });
 // The last route: tells clients with a wrong base URL which one is right.
-app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.originalUrl, "/ai")));
+app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.url, "/ai", req.headers)));
 
 const server = app.listen(port, host, (error) => {
   if (error) stop(`HOST and PORT cannot be used. ${error.message}`);

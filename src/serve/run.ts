@@ -177,7 +177,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const server = createServer((req, res) => {
     if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
     const rest = (error?: Error): void =>
-      error ? void res.writeHead(500).end() : json(res, 404, wrongAddress(gateway, req.method, req.url, prefix));
+      error
+        ? void res.writeHead(500).end()
+        : json(res, 404, wrongAddress(gateway, req.method, req.url, prefix, req.headers));
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
