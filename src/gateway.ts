@@ -571,8 +571,8 @@ function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
 }
 
 /**
- * Prints a failure. Those of an upstream and of a store, and a model without a price, are no faults of the host's code: one line without
- * stacks, unless `DEBUG` names polygate.
+ * Prints a failure. Those of an upstream and of a store, a model without a price and a wrong setting are no faults of the host's code: one
+ * line without stacks, unless `DEBUG` names polygate.
  */
 function printFailure({ error, requestId, text, upstream }: Failure): void {
   const isKnown = upstream !== undefined || (BRIEF.has(error.code) && !isFaultOfCode(error));
@@ -583,7 +583,7 @@ function printFailure({ error, requestId, text, upstream }: Failure): void {
 }
 
 /** The codes whose causes tell all without their stacks. */
-const BRIEF: ReadonlySet<GatewayErrorCode> = new Set(["store_unavailable", "model_not_found"]);
+const BRIEF: ReadonlySet<GatewayErrorCode> = new Set(["misconfigured", "model_not_found", "store_unavailable"]);
 
 /** The most causes that are looked at. A chain of causes may be circular. */
 const MAX_CAUSES = 8;

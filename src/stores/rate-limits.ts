@@ -1,7 +1,17 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
 import { GatewayError, WRONG_SETTING } from "../errors.ts";
-import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, nearest, quoted, type Shapes } from "../options.ts";
+import {
+  assertMethods,
+  assertOptions,
+  CLOCK,
+  fieldsOf,
+  mapOf,
+  meantHint,
+  nearest,
+  quoted,
+  type Shapes,
+} from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { type ApiKey, databaseOf, noteDatabase } from "../ports/quota-store.ts";
 import type {
@@ -303,7 +313,7 @@ class FlexibleRateLimiter implements RateLimiter {
     const tier = this.#tierOf(key);
     if (tiers === undefined || tier === undefined || Object.hasOwn(tiers, tier)) return undefined;
     const known = Object.keys(tiers).map(quoted).join(" or ") || "left out";
-    return `${tierOf ? "The rate tier of the key" : "metadata.tier"} must be ${known}, not ${quoted(tier)}.`;
+    return `${tierOf ? "The rate tier of the key" : "metadata.tier"} must be ${known}, not ${quoted(tier)}.${meantHint(tier, Object.keys(tiers))}`;
   }
 
   /** Returns the tier that a key names; undefined without one, and for a limiter without tiers. */

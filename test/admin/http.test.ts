@@ -633,7 +633,7 @@ describe("adminHandler", () => {
     const backend = { async *chat() {} };
     const rateLimiter = flexibleRateLimiter({ tiers: { gold: {}, slow: {} } });
     const ask = asking({ gateway: createGateway({ backend, quotas, rateLimiter }) });
-    const wrong = 'metadata.tier must be "gold" or "slow", not "golld".';
+    const wrong = 'metadata.tier must be "gold" or "slow", not "golld". Did you mean "gold"?';
     const golld = { metadata: { tier: "golld", team: "a" } };
     const refusal = { status: 400, body: { error: { message: wrong } } };
     expect(await ask("POST", "/keys", { id: "one", ...golld })).toMatchObject(refusal);

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import {
   createGateway,
+  flexibleRateLimiter,
   GatewayError,
   type GatewayOptions,
   type MemoryQuotaStore,
@@ -94,6 +95,21 @@ it("are one line for a model without a price", async () => {
       /^polygate: req_\w+ failed \(model_not_found\) GatewayError: The model "large" has no price\., caused by Error: priceTable has no row for the model "large"\. [^\n]*$/,
     ),
   ]);
+});
+
+it.each([
+  ["are one line for a wrong setting of a key", "", /^[^\n]*$/],
+  ["have the stacks of a wrong setting when DEBUG names polygate", "polygate", /\n\s+at /],
+])("%s", async (_name, debug, form) => {
+  vi.stubEnv("DEBUG", debug);
+  const rateLimiter = flexibleRateLimiter({ tiers: { gold: {} } });
+  const key = { granted: 1_000, metadata: { tier: "golld" } };
+  await (await opened({ rateLimiter, key, backend: speaking("Hello."), prints: true }).send()).text();
+  expect(printed).toHaveLength(1);
+  expect(printed[0]).toMatch(form);
+  expect(printed[0]).toMatch(
+    /^polygate: req_\w+ failed \(misconfigured\)\s+GatewayError: This service has a wrong setting for this API key\.[^]*caused by Error: The key [\w-]+ names the rate tier "golld", which the rate limiter does not have \(known: "gold"\)\. Run polygate keys update /,
+  );
 });
 
 const refused = Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" });

@@ -377,7 +377,7 @@ describe("tiers and groups", () => {
     const tiers = { gold: {}, slow: {} };
     const limiter = flexibleRateLimiter({ tiers });
     expect(limiter.keyFault?.(keyOf("a", { tier: "golld" }))).toBe(
-      'metadata.tier must be "gold" or "slow", not "golld".',
+      'metadata.tier must be "gold" or "slow", not "golld". Did you mean "gold"?',
     );
     for (const metadata of [{ tier: "gold" }, {}]) expect(limiter.keyFault?.(keyOf("a", metadata))).toBeUndefined();
     const ofHost = flexibleRateLimiter({ tiers: {}, tierOf: () => "vip" });
