@@ -3,7 +3,7 @@
 import type { AdminHandlerOptions } from "../admin/http/index.ts";
 import type { AdminPageOptions } from "../admin/page/index.ts";
 import type { GatewayOptions } from "../index.ts";
-import { assertOptions, fieldsOf, integer, listOf } from "../options.ts";
+import { assertOptions, fieldsOf, hasMethod, integer, listOf, shown } from "../options.ts";
 import { RECORDER_SHAPES } from "../stores/calls.ts";
 import type { OpenedStores, OpenStoresOptions, RecorderOptions } from "../stores/open/index.ts";
 import { STORES_SHAPES } from "../stores/open/options.ts";
@@ -68,8 +68,10 @@ export interface ServerOptions {
  * @example export default defineServer({ stores: "sqlite:gateway.db", gateway: () => ({ backend }) });
  */
 export function defineServer(config: ServerOptions): ServerOptions {
+  const given = takenForServer(config);
+  if (given !== undefined) throw new TypeError(`defineServer: ${AN_EXAMPLE}, not ${given}.`);
   assertOptions<ServerOptions>("defineServer", config, {
-    gateway: "function",
+    gateway: assertMakesOptions,
     stores: "string?",
     storeOptions: { optional: fieldsOf<OpenStoresOptions>(STORES_SHAPES) },
     record: { optional: assertRecord },
@@ -89,6 +91,33 @@ export function defineServer(config: ServerOptions): ServerOptions {
     onClose: "function?",
   });
   return config;
+}
+
+const AN_EXAMPLE = "expects { gateway: () => ({ backend, … }) }";
+
+/** Names what was probably given in place of a server; undefined for anything else. */
+function takenForServer(config: unknown): string | undefined {
+  if (typeof config === "function") return "a function";
+  const names = new Set(typeof config === "object" && config !== null ? Object.keys(config) : []);
+  if (isGateway(config)) return "a gateway: the server makes it of the options of createGateway";
+  return names.has("backend") && !names.has("gateway") ? "the options of createGateway alone" : undefined;
+}
+
+const isGateway = (value: unknown): boolean => hasMethod(value, "fetch") && hasMethod(value, "liveCalls");
+
+function assertMakesOptions(path: string, value: unknown): void {
+  if (typeof value !== "function")
+    throw new TypeError(
+      `${path} must be a function that returns the options of createGateway, not ${isGateway(value) ? "a gateway" : shown(value)}.`,
+    );
+}
+
+/** Throws a TypeError for a result of the function `gateway` that is no object of options. */
+export function assertGatewayOptions(options: unknown): void {
+  if (isGateway(options) || typeof options !== "object" || options === null || Array.isArray(options))
+    throw new TypeError(
+      `gateway must return the options of createGateway, such as { backend }, not ${isGateway(options) ? "a gateway" : shown(options)}.`,
+    );
 }
 
 const ADMIN_SHAPES = {

@@ -16,7 +16,7 @@ import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
-import { defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
+import { assertGatewayOptions, defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
 import { type ServedMetrics, servedMetrics } from "./metrics.ts";
 import { listen, onEnd, type Place, placeOf, type ServerFlags } from "./process.ts";
 
@@ -150,6 +150,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   // Redis keeps no calls.
   const isSql = stores.ports.responseStore !== undefined;
   const own = await config.gateway(stores);
+  assertGatewayOptions(own);
   if (config.metrics && own.observer)
     throw new TypeError("metrics are an observer of the gateway, which has an observer already. Remove one of both.");
   if (config.metrics && place.port !== 0 && config.metrics.port === place.port)
@@ -211,11 +212,19 @@ function json(res: ServerResponse, status: number, body: object): void {
   res.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" }).end(JSON.stringify(body));
 }
 
+/** The files that Node loads as code. */
+const MODULE = /\.[cm]?[jt]s$/;
+const FIRST_LINE = "export default defineServer({ gateway: () => ({ backend }) })";
+
 /** Loads the configuration. Throws a TypeError that names the file for all that is wrong with it. */
 async function configIn(file: string): Promise<ServerOptions> {
   const shown = oneLine(file);
   const path = resolve(file);
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new UsageError(`There is no file ${shown} to serve.`);
+  if (!MODULE.test(path))
+    throw new UsageError(
+      `${shown} is no module. polygate serve takes a file of TypeScript or JavaScript (.ts, .mts, .js or .mjs) with the line: ${FIRST_LINE}`,
+    );
   let loaded: { readonly default?: unknown };
   try {
     loaded = (await import(pathToFileURL(path).href)) as typeof loaded;
@@ -223,8 +232,7 @@ async function configIn(file: string): Promise<ServerOptions> {
     const place = await errorPlaceOf(error, path);
     throw new TypeError(`${shown} cannot be loaded: ${reasonOf(error, place)}`, { cause: error });
   }
-  if (loaded.default === undefined)
-    throw new TypeError(`${shown} has no default export. Write: export default defineServer({ gateway: … })`);
+  if (loaded.default === undefined) throw new TypeError(`${shown} has no default export. Write: ${FIRST_LINE}`);
   try {
     return defineServer(loaded.default as ServerOptions);
   } catch (error) {

@@ -41,6 +41,7 @@ async function written(name: string, text: string): Promise<string> {
 }
 
 const DEFINE = "export default defineServer";
+const MADE = `(await import("${new URL("src/index.ts", ROOT).href}")).createGateway({ backend: demoModel(), quotas: { find() {}, balance() {}, reserve() {}, renew() {}, settle() {} } })`;
 
 const GATEWAY = `export default defineServer({
   gateway: () => ({ backend: demoModel(), ...priceTable({ "*": { input: 1, output: 1 } }) }),
@@ -397,7 +398,41 @@ interface Case {
 }
 
 const WRONG: readonly [name: string, text: string, line: RegExp][] = [
-  ["has no default export", "export const gateway = 1;", /^wrong\.ts has no default export\. Write: export default/],
+  [
+    "has no default export",
+    "export const gateway = 1;",
+    /^wrong\.ts has no default export\. Write: export default defineServer\(\{ gateway: \(\) => \(\{ backend \}\) \}\)$/m,
+  ],
+  [
+    "exports a function",
+    "export default () => ({ backend: demoModel() });",
+    /^wrong\.ts: defineServer: expects \{ gateway: \(\) => \(\{ backend, … \}\) \}, not a function\.$/m,
+  ],
+  [
+    "exports the options of its gateway",
+    "export default { backend: demoModel() };",
+    /^wrong\.ts: defineServer: expects .*, not the options of createGateway alone\.$/m,
+  ],
+  [
+    "exports a gateway",
+    `${DEFINE}(${MADE});`,
+    /^wrong\.ts cannot be loaded: defineServer: expects .*, not a gateway: the server makes it of the options of createGateway\.$/m,
+  ],
+  [
+    "has a gateway in place of its function",
+    `${DEFINE}({ gateway: ${MADE} });`,
+    /^wrong\.ts cannot be loaded: defineServer: gateway must be a function that returns the options of createGateway, not a gateway\.$/m,
+  ],
+  [
+    "returns a gateway",
+    `${DEFINE}({ gateway: async () => ${MADE} });`,
+    /^wrong\.ts: gateway must return the options of createGateway, such as \{ backend \}, not a gateway\.$/m,
+  ],
+  [
+    "returns nothing",
+    `${DEFINE}({ gateway: () => {} });`,
+    /^wrong\.ts: gateway must return the options of createGateway, such as \{ backend \}, not undefined\.$/m,
+  ],
   [
     "misspells an option in a plain object",
     "export default { gateway: () => ({ backend: demoModel() }), admn: {} };",
@@ -477,6 +512,10 @@ function casesAt(port: number): readonly Case[] {
     "mars.ts": `export default { gateway: () => ({}), record: { timeZone: "Mars" } };`,
     "misspelt.ts": 'export default { gateway: () => ({}), stores: "sqllite:x" };',
     "measured.ts": withImports(`${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: ${port} } });`),
+    "serve.json": "{}",
+    "serve.yaml": "gateway: 1",
+    "secrets.env": "A=1",
+    plain: "export default {};",
     "spoilt.mjs": "const a = [\n  1 }\n];",
     "importing.mjs": 'import "./spoilt.mjs";\nconsole.log("runs");\nexport default {};',
   };
@@ -488,6 +527,16 @@ function casesAt(port: number): readonly Case[] {
       /^mars\.ts: "Mars" is no time zone\. Give a name such as "Europe\/Berlin"\.$/m,
     ],
     ["a file that is not there", ["nowhere.ts"], /^There is no file nowhere\.ts to serve\.\n$/, 2],
+    ...["serve.json", "serve.yaml", "secrets.env", "plain"].map(
+      (file): [name: string, args: readonly string[], line: RegExp, code: number] => [
+        `no module, but ${file}`,
+        [file, ...address],
+        new RegExp(
+          `^${file.replace(".", "\\.")} is no module\\. polygate serve takes a file of TypeScript or JavaScript`,
+        ),
+        2,
+      ],
+    ),
     ["a folder", ["."], /^There is no file \. to serve\.\n$/, 2],
     ["a path through a file", ["gateway.ts/x"], /^There is no file gateway\.ts\/x to serve\.\n$/, 2],
     [
