@@ -1,6 +1,6 @@
 /** Checks the arguments of every mount. */
 
-import { assertOptions, hasMethod, lacking, type Shapes } from "../src/options.ts";
+import { A_GATEWAY, assertOptions, hasMethod, lacking, type Shapes } from "../src/options.ts";
 
 /** Throws a TypeError for a gateway that is none, and for an option that does not exist or has a wrong shape. */
 export function assertMount<Options extends object>(
@@ -13,8 +13,6 @@ export function assertMount<Options extends object>(
     ? ". Call createGateway with these options first"
     : "";
   if (!hasMethod(gateway, "at"))
-    throw new TypeError(
-      `${factory}: the first argument must be a gateway of createGateway, ${lacking(gateway, ["at"])}${hint}.`,
-    );
+    throw new TypeError(`${factory}: the first argument must be ${A_GATEWAY}, ${lacking(gateway, ["at"])}${hint}.`);
   assertOptions(factory, options, shapes);
 }

@@ -79,11 +79,10 @@ const NUMBERS: Readonly<Record<NumberKind, NumberRule>> = {
 export function assertOptions<Options extends object>(where: string, options: unknown, shapes: Shapes<Options>): void {
   const all = Object.entries<AnyShape>(shapes);
   const names = all.map(([name]) => name);
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    const required = all.flatMap(([name, shape]) => (isOptional(shape) ? [] : name));
-    const example = required.length > 0 ? ` with ${required.join(" and ")}` : "";
-    throw new TypeError(`${where}: expects an object of options${example}, not ${shown(options)}.`);
-  }
+  const required = all.flatMap(([name, shape]) => (isOptional(shape) ? [] : name));
+  const expects = `${where}: expects an object of options${required.length > 0 ? ` with ${required.join(" and ")}` : ""}`;
+  if (typeof options !== "object" || options === null || Array.isArray(options) || isPromise(options))
+    throw new TypeError(`${expects}, not ${shown(options)}.`);
   const given = options as Readonly<Record<string, unknown>>;
   // An object of a host's own class may have fields of its own.
   const own = isPlain(options) ? Object.keys(given) : [];
@@ -91,6 +90,9 @@ export function assertOptions<Options extends object>(where: string, options: un
     if (!names.includes(name)) {
       // The stores of `openStores` have the options in a field of their own.
       const stores = hasPorts(given[name]) ? name : hasPorts(given) ? "stores" : undefined;
+      const isMeant = (required.length > 0 ? required : names).some((known) => known in given);
+      const made = stores || isMeant ? undefined : givenInstead(given);
+      if (made !== undefined) throw new TypeError(`${expects}, not ${made}.`);
       throw new TypeError(
         `${where}: ${stores ? `${name} does not exist; write ...${stores}.ports.` : unknownName(name, names)}`,
       );
@@ -174,6 +176,17 @@ export const portOf =
     if (missing !== undefined) throw new TypeError(`${path} must be ${what}, ${lacking(value, [missing], methods)}.`);
   };
 
+/** The words for a gateway in the errors of all that takes one. */
+export const A_GATEWAY = "a gateway of createGateway";
+
+/** Throws a TypeError for a first argument that has no endpoints. */
+export function assertEndpoints(factory: string, gateway: unknown): void {
+  if (!Array.isArray((gateway as { readonly endpoints?: unknown } | null | undefined)?.endpoints))
+    throw new TypeError(
+      `${factory}: the first argument must be ${A_GATEWAY}, not ${givenInstead(gateway) ?? shown(gateway)}.`,
+    );
+}
+
 /** The shape of an option for a clock. */
 export const CLOCK: { readonly optional: Check } = { optional: portOf(["now", "after", "every"], "a Clock") };
 
@@ -188,6 +201,9 @@ export const assertMethods = (
 
 /** True for an object or a function with a method of this name. */
 export const hasMethod = (port: unknown, method: string): boolean =>
+  // A text and a list have methods of their own, such as `at`.
+  typeof port !== "string" &&
+  !Array.isArray(port) &&
   typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
 
 /**
@@ -196,13 +212,47 @@ export const hasMethod = (port: unknown, method: string): boolean =>
  * @param wanted The methods of the port, by which a part of `openStores` is known.
  */
 export function lacking(port: unknown, methods: readonly string[], wanted: readonly string[] = methods): string {
-  if (typeof port === "function") return "not a function: its result is probably meant";
-  if (areStores(port)) return `not ${STORES}${partFor(wanted)}`;
-  if (typeof port !== "object" || port === null || Array.isArray(port) || isPromise(port)) return `not ${shown(port)}`;
+  const instead = givenInstead(port, wanted);
+  if (instead !== undefined) return `not ${instead}`;
+  if (typeof port !== "object" || port === null || Array.isArray(port)) return `not ${shown(port)}`;
   const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
   // A port that was spread and given a further method, or only some of its own.
   const isSpread = isPlain(port) && Object.values(port).some((one) => typeof one === "function");
   return isSpread ? `${none}. An instance of a class that is spread loses its methods` : none;
+}
+
+/** What the library makes, by functions that nothing else has, and what to pass where the keys or the store itself are wanted. */
+const MADE: readonly {
+  readonly what: string;
+  readonly is: (value: unknown) => boolean;
+  readonly hints?: Readonly<Record<string, string>>;
+}[] = [
+  { what: "a gateway", is: (value) => hasMethod(value, "at") && hasMethod(value, "liveCalls") },
+  {
+    what: "a store in memory",
+    is: (value) =>
+      hasMethod(value, "reserve") && hasMethod((value as { readonly keys?: unknown }).keys, "rotateSecret"),
+    hints: { rotateSecret: ": pass its keys, as in memoryQuotaStore([]).keys" },
+  },
+  {
+    what: "the keys of a store",
+    is: (value) => hasMethod(value, "rotateSecret") && !hasMethod(value, "reserve"),
+    hints: { reserve: ": pass the store itself", find: ": pass the store itself" },
+  },
+  { what: "a backend", is: (value) => ["chat", "image", "embed"].some((verb) => hasMethod(value, verb)) },
+];
+
+/**
+ * Names what was given in place of a port or of options: a function, a promise, or what the library makes. Undefined for anything else.
+ *
+ * @param wanted The methods of the port, by which the right part of a store is known.
+ */
+export function givenInstead(value: unknown, wanted: readonly string[] = []): string | undefined {
+  if (typeof value === "function") return "a function: its result is probably meant";
+  if (isPromise(value)) return shown(value);
+  if (areStores(value)) return `${STORES}${partFor(wanted)}`;
+  const made = MADE.find(({ is }) => is(value));
+  return made && made.what + (wanted.map((method) => made.hints?.[method]).find(Boolean) ?? "");
 }
 
 /** True for a promise, also of another realm. */

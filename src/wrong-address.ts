@@ -1,7 +1,7 @@
 /** Explains to a caller with a wrong base URL which base URL is right. */
 
 import type { Mountable } from "./gateway.ts";
-import { aboveVersion, nearest, oneLine } from "./options.ts";
+import { aboveVersion, assertEndpoints, nearest, oneLine } from "./options.ts";
 
 /** The body of a 404, as the SDK of the client parses it: Anthropic's, Google's or OpenAI's. */
 export type WrongAddress =
@@ -38,6 +38,7 @@ export function wrongAddress(
   prefix: string = "",
   headers: RequestHeaders = {},
 ): WrongAddress {
+  assertEndpoints("wrongAddress", gateway);
   const { pathname: path = "/", searchParams } = URL.parse(url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const meant = meantRoute(gateway, method, path);

@@ -18,7 +18,9 @@ import {
   memoryQuotaStore,
   memoryResponseStore,
   unstorageImageStore,
+  wrongAddress,
 } from "../src/index.ts";
+import { openApiDocument } from "../src/openapi/index.ts";
 import { nearest } from "../src/options.ts";
 import { openStores } from "../src/stores/open/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
@@ -350,12 +352,12 @@ describe("a wrong shape gets a sentence", () => {
     [
       "stores as the keys of an admin",
       () => make(keyAdmin, stores),
-      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, not all the stores of openStores: pass stores.ports.quotas.",
+      "keyAdmin: the first argument must be a store over SQL or Redis, such as stores.ports.quotas, or the keys of a store in memory, not all the stores of openStores: pass stores.ports.quotas.",
     ],
     [
       "stores as calls",
       () => make(callAdmin, stores),
-      "callAdmin: the first argument must be the calls of stores over SQL, not all the stores of openStores: pass stores.calls.",
+      "callAdmin: the first argument must be the calls of stores over SQL, such as stores.calls, not all the stores of openStores: pass stores.calls.",
     ],
     [
       "stores as a log of changes",
@@ -406,7 +408,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "keys",
       () => make(memoryQuotaStore, { apiKey: "sk-1" }),
-      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]).',
+      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not an object.',
     ],
     ["relay()", () => make(relay), "relay: expects an object of options with format and baseUrl, not undefined."],
     ["no address", () => make(relay, { format: "messages" }), "relay: baseUrl is missing; it must be a text."],
@@ -496,7 +498,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "keys that are an empty object",
       () => make(keyAdmin, {}),
-      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, and has no add().",
+      "keyAdmin: the first argument must be a store over SQL or Redis, such as stores.ports.quotas, or the keys of a store in memory, and has no add().",
     ],
     [
       "a key with its scheme",
@@ -540,9 +542,74 @@ describe("a wrong shape gets a sentence", () => {
     expect(refusal(() => make(createGateway, { backend, quotas, cors }))).toContain(`createGateway: cors: ${words}`);
   });
 
+  it.each<[string, () => unknown, string]>([
+    [
+      "a store for an admin",
+      () => make(adminHandler, quotas, { authorize() {} }),
+      "adminHandler: the first argument must be a store over SQL or Redis, such as stores.ports.quotas, or the keys of a store in memory, not a store in memory: pass its keys, as in memoryQuotaStore([]).keys.",
+    ],
+    [
+      "keys for a gateway",
+      () => make(createGateway, { backend, quotas: quotas.keys }),
+      "createGateway: quotas must be a QuotaStore, not the keys of a store: pass the store itself.",
+    ],
+    [
+      "a gateway for keys",
+      () => make(keyAdmin, createGateway({ backend, quotas })),
+      "or the keys of a store in memory, not a gateway.",
+    ],
+    [
+      "a backend for options",
+      () => make(createGateway, backend),
+      "createGateway: expects an object of options with backend and quotas, not a backend.",
+    ],
+    [
+      "a promise for options",
+      () => make(createGateway, Promise.resolve({ backend, quotas })),
+      "createGateway: expects an object of options with backend and quotas, not a Promise: await it first.",
+    ],
+    [
+      "a gateway for options",
+      () => make(relay, createGateway({ backend, quotas })),
+      "relay: expects an object of options with format and baseUrl, not a gateway.",
+    ],
+    [
+      "a function for a route",
+      () => make(route, { routes: { a: () => backend } }),
+      'route: routes["a"] must be a backend, or an object with upstreams, not a function: its result is probably meant.',
+    ],
+    [
+      "a store for a route",
+      () => make(route, { routes: { a: quotas } }),
+      'route: routes["a"] must be a backend, or an object with upstreams, not a store in memory.',
+    ],
+    [
+      "a text for a mount",
+      () => make(toNodeHandler, "/ai"),
+      "toNodeHandler: the first argument must be a gateway of createGateway, not a text.",
+    ],
+    [
+      "a list for a mount",
+      () => make(toExpressHandler, []),
+      "toExpressHandler: the first argument must be a gateway of createGateway, not a list.",
+    ],
+    [
+      "nothing for a wrong address",
+      () => make(wrongAddress),
+      "wrongAddress: the first argument must be a gateway of createGateway, not undefined.",
+    ],
+    [
+      "a backend for a document",
+      () => make(openApiDocument, backend),
+      "openApiDocument: the first argument must be a gateway of createGateway, not a backend.",
+    ],
+  ])("says what was given: %s", (_name, act, words) => {
+    expect(refusal(act)).toContain(words);
+  });
+
   it("of a store without keys of its own too", () => {
     expect(refusal(() => make(keyAdmin, quotas))).toBe(
-      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, and has no rotateSecret().",
+      "keyAdmin: the first argument must be a store over SQL or Redis, such as stores.ports.quotas, or the keys of a store in memory, not a store in memory: pass its keys, as in memoryQuotaStore([]).keys.",
     );
   });
 

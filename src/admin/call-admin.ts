@@ -75,6 +75,8 @@ export interface CallAdminOptions {
   readonly quotas?: LimitSource;
 }
 
+const CALLS = "the calls of stores over SQL, such as stores.calls";
+
 /**
  * Reports about the calls that a recorder of `openStores` or a `sqlCallLog` writes.
  *
@@ -82,7 +84,7 @@ export interface CallAdminOptions {
  * const { rows, total } = await callAdmin(stores.calls).usage({ by: ["key", "model"], since: "2026-11-01" });
  */
 export function callAdmin(calls: CallReader, options: CallAdminOptions = {}): CallAdmin {
-  assertMethods("callAdmin", "the first argument", calls, ["usage", "find", "list"], "the calls of stores over SQL");
+  assertMethods("callAdmin", "the first argument", calls, ["usage", "find", "list"], CALLS);
   assertOptions<CallAdminOptions>("callAdmin", options, {
     quotas: { optional: portOf(["report"], "a quota store, such as stores.ports.quotas") },
   });

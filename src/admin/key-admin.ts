@@ -101,6 +101,12 @@ const DAY_MS = 86_400_000;
 
 const { apiKey: _secret, ...NEW_KEY_SHAPES } = KEY_SHAPES;
 
+/** Throws a TypeError for a first argument of a factory that is no store of keys. */
+export function assertKeyDirectory(factory: string, keys: unknown): void {
+  const known = "a store over SQL or Redis, such as stores.ports.quotas, or the keys of a store in memory";
+  assertMethods(factory, "the first argument", keys, ["add", "rotateSecret", "report", "lower"], known);
+}
+
 const FILTER_SHAPES: Shapes<KeyFilter> = {
   ...PAGE_SHAPES,
   state: { optional: KEY_STATES },
@@ -115,8 +121,7 @@ const FILTER_SHAPES: Shapes<KeyFilter> = {
  * const { id, apiKey } = await keyAdmin(quotas).create({ name: "Team A", granted: 1_000_000 });
  */
 export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
-  const known = "a store over SQL or Redis, or the keys of a store in memory";
-  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report", "lower"], known);
+  assertKeyDirectory("keyAdmin", keys);
   assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: CLOCK });
   const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {

@@ -37,7 +37,7 @@ import {
   type GatewayErrorDetails,
   type WireFormat,
 } from "../index.ts";
-import { assertOptions, fieldsOf, listOf, portOf } from "../options.ts";
+import { assertEndpoints, assertOptions, fieldsOf, listOf, portOf } from "../options.ts";
 
 /** The descriptions of the formats of the package. They stand with their formats, and only this entry of the package reaches them. */
 const DESCRIPTIONS: Readonly<Record<WireFormat, FormatDescription>> = {
@@ -77,7 +77,7 @@ export function openApiDocument<Context>(
   gateway: Pick<Gateway<Context>, "endpoints" | "formats">,
   options: OpenApiOptions = {},
 ): OpenApiDocument {
-  if (!Array.isArray(gateway?.endpoints)) throw new TypeError("openApiDocument: the first argument must be a gateway.");
+  assertEndpoints("openApiDocument", gateway);
   const { endpoints, formats } = gateway;
   assertOptions<OpenApiOptions>("openApiDocument", options, {
     title: "string?",

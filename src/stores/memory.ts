@@ -1,6 +1,6 @@
 /** The reference QuotaStore: a ledger in memory, for one process, tests and playgrounds. */
 
-import { assertOptions, CLOCK, listOf } from "../options.ts";
+import { assertOptions, CLOCK, givenInstead, listOf, shown } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   ApiKey,
@@ -139,7 +139,7 @@ export function memoryQuotaStore(
 ): MemoryQuotaStore {
   if (!Array.isArray(keys))
     throw new TypeError(
-      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]).',
+      `memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not ${givenInstead(keys) ?? shown(keys)}.`,
     );
   assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, {
     clock: CLOCK,

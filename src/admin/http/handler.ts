@@ -10,7 +10,7 @@ import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { RefusedUnits } from "../../model/refused-units.ts";
-import { assertMethods, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
+import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
@@ -24,6 +24,7 @@ import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import { masked, withLog } from "../change-log.ts";
+import { assertKeyDirectory } from "../key-admin.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -115,13 +116,12 @@ export function adminHandler<Context = unknown>(
   store: KeyDirectory & Partial<BudgetDirectory>,
   options: AdminHandlerOptions<Context>,
 ): AdminHandler<Context> {
-  const known = "a store over SQL or Redis, or the keys of a store in memory";
-  assertMethods("adminHandler", "the first argument", store, ["add", "rotateSecret", "report", "lower"], known);
+  assertKeyDirectory("adminHandler", store);
   assertOptions<AdminHandlerOptions<Context>>("adminHandler", options, {
     authorize: "function",
     audit: { optional: portOf(["begin", "end", "list"], "an AuditLog, such as memoryAuditLog()") },
-    gateway: { optional: portOf(["health"], "a gateway of createGateway") },
-    calls: { optional: portOf(["usage", "find", "list"], "the calls of stores over SQL") },
+    gateway: { optional: portOf(["health"], A_GATEWAY) },
+    calls: { optional: portOf(["usage", "find", "list"], "the calls of stores over SQL, such as stores.calls") },
     replayStore: { optional: portOf(["claim", "record", "release"], "a ReplayStore, such as memoryReplayStore()") },
     page: { optional: portOf(["file"], "a page, such as adminPage()") },
     onFailure: "function?",

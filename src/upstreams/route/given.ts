@@ -1,6 +1,6 @@
 /** Reads the upstreams that a host has given. */
 
-import { assertOptions, nearest, type Shapes, unknownName } from "../../options.ts";
+import { assertOptions, givenInstead, nearest, type Shapes, shown, unknownName } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import type { RouteUpstream } from "./upstream.ts";
 
@@ -39,6 +39,9 @@ export function assertBackend(
   if (typeof value === "function" || (typeof value === "object" && value !== null)) {
     const members = [...verbs, ...OTHER_MEMBERS];
     if ([...members, other].some((member) => member in value)) return;
+    const instead = givenInstead(value);
+    if (instead !== undefined)
+      throw new TypeError(`${where} must be a backend, or an object with ${other}, not ${instead}.`);
     const known = [...Object.keys(shapes), ...members];
     const misspelt = Object.keys(value).find((name) => !known.includes(name) && nearest(name, known));
     if (misspelt !== undefined) throw new TypeError(`${where}: ${unknownName(misspelt, known)}.`);
@@ -46,7 +49,7 @@ export function assertBackend(
       `${where} is no backend and has no ${other}. A backend has at least one of ${verbs.join(", ")}.`,
     );
   }
-  throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
+  throw new TypeError(`${where} must be a backend, or an object with ${other}, not ${shown(value)}.`);
 }
 
 /** Names the upstreams of one route: as the host does, else as the backend does, else by the index. No two get the same name by default. */
