@@ -26,6 +26,7 @@ import {
   type Shapes,
 } from "./options.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
+import { modelFault } from "./pipeline/model-fault.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
 import { quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
@@ -211,6 +212,11 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
    */
   readonly keyFault: (key: ApiKey) => string | undefined;
   /**
+   * Says in sentences which of some models the gateway does not have, and which were probably meant. Resolves with undefined when it has all
+   * of them, and when the backend cannot tell. Never rejects.
+   */
+  readonly modelFault: (models: readonly string[]) => Promise<string | undefined>;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
@@ -321,6 +327,7 @@ export function gatewayOf<Context>(
     liveCallCount: () => services.inFlight.count(),
     stopCall: (requestId) => services.inFlight.stop(requestId),
     keyFault: (key) => quietly(() => options.rateLimiter?.keyFault?.(key)),
+    modelFault: (models) => modelFault(services, models),
     isClosing: () => services.inFlight.isClosing,
     close: async (how) => {
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);

@@ -4,7 +4,7 @@ import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
-import { knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
+import { type KeyReport, knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -104,11 +104,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
       };
       const unlimited = granted === undefined && budget === undefined;
-      return async (keys): Promise<KeyMade> => {
-        const note = values.json ? undefined : await noteOfTier(keys, key.metadata);
+      return async (keys, { calls }): Promise<KeyMade> => {
+        const notes = values.json ? [] : await notesOf({ keys, calls }, key);
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = await keys.create(key);
-        if (note !== undefined) warn?.(note);
+        for (const note of notes) warn?.(note);
         if (unlimited && !values.json) warn?.(unlimitedNote(made.id));
         return {
           ...made,
@@ -142,8 +142,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
-      return async (keys) => {
-        const note = values.json ? undefined : await noteOfTier(keys, changes.metadata, id);
+      return async (keys, { calls }) => {
+        const notes = values.json ? [] : await notesOf({ keys, calls }, changes, id);
         const key = await keys.update(id, changes).catch((error: unknown) => {
           if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
@@ -151,7 +151,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
             `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
           );
         });
-        if (note !== undefined) warn?.(note);
+        for (const note of notes) warn?.(note);
         if (granted === "none" && key.unlimited && key.budget === undefined && !values.json) warn?.(unlimitedNote(id));
         return key;
       };
@@ -340,24 +340,74 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
   };
 }
 
+/** The places where a command looks for names that are in use. */
+interface InUse {
+  readonly keys: KeyAdmin;
+  readonly calls: OpenedStore["calls"];
+}
+
 /**
- * Notes a tier that no other key has, where other keys have tiers: it may be mistyped, and only a gateway knows its tiers. Looks at one
- * page of keys.
+ * Notes names that may be mistyped: only a gateway knows its tiers and its models, so they are compared with those in use. Looks at one page
+ * of keys, and at the recorded calls. Notes nothing while nothing is in use.
  *
  * @param own The id of the key. Undefined for a new one.
  */
-async function noteOfTier(
-  keys: KeyAdmin,
-  { tier }: KeyChanges["metadata"] = {},
+async function notesOf(
+  { keys, calls }: InUse,
+  { metadata, models }: Pick<KeyChanges, "metadata" | "models">,
   own?: string,
-): Promise<string | undefined> {
-  if (!tier) return undefined;
-  const page = await keys.list({ limit: MOST_LISTED });
-  const known = [...new Set(page.flatMap(({ id, metadata }) => (id === own ? [] : (metadata?.["tier"] ?? []))))];
-  if (known.length === 0 || known.includes(tier)) return undefined;
-  const none = page.length < MOST_LISTED ? "No other key has" : `None of the first ${MOST_LISTED} keys has`;
-  return `${none} the tier ${oneLine(tier)}; known are ${idsInWords(known.map(oneLine))}.${nearestHint(tier, known)} A gateway without this tier refuses the calls of the key.`;
+): Promise<readonly string[]> {
+  const tier = metadata?.["tier"];
+  if (!tier && !models?.length) return [];
+  const page = (await keys.list({ limit: MOST_LISTED })).filter(({ id }) => id !== own);
+  return [
+    ...(tier ? await noteOfTier(tier, page, calls) : []),
+    ...(models?.length ? await noteOfModels(models, page, calls) : []),
+  ];
 }
+
+async function noteOfTier(tier: string, page: readonly KeyReport[], calls: InUse["calls"]): Promise<readonly string[]> {
+  const named = page.flatMap(({ metadata }) => metadata?.["tier"] ?? []);
+  // A tier may be as wrong as this one: a gateway has then refused calls, and has told why.
+  const failed = (await calls?.list({ errorCode: ["misconfigured"], limit: MOST_FAILED }).catch(() => [])) ?? [];
+  const isRefused = (name: string): boolean =>
+    failed.some(({ errorMessage }) => errorMessage?.includes(`names the rate tier ${JSON.stringify(name)},`));
+  const known = [...new Set(named)].filter((name) => !isRefused(name));
+  const consequence = "A gateway without this tier refuses the calls of the key.";
+  if (isRefused(tier))
+    return [`A gateway has refused calls of the tier ${oneLine(tier)}.${nearestHint(tier, known)} ${consequence}`];
+  if (known.length === 0 || known.includes(tier)) return [];
+  const others = `${noneOf(page)} the tier ${oneLine(tier)}; known are ${idsInWords(known.map(oneLine))}.`;
+  return [`${others}${nearestHint(tier, known)} ${consequence}`];
+}
+
+async function noteOfModels(
+  models: readonly string[],
+  page: readonly KeyReport[],
+  calls: InUse["calls"],
+): Promise<readonly string[]> {
+  // A key is made without the record, too.
+  const report = await calls?.usage({ by: ["model"], limit: MOST_LISTED }).catch(() => undefined);
+  const rows = report?.rows ?? [];
+  // A caller may mistype a model, too: no such call is answered.
+  const answered = rows.filter((row) => row.calls > row.refused + row.failed).flatMap(({ model }) => model || []);
+  const known = [...new Set([...answered, ...page.flatMap(({ modelLimits }) => Object.keys(modelLimits))])];
+  if (known.length === 0) return [];
+  return models
+    .filter((model) => !known.includes(model))
+    .slice(0, MOST_NOTED)
+    .map(
+      (model) =>
+        `${noneOf(page)} the model ${oneLine(model)}, and no call of it is recorded.${nearestHint(model, known)} A gateway without this model refuses its calls.`,
+    );
+}
+
+const noneOf = (page: readonly KeyReport[]): string =>
+  page.length < MOST_LISTED - 1 ? "No other key has" : `None of the first ${MOST_LISTED} keys has`;
+
+/** The most refused calls that are read, and the most models that are noted. */
+const MOST_FAILED = 100;
+const MOST_NOTED = 5;
 
 /** Reads a list of models. */
 function modelsIn(text: string): readonly string[] {

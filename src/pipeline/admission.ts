@@ -287,7 +287,7 @@ const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly str
   !modelLimitsEnabled || names.some((name) => Object.hasOwn(modelLimits, name) && modelLimits[name] === true);
 
 /** Throws a TypeError for an answer of the backend that is no list of models. */
-function checkModels(models: unknown, kindNames: readonly string[]): void {
+export function checkModels(models: unknown, kindNames: readonly string[]): void {
   if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
   for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
 }

@@ -21,6 +21,7 @@ import { priceTable } from "../../src/prices/index.ts";
 import { monthOf } from "../../src/stores/calls.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
+import { scriptedBackend } from "../../src/testing/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
 
@@ -195,6 +196,67 @@ describe("polygate keys", () => {
     );
     expect(await run("budgets", "unassign", "own")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "unassign", "zed", "--json")).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("notes a model that no other key names, where others name some, and makes the key all the same", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "models.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const note =
+      "No other key has the model claude-sonet, and no call of it is recorded. Did you mean claude-sonnet? A gateway without this model refuses its calls.\n";
+    const create = ["create", "--granted", "1", "--models"];
+    for (const [args, stderr] of [
+      [[...create, "claude-sonnet,small"], ""],
+      [[...create, "small"], ""],
+      [["create", "--granted", "1", "--id", "a"], ""],
+      [["update", "a", "--models", "claude-sonet,small"], note],
+      [["update", "a", "--models", "*"], ""],
+      [[...create, "claude-sonet", "--json"], ""],
+    ] as const)
+      expect([args, await polygate(["keys", ...args], env)]).toMatchObject([args, { code: 0, stderr }]);
+  });
+
+  it("notes names by the recorded calls: models that were answered, and tiers that a gateway has refused", async () => {
+    const address = `sqlite:${join(folder, "recorded-names.db")}`;
+    const env = { POLYGATE_STORE: address, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const stores = await openStores(address);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "good", apiKey: "sk-good" });
+    await quotas.add({ id: "bad", apiKey: "sk-bad", metadata: { tier: "golld" } });
+    const gateway = createGateway({
+      backend: { ...scriptedBackend("Hello."), models: () => [{ id: "claude-sonnet" }] },
+      quotas,
+      rateLimiter: flexibleRateLimiter({ tiers: { gold: {} } }),
+      onCall: stores.recorder(),
+      onFailure: () => {},
+    });
+    for (const [key, model] of [
+      ["sk-good", "claude-sonnet"],
+      ["sk-good", "claude-sonet"],
+      ["sk-bad", "claude-sonnet"],
+    ])
+      await (
+        await gateway.fetch(
+          new Request("http://host/v1/chat/completions", {
+            method: "POST",
+            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+            body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+          }),
+        )
+      ).text();
+    await gateway.close();
+    await stores.close();
+    const create = async (...args: string[]) =>
+      (await polygate(["keys", "create", "--granted", "1", ...args], env)).stderr;
+    expect(await create("--models", "claude-sonnet")).toBe("");
+    expect(await create("--models", "claude-sonet")).toContain("Did you mean claude-sonnet?");
+    expect(await create("--metadata", "tier=golld")).toBe(
+      "A gateway has refused calls of the tier golld. A gateway without this tier refuses the calls of the key.\n",
+    );
+    // The refused tier is suggested to nobody.
+    expect(await create("--metadata", "tier=gold")).toBe("");
+    expect(await create("--metadata", "tier=golld")).toContain(" Did you mean gold? ");
+    expect(await create("--metadata", "tier=gould")).toContain("; known are gold. Did you mean gold? ");
   });
 
   it("notes a tier that no other key has, where others have tiers", async () => {

@@ -28,6 +28,7 @@ import {
 } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
 import {
+  type ModelBackend,
   createGateway,
   flexibleRateLimiter,
   type Gateway,
@@ -37,6 +38,7 @@ import {
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 
 let stores: OpenedStores;
 beforeEach(async () => {
@@ -652,6 +654,44 @@ describe("adminHandler", () => {
     const faulty = flexibleRateLimiter({ tiers: {}, tierOf: throwing });
     for (const options of [{}, { gateway: createGateway({ backend, quotas, rateLimiter: faulty }) }])
       expect((await asking(options)("POST", "/keys", golld)).status).toBe(201);
+  });
+
+  it("notes models that its gateway does not have, and makes the key all the same", async () => {
+    const { quotas } = stores.ports;
+    const chat = { async *chat() {} };
+    const backend = route({ routes: { "claude-sonnet": chat, "gpt-*": chat, "o-1": { ...chat, models: () => [] } } });
+    const ask = asking({ gateway: createGateway({ backend, quotas }) });
+    const note = 'The gateway has no model "claude-sonet". Did you mean "claude-sonnet"?';
+    const models = ["claude-sonet", "claude-sonnet", "gpt-9"];
+    expect(await ask("POST", "/keys", { id: "one", models })).toMatchObject({ status: 201, body: { id: "one", note } });
+    expect((await quotas.report("one"))?.modelLimits).toMatchObject({ "claude-sonet": true });
+    expect((await ask("POST", "/keys", { id: "two", models: ["gpt-9"] })).body).not.toHaveProperty("note");
+    expect((await ask("PATCH", "/keys/two", { models })).body).toMatchObject({ id: "two", note });
+    // A name that the key has already is noted no more.
+    expect((await ask("PATCH", "/keys/two", { models })).body).not.toHaveProperty("note");
+    expect((await ask("PATCH", "/keys/two", { models: null })).body).not.toHaveProperty("note");
+    expect(await ask("GET", "/models/unknown?name=claude-sonet&name=zebra")).toMatchObject({
+      status: 200,
+      body: { note: `${note} The gateway has no model "zebra".` },
+    });
+    expect((await ask("GET", "/models/unknown?name=gpt-1")).body).toEqual({ note: null });
+    expect((await ask("GET", "/models/unknown")).status).toBe(400);
+    const many = Array.from({ length: 7 }, (_, at) => `name=zebra-${at}`).join("&");
+    expect((await ask("GET", `/models/unknown?${many}`)).body).toMatchObject({
+      note: expect.stringMatching(/zebra-4"\. Nor has it 2 more of these models\.$/) as string,
+    });
+  });
+
+  it.each([
+    ["no gateway", {}],
+    ["a gateway that lists no models", { backend: { async *chat() {} } }],
+    ["a backend that is away", { backend: { async *chat() {}, models: () => Promise.reject(new Error("away")) } }],
+    ["a backend whose list is wrong", { backend: { async *chat() {}, models: () => [{ id: 5 }] as never } }],
+  ])("notes no model with %s", async (_name, { backend }: { backend?: ModelBackend }) => {
+    const gateway = backend && createGateway({ backend, quotas: stores.ports.quotas });
+    const { status, body } = await asking(gateway ? { gateway } : {})("POST", "/keys", { models: ["any"] });
+    expect(status).toBe(201);
+    expect(body).not.toHaveProperty("note");
   });
 
   it("tells each budget of a key once when corrupt parents make a circle", async () => {

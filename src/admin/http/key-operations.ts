@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import type { Clock } from "../../ports/clock.ts";
+import { type Clock, LATE, within } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
@@ -25,7 +25,6 @@ import {
   refused,
   SOME_UNITS,
   TEXT,
-  type Told,
   UNITS,
   unlessTaken,
 } from "./operation.ts";
@@ -85,6 +84,9 @@ const KEY = v.object({
 /** A secret, which is shown once. */
 const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 
+/** What the user should look at again, although the change is made. */
+const NOTE = { note: v.exactOptional(TEXT) };
+
 /** Reads a filter by metadata: `team=a`, or several of them. */
 const METADATA = v.pipe(
   v.union([v.string(), v.array(v.string())]),
@@ -122,17 +124,18 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "POST",
     path: "/keys",
     about:
-      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again.",
+      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about models that the gateway does not have.",
     action: "keys.create",
     body: NEW_KEY,
     status: 201,
-    answer: ISSUED,
+    answer: v.object({ ...ISSUED.entries, ...NOTE }),
     async run({ keys, store, clock, gateway }, { body }) {
       const { id = "" } = body;
+      const note = await noteOfModels({ gateway, clock }, body.models);
       assertAhead(body.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, body).key);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
-      return { body: issued, made: issued.id };
+      return { body: { ...issued, ...given({ note }) }, made: issued.id };
     },
   }),
   operation({
@@ -151,7 +154,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       "Changes a key. What is not named stays. `paused` stops a key, or lets it work again. `granted` gives a key without a quota one of so many units beyond what it has used, and null takes its quota away; `grant` and `lower` change a quota.",
     action: "keys.update",
     body: KEY_CHANGES,
-    answer: KEY,
+    answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
     async run(desk, { id, body, ifMatch }) {
       const { keys, store, clock, gateway } = desk;
@@ -160,8 +163,27 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
-      return expected.in(async () => tellKey(desk, await keys.update(id, body, expected.holds)));
+      const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
+      const note = await noteOfModels(desk, named);
+      return expected.in(async () => {
+        const { body: key, tag } = await tellKey(desk, await keys.update(id, body, expected.holds));
+        return { body: { ...key, ...given({ note }) }, tag };
+      });
     },
+  }),
+  operation({
+    method: "GET",
+    path: "/models/unknown",
+    about:
+      "Says in `note` which of the models in `name` the gateway does not have. Null for none, and when it cannot tell.",
+    query: v.strictObject({
+      name: v.pipe(
+        v.union([TEXT, v.array(TEXT)]),
+        v.transform((names) => [names].flat()),
+      ),
+    }),
+    answer: v.object({ note: v.nullable(TEXT) }),
+    run: async (desk, { query }) => ({ body: { note: (await noteOfModels(desk, query.name)) ?? null } }),
   }),
   operation({
     method: "POST",
@@ -249,7 +271,27 @@ function assertSound(gateway: AdminGateway | undefined, key: ApiKey, before?: Ap
   if (fault !== undefined && !(before && gateway?.keyFault?.(before) === fault)) throw refused(400, fault);
 }
 
-const tellKey = async ({ store }: Desk, key: KeyReport): Promise<Told> => ({
+/** The longest wait for the models of the gateway, in milliseconds: a key is made without them, too. */
+const MODELS_MS = 2_000;
+
+/**
+ * Says which models the gateway does not have. The key gets them all the same: the gateway may get the model later, or another one may share
+ * the keys.
+ */
+async function noteOfModels(
+  { gateway, clock }: Pick<Desk, "gateway" | "clock">,
+  models: readonly string[] | null = [],
+): Promise<string | undefined> {
+  if (!gateway?.modelFault || !models?.length) return undefined;
+  const found = await within(
+    (async () => gateway.modelFault?.(models))().catch(() => undefined),
+    MODELS_MS,
+    clock,
+  );
+  return found === LATE ? undefined : found;
+}
+
+const tellKey = async ({ store }: Desk, key: KeyReport) => ({
   body: await withBudgets(key, store),
   tag: tagOfKey(key),
 });

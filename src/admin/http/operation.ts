@@ -29,6 +29,8 @@ export interface AdminGateway {
   stopCall?(requestId: string): boolean;
   /** Says in a sentence what is wrong with a key, such as its rate tier; undefined for nothing. The admin makes no key with a fault. */
   keyFault?(key: ApiKey): string | undefined;
+  /** Says in sentences which models it does not have; undefined for none. Keys with such models are made, and the answer has a note. */
+  modelFault?(models: readonly string[]): Promise<string | undefined>;
 }
 
 /** The parts of the host that the operations work on. */

@@ -210,6 +210,25 @@ const RIGHTS: readonly Field[] = [
   },
 ];
 
+/** The most models that one question has: it stands in an address. */
+const MOST_ASKED = 50;
+
+/**
+ * Returns a function that asks the user of a dialog once more for models that the gateway does not have.
+ *
+ * @param before The models that the key has already.
+ */
+function againForModels(how: string, before: readonly string[] = []): (models: readonly string[]) => Promise<void> {
+  const ask = asksAgain();
+  return async (models) => {
+    const added = models.filter((name) => !before.includes(name)).slice(0, MOST_ASKED);
+    const names = added.map((name): [string, string] => ["name", name]);
+    if (names.length === 0) return;
+    const { body } = await read<{ note: string | null }>(`models/unknown?${new URLSearchParams(names)}`);
+    if (body.note !== null) ask(models.join("\n"), `${body.note} ${how}`);
+  };
+}
+
 /** Reads the metadata that a user has written. Throws for a line without a sign between name and text. */
 function metadataIn(text: string): Record<string, string> {
   return Object.fromEntries(
@@ -241,6 +260,7 @@ async function create(): Promise<void> {
   void loadModels();
   await renewBudgets();
   const quota = amountField("Quota");
+  const askAgain = againForModels("To make the key, choose Create again.");
   askUser({
     title: "New key",
     action: "Create",
@@ -258,6 +278,7 @@ async function create(): Promise<void> {
     note: ({ granted, budget }) => limitsInWords(granted, budget),
     run: async (values) => {
       const models = linesIn(values["models"] ?? "");
+      await askAgain(models);
       const metadata = metadataIn(values["metadata"] ?? "");
       const expiresAt = endOf(values["expires"] ?? "");
       await issued("keys", {
@@ -283,7 +304,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
   attempt(async () => {
     void loadModels();
     const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
-    const askAgain = asksAgain();
+    const askForBudget = asksAgain();
     let seen = tag;
     let hasQuota = quotaOf(key) !== undefined;
     const before = key.metadata ?? {};
@@ -291,6 +312,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
+    const askForModels = againForModels("To save it, choose Save again.", models);
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
     askUser({
       title: `Change ${id}`,
@@ -307,7 +329,8 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
         if (key.budget !== undefined && !written["budget"] && !hasQuota && !written["granted"])
-          askAgain("", `${UNLIMITED} To take ${id} out of its budget, choose Save again.`);
+          askForBudget("", `${UNLIMITED} To take ${id} out of its budget, choose Save again.`);
+        await askForModels(named);
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
