@@ -210,6 +210,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         liveCalls: (options) => live?.liveCalls(options) ?? [],
         liveCallCount: () => live?.liveCallCount() ?? 0,
         stopCall: (id) => live?.stopCall(id) ?? false,
+        modelFault: async (models) => live?.modelFault(models),
       },
       calls: stores.calls,
     });
@@ -1894,6 +1895,39 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.keyboard.press("Escape");
     expect(await page.getByRole("dialog").count()).toBe(0);
     await page.close();
+  });
+
+  it("asks once more for a model that the gateway does not have, and keeps it then", async () => {
+    const backend = { async *chat() {}, models: () => [{ id: "claude-sonnet" }] };
+    live = createGateway({ backend, ...stores.ports });
+    const page = await open();
+    const dialog = page.getByRole("dialog");
+    const doubt = page.getByRole("alert").filter({ hasText: 'no model "claude-sonet". Did you mean "claude-sonnet"?' });
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("one");
+    await dialog.getByLabel("Models").fill("claude-sonet\nclaude-sonnet");
+    await page.getByRole("button", { name: "Create" }).click();
+    await doubt.filter({ hasText: "To make the key, choose Create again." }).waitFor();
+    expect(await stores.ports.quotas.report("one")).toBeUndefined();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    const models = async () => Object.keys((await stores.ports.quotas.report("one"))?.modelLimits ?? {});
+    expect(await models()).toEqual(["claude-sonet", "claude-sonnet"]);
+    // What the key has already is asked for no more.
+    await page.getByRole("button", { name: "Edit one" }).click();
+    await dialog.getByLabel("Models").fill("claude-sonet\nzebra");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page
+      .getByRole("alert")
+      .filter({ hasText: /no model "zebra"\. To save it, choose Save again\.$/ })
+      .waitFor();
+    await dialog.getByLabel("Models").fill("claude-sonet");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("one is changed.").waitFor();
+    expect(await models()).toEqual(["claude-sonet"]);
+    await page.close();
+    await live.close();
+    live = undefined;
   });
 
   it("changes, grants, rotates and revokes a key, and lists who did it", async () => {
