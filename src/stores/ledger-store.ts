@@ -46,6 +46,7 @@ import {
   type Retention,
   secretEndOf,
 } from "./durable.ts";
+import { grouped, MOST_AT_ONCE } from "./grouped.ts";
 import {
   assertInteger,
   assertKeyChanges,
@@ -58,6 +59,7 @@ import {
   noSuchBudget,
   TwoGenerationMap,
   UNKNOWN_KEY,
+  type NewKey,
 } from "./ledger.ts";
 import { budgetOf, LoadedLedger, windowOf } from "./loaded.ts";
 
@@ -141,6 +143,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   readonly #find: LedgerQuotaStoreOptions<Context>["find"];
   readonly #onBudget: OnBudget | undefined;
   readonly #maxVerbs: number;
+  readonly #addKey: (added: NewKey) => Promise<void>;
   /**
    * The topmost budgets of keys that had a budget when they were last seen, by the keys' ids. These keys need no fast verb, and those
    * of one budget share transactions.
@@ -158,6 +161,7 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     this.#find = find;
     this.#onBudget = onBudget;
     this.#maxVerbs = maxVerbsPerTransaction;
+    this.#addKey = grouped(driver.oneWriter ? MOST_AT_ONCE : 1, (added) => this.#addKeys(added));
   }
 
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {
@@ -229,9 +233,17 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
 
   async add(options: DurableKeyOptions = {}): Promise<string> {
     const added = newDurableKeyOf(options);
-    const { id, budget } = added.key;
-    const scope = { ...scopeOf(id), secrets: added.hashes, budgets: budget === undefined ? [] : [budget] };
-    return this.#change(scope, (ledger) => ledger.addKey(added));
+    await this.#addKey(added);
+    return added.key.id;
+  }
+
+  async #addKeys(added: readonly NewKey[]): Promise<void> {
+    const keys = added.flatMap(({ key }) => scopeOf(key.id).keys);
+    const budgets = new Set(added.flatMap(({ key }) => key.budget ?? []));
+    const scope = { keys, secrets: added.flatMap(({ hashes }) => hashes), budgets: [...budgets] };
+    await this.#change(scope, (ledger) => {
+      for (const one of added) ledger.addKey(one);
+    });
   }
 
   async addSecret(keyId: string, apiKey: string, expiresAt = 0): Promise<void> {
