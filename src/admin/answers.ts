@@ -23,10 +23,7 @@ import { type IssuedKey, type KeyState, modelsInWords, stateOf } from "./key-adm
 type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
 
 /** A key with the state of its budgets. */
-interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
-  /** Null for a key without a quota of its own. */
-  readonly granted: number | null;
-  readonly available: number | null;
+interface KeyWithBudgets extends KeyReport {
   /** The key's budget, its parent, and so on. */
   readonly budgets: readonly BudgetShown[];
   /** The units that calls of the key can still use: the fewest available ones of its own quota and its budgets. */
@@ -105,11 +102,13 @@ export async function withBudgets(
   const shown = async (item: object): Promise<object> => {
     if (isBudget(item)) return budgetTold(item);
     if (!isKey(item)) return item;
-    if (item.budget === undefined) return { ...item, ...usedUpOf(item) };
-    const budgets = await budgetsOf(item as KeyReport);
-    const key = { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
-    const { available: left, id: limitedBy = null } = limitOf(key as KeyShown) ?? {};
-    return { ...key, left, limitedBy, ...usedUpOf(key as KeyShown) };
+    // The store of a host may tell numbers for a quota that is not there.
+    const own = { ...item, ...(item.unlimited && { granted: null, available: null }) };
+    if (own.budget === undefined) return { ...own, ...usedUpOf(own) };
+    const budgets = await budgetsOf(own);
+    const key = { ...own, unlimited: false, budgets };
+    const { available: left, id: limitedBy = null } = limitOf(key) ?? {};
+    return { ...key, left, limitedBy, ...usedUpOf(key) };
   };
   if (!Array.isArray(answer)) return shown(answer);
   // The cast is safe: answers are lists of objects.

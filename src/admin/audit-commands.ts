@@ -74,7 +74,7 @@ function changesText(changes: readonly AuditRecord[], currency: string | undefin
 }
 
 const writerIn = (currency: string | undefined): Writer => ({
-  amount: (units) => unitsInWords(units, currency),
+  amount: (units, noted) => unitsInWords(units, currency === undefined ? undefined : (noted ?? currency)),
   time: (at) => `${timeIn("UTC", at)} UTC`,
   span: writtenSpan,
 });

@@ -10,7 +10,15 @@ import { noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
-import { askIfMuch, doneInWords, type Command, type Terminal, type Values, type Words } from "./commands.ts";
+import {
+  askIfMuch,
+  assertStaysLimited,
+  doneInWords,
+  type Command,
+  type Terminal,
+  type Values,
+  type Words,
+} from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
@@ -41,7 +49,7 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
   about,
   examples: [`${example} --currency usd`],
   operands: ["ID", "AMOUNT"],
-  ...(verb === "topUpBudget" && { options: ["yes"] }),
+  options: ["yes"],
   read([id = "", text = ""], values, terminal) {
     const { currency } = values;
     const units = unitsOf("AMOUNT", text, currency, readAddition);
@@ -67,7 +75,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       "create team-a --amount 300 --currency usd --period week --rollover --parent company",
     ],
     operands: ["ID"],
-    options: ["name", "amount", "period", "time-zone", "rollover", "parent"],
+    options: ["name", "amount", "period", "time-zone", "rollover", "parent", "yes"],
     words: NAME_WORDS,
     read([id = ""], values) {
       const budget = newBudgetOf(id, values);
@@ -120,11 +128,13 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     about: "lets a key draw on no budget",
     examples: ["unassign bob"],
     operands: ["KEY"],
-    read([keyId = ""], { json = false }, { warn }) {
+    options: ["yes"],
+    read([keyId = ""], values, terminal) {
       return async (keys, { store }) => {
+        await assertStaysLimited("budget", await store.report(keyId), values, terminal);
         await store.assignBudget(keyId, undefined);
         const key = await keys.usage(keyId);
-        if (key.unlimited && !json) warn?.(unlimitedNote(keyId));
+        if (key.unlimited && !values.json) terminal.warn?.(unlimitedNote(keyId));
         return key;
       };
     },

@@ -464,7 +464,7 @@ export async function callNow(
     if (report) limits.push({ budget: id, available: report.available, ...given({ gap: report.gap }) });
   }
   if (key && !(key.unlimited && kind === "budget")) {
-    const own = { available: key.unlimited ? MOST_UNITS : key.available };
+    const own = { available: key.unlimited ? MOST_UNITS : (key.available ?? MOST_UNITS) };
     if (kind === "quota") limits.unshift(own);
     else limits.push(own);
   }

@@ -24,6 +24,8 @@ export interface Change extends Pick<AuditEntry, "user" | "action"> {
   readonly target?: string | undefined;
   /** The fields of the request. A secret in `apiKey` is not noted. */
   readonly fields?: Fields;
+  /** Former values that the store does not tell, such as the currency of earlier amounts. */
+  readonly former?: Fields;
   /** True for an edit that is refused when somebody has changed what its user has seen. The log leaves out the fields that stay. */
   readonly isTagged?: boolean;
 }
@@ -45,7 +47,7 @@ const MOST_FORMER = 64 * 1024;
 /** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
 export async function withLog<Made>(
   { audit, store, clock, onFailure }: ChangeLog,
-  { user, action, target, fields: { apiKey: _secret, ...fields } = {}, isTagged = false }: Change,
+  { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isTagged = false }: Change,
   make: () => Promise<Made>,
   { idOf, reasonOf }: Ends<Made>,
 ): Promise<Made> {
@@ -56,7 +58,7 @@ export async function withLog<Made>(
   const before = told === LATE ? undefined : told;
   // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
   const changes = isTagged && before ? changedFields(fields, before) : fields;
-  const former = before && namedIn(changes, before);
+  const former = { ...(before && namedIn(changes, before)), ...known };
   await audit.begin(
     withoutSecrets({
       id,
@@ -65,7 +67,7 @@ export async function withLog<Made>(
       action,
       ...(target !== undefined && { target }),
       ...(Object.keys(changes).length > 0 && { changes }),
-      ...(former && Object.keys(former).length > 0 && { former }),
+      ...(Object.keys(former).length > 0 && { former }),
     }),
   );
   // The end of a change is not worth its failure: without it, the log says that the end is unknown.
@@ -127,8 +129,7 @@ async function fieldsBefore(store: Store, action: string, id: string | undefined
 async function keyBefore(store: Store, id: string): Promise<Fields | undefined> {
   const key = await store.report(id);
   if (!key) return undefined;
-  const { name, expiresAt, paused = false, metadata = {}, budget = null } = key;
-  const granted = key.unlimited ? null : key.granted;
+  const { name, expiresAt, paused = false, metadata = {}, budget = null, granted } = key;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
 

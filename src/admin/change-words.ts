@@ -1,6 +1,7 @@
 /** The words for the log of changes: what was done, and the fields of a change as people write them. */
 
 import { isJsonObject, type JsonObject } from "../model/json.ts";
+import { currencyCode } from "../model/money.ts";
 import { limitIn, limitInWords } from "../model/refused-units.ts";
 import type { AuditEntry } from "../ports/audit-log.ts";
 
@@ -38,7 +39,8 @@ export const PERIODS = { day: "each day", week: "each week", month: "each month"
 
 /** Writes amounts, times (Unix time in milliseconds) and spans of time (milliseconds). */
 export interface Writer {
-  readonly amount: (units: number) => string;
+  /** `currency` is the one in which a command has noted the amount. */
+  readonly amount: (units: number, currency?: string) => string;
   readonly time: (at: number) => string;
   readonly span: (ms: number) => string;
 }
@@ -99,15 +101,21 @@ export function fieldsInWords(
   { changes = {}, former = {}, action }: Pick<AuditEntry, "changes" | "former" | "action">,
   writer: Writer,
 ): readonly string[] {
+  const writerOf = ({ currency }: Readonly<Record<string, unknown>>): Writer =>
+    typeof currency === "string"
+      ? { ...writer, amount: (units) => writer.amount(units, currencyCode(currency)) }
+      : writer;
   const words = Object.entries(changes).flatMap(([name, value]) => {
     if (name === "id") return [];
     const [word, write] = FIELDS.get(name) ?? [name, text];
     if (name === "metadata" && isJsonObject(value)) return `${word}: ${entriesInWords(value, former[name])}`;
-    const inWords = (one: unknown): string => write(one, writer) ?? JSON.stringify(one);
+    const inWords = (one: unknown, by: Writer = writerOf(changes)): string => write(one, by) ?? JSON.stringify(one);
+    const formerInWords = (one: unknown): string => inWords(one, writerOf({ ...changes, ...former }));
     if (name === "units" && Object.hasOwn(former, "granted"))
-      return [`${word}: ${inWords(value)}`, `Granted before: ${inWords(former["granted"])}`];
+      return [`${word}: ${inWords(value)}`, `Granted before: ${formerInWords(former["granted"])}`];
     if (!Object.hasOwn(former, name)) return `${word}: ${inWords(value)}`;
-    const [before, after] = [inWords(former[name]), inWords(value)];
+    const [before, after] = [formerInWords(former[name]), inWords(value)];
+    if (name === "currency") return `${word}: from ${before} to ${after}, for all amounts`;
     return before === after ? `${word}: ${after}, as before` : `${word}: from ${before} to ${after}`;
   });
   const isUnlimited = action === "keys.create" && !("granted" in changes) && !("budget" in changes);

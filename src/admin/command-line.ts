@@ -16,6 +16,7 @@ import { argument } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
 import { masked, notedCurrency } from "./change-log.ts";
 import {
+  assertMeant,
   type Command,
   CommandError,
   INSTEAD_OF_EMPTY,
@@ -253,23 +254,27 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     },
   );
   try {
-    const units = Number(amountIn(found, values) ?? 0);
+    const amount = amountIn(found, values);
+    const units = Number(amount ?? 0);
     const latest = currency !== undefined || units > 0 ? await latestCall(opened) : undefined;
     const recorded = latest?.currency;
     if (currency !== undefined && recorded !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     const warn = values.json ? undefined : terminal.warn;
-    if (currency !== undefined && !latest && !found.syntax.hasNoAmounts) {
-      const noted = await notedCurrency(opened.audit);
-      if (noted !== undefined && noted !== currency) {
-        if (!values.yes || units === 0) throw otherCurrency(noted, currency, found.name);
-        warn?.(`With this amount, all amounts count in ${currency}, also those that were given in ${noted}.`);
-      }
-    }
+    const needsNoted = (currency !== undefined || units > 0) && !latest && !found.syntax.hasNoAmounts;
+    const noted = needsNoted ? await notedCurrency(opened.audit) : undefined;
     if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);
+    if (currency !== undefined && noted !== undefined && noted !== currency) {
+      const corrected = `Amounts were given in ${noted} before. With this one, all of them count in ${currency}.`;
+      if (amount === undefined) warn?.(`Amounts were given in ${noted}, and are shown as ${currency}.`);
+      else if (values.yes) warn?.(corrected);
+      else await assertMeant(corrected, values, terminal);
+    }
     // An empty code says that units are meant.
-    if (code === undefined && units > 0) noteUnits(units, latest, warn);
-    const logged = loggedStore(keyAdmin(opened.store), opened, { user, currency }, (error) => {
+    if (code === undefined && units > 0)
+      noteUnits(units, latest ?? (noted === undefined ? undefined : { currency: noted }), warn);
+    const by = { user, currency, formerCurrency: noted };
+    const logged = loggedStore(keyAdmin(opened.store), opened, by, (error) => {
       warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
     });
     const answer = await work(logged.keys, { ...opened, store: logged.store });
@@ -333,17 +338,19 @@ function named(error: unknown, address: string): unknown {
 }
 
 /** Returns the amount that a command line has; undefined for none. */
-const amountIn = ({ syntax, operands }: Found, { granted, amount }: Values): string | undefined =>
-  granted ?? amount ?? operands[syntax.operands?.indexOf("AMOUNT") ?? -1];
+function amountIn({ syntax, operands }: Found, { granted, amount }: Values): string | undefined {
+  const text = granted ?? amount ?? operands[syntax.operands?.indexOf("AMOUNT") ?? -1];
+  return text === "none" ? undefined : text;
+}
 
 /** True for keys and budgets. */
 const hasAmounts = (shown: object): boolean => (Array.isArray(shown) ? shown.length > 0 : "available" in shown);
 
 /**
- * Throws a UsageError for an amount without a currency if calls are recorded in one: people who think in money forget the currency, and units
- * are millionths of it. Notes what the amount is if no call tells whether units are money.
+ * Throws a UsageError for an amount without a currency if calls are recorded, or amounts were given, in one: people who think in money forget
+ * the currency, and units are millionths of it. Notes what the amount is if nothing tells whether units are money.
  */
-function noteUnits(units: number, latest: RecordedCall | undefined, warn: Terminal["warn"]): void {
+function noteUnits(units: number, latest: Pick<RecordedCall, "currency"> | undefined, warn: Terminal["warn"]): void {
   const code = latest?.currency;
   if (code !== undefined)
     throw new UsageError(
@@ -353,14 +360,6 @@ function noteUnits(units: number, latest: RecordedCall | undefined, warn: Termin
     warn?.(
       `${units} units. If your gateway has prices in a currency, that is ${writtenMoney(units)} of it: add --currency usd, or set POLYGATE_CURRENCY (empty, if you count in units).`,
     );
-}
-
-/** The error for another currency than that of earlier amounts. Says how to correct a mistake while no call is recorded. */
-function otherCurrency(noted: string, currency: string, command: string): UsageError {
-  const verb = command.startsWith("keys ") ? "keys grant ID AMOUNT" : "budgets update ID --amount AMOUNT";
-  return new UsageError(
-    `The currency must be ${noted}, in which amounts were given before, not ${currency}. If ${noted} was a mistake, give an amount with --yes, as in "polygate ${verb} --currency ${currency.toLowerCase()} --yes": no call is recorded yet, and all amounts then count in ${currency}.`,
-  );
 }
 
 /** Notes a code that no currency has, and a currency in the environment that an option replaces: no recorded call tells which is right. */

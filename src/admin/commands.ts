@@ -4,12 +4,13 @@ import type { parseArgs } from "node:util";
 import { unitsInWords } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
-import { MOST_LISTED } from "../stores/durable.ts";
+import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import { UsageError } from "../stores/open/connection.ts";
 import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { type Addition, muchInWords } from "./much.ts";
+import { type Addition, muchInWords, unlimitedWithout } from "./much.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -200,29 +201,57 @@ export interface Command extends Syntax {
 }
 
 /**
- * Asks at a terminal whether an amount is meant that adds more than was given so far. Elsewhere, notes what it is: a script goes on. Throws a
- * CommandError for any answer but yes.
+ * Asks at a terminal whether a change is meant, unless `--yes` says so. Throws a CommandError for any answer but yes, and a UsageError
+ * without a terminal.
+ *
+ * @param words What the change does, in a sentence.
  */
-export async function askIfMuch(
-  addition: Addition,
-  { yes = false, json = false, currency }: Values,
-  { ask, warn }: Pick<Terminal, "ask" | "warn">,
+export async function assertMeant(
+  words: string,
+  { yes = false, json = false }: Values,
+  { ask }: Pick<Terminal, "ask">,
 ): Promise<void> {
-  const words = yes ? undefined : muchInWords(addition, (units) => unitsInWords(units, currency));
-  if (words === undefined) return;
-  if (!ask || json) return warn?.(words);
+  if (yes) return;
+  if (!ask || json) throw new UsageError(`${words} Nothing was changed. If this is meant, add --yes.`);
   const answer = await ask(`${words} Is it meant? (y/N) `);
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");
+}
+
+/** Asks, as `assertMeant` does, before a key loses the last limit that it has. */
+export async function assertStaysLimited(
+  taken: "quota" | "budget",
+  key: KeyReport | undefined,
+  values: Values,
+  terminal: Pick<Terminal, "ask">,
+): Promise<void> {
+  const words = key && unlimitedWithout(taken, { ...key, id: oneLine(key.id), hasQuota: !key.unlimited });
+  if (words !== undefined) await assertMeant(words, values, terminal);
+}
+
+/** Asks at a terminal whether an amount is meant that adds more than was given so far. Elsewhere, notes what it is: a script goes on. */
+export async function askIfMuch(
+  addition: Addition,
+  values: Values,
+  terminal: Pick<Terminal, "ask" | "warn">,
+): Promise<void> {
+  const { yes = false, json = false, currency } = values;
+  const words = yes ? undefined : muchInWords(addition, (units) => unitsInWords(units, currency));
+  if (words === undefined) return;
+  if (terminal.ask && !json) await assertMeant(words, values, terminal);
+  else terminal.warn?.(words);
 }
 
 /** Says how an amount of a key or a budget was changed, for the first line of the answer. */
 export function doneInWords(
   isAdded: boolean,
   units: number,
-  { id, granted, available }: { readonly id: string; readonly granted: number; readonly available: number },
+  { id, granted, available }: Pick<KeyReport, "id" | "granted" | "available">,
   currency: string | undefined,
 ): string {
-  const [amount = "", all = "", rest = ""] = [units, granted, available].map((some) => unitsInWords(some, currency));
+  // No amount of an unlimited key can be changed.
+  const [amount = "", all = "", rest = ""] = [units, granted ?? 0, available ?? 0].map((some) =>
+    unitsInWords(some, currency),
+  );
   return `${isAdded ? "Added" : "Took"} ${amount} ${isAdded ? "to" : "from"} ${oneLine(id)}. Granted: ${all}. Available: ${rest}.`;
 }
 

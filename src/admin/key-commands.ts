@@ -12,6 +12,7 @@ import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import {
   askIfMuch,
+  assertStaysLimited,
   doneInWords,
   type Command,
   CommandError,
@@ -63,16 +64,12 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   about,
   examples: [`${verb} team-a 20 --currency usd`],
   operands: ["ID", "AMOUNT"],
-  ...(verb === "grant" && { options: ["yes"] }),
+  options: ["yes"],
   read([id = "", text = ""], values, terminal) {
     const units = unitsOf("AMOUNT", text, values.currency, readAddition);
     return async (keys, { store }) => {
       const before = verb === "grant" ? await store.report(id) : undefined;
-      await askIfMuch(
-        { added: units, given: before?.unlimited ? 0 : (before?.granted ?? 0), to: "key" },
-        values,
-        terminal,
-      );
+      await askIfMuch({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
       const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
       if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
       return key;
@@ -92,7 +89,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       'create --id team-a --name "Team A" --granted 50 --currency usd',
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
-    options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
+    options: ["id", "name", "granted", "models", "expires", "metadata", "budget", "yes"],
     read(_operands, { id, granted, budget, currency, ...values }, { warn }) {
       const { models, metadata, ...rights } = changesOf(values);
       assertAhead(rights.expiresAt, values.expires);
@@ -128,7 +125,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       "update team-a --granted 50 --currency usd",
     ],
     operands: ["ID"],
-    options: ["name", "models", "expires", "metadata", "granted"],
+    options: ["name", "models", "expires", "metadata", "granted", "yes"],
     words: {
       metadata: "a note on the key, or NAME= to remove it; may be repeated",
       granted: "gives a key without a quota one, beyond what it has used; none takes it away",
@@ -136,14 +133,16 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     elsewhere: {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
     },
-    read([id = ""], { granted, currency, ...values }, { warn }) {
+    read([id = ""], { granted, currency, ...values }, terminal) {
+      const { warn } = terminal;
       const quota = granted === undefined || granted === "none" ? null : unitsOf("--granted", granted, currency);
       const changes: KeyChanges = { ...changesOf(values), ...(granted !== undefined && { granted: quota }) };
       assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
-      return async (keys, { calls }) => {
+      return async (keys, { store, calls }) => {
         const notes = values.json ? [] : await notesOf({ keys, calls }, changes, id);
+        if (granted === "none") await assertStaysLimited("quota", await store.report(id), values, terminal);
         const key = await keys.update(id, changes).catch((error: unknown) => {
           if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];

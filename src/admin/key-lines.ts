@@ -1,22 +1,28 @@
 /** Keys as JSON lines: one JSON object for each key, for hosts with many keys. */
 
 import * as v from "valibot";
-import { isJsonObject, parseJson } from "../model/json.ts";
+import { given, isJsonObject, parseJson } from "../model/json.ts";
 import { oneLine } from "../options.ts";
-import { type DurableKeyOptions, type DurableQuotaStore, type KeyReport, newDurableKeyOf } from "../stores/durable.ts";
-import { knownKey, modelsOf } from "../stores/ledger.ts";
+import {
+  type DurableKeyOptions,
+  type DurableQuotaStore,
+  type KeyReport,
+  newDurableKeyOf,
+  newKeyId,
+} from "../stores/durable.ts";
+import { knownKey, modelsOf, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import type { KeyAdmin } from "./key-admin.ts";
+import { type KeyAdmin, newApiKey } from "./key-admin.ts";
 import { nearestHint } from "./values.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
-  const { id, name, unlimited, granted, used, expiresAt, paused, budget, metadata } = key;
+  const { id, name, granted, used, expiresAt, paused, budget, metadata } = key;
   const models = modelsOf(key);
   return JSON.stringify({
     id,
     name,
-    ...(!unlimited && { granted }),
+    ...(granted !== null && { granted }),
     used,
     models,
     expiresAt,
@@ -163,28 +169,47 @@ export interface Import {
   readonly print: (line: string) => void;
 }
 
-/** The keys that are made at the same time, so that they share writes of the log of changes. */
+/** The keys that are made at the same time, so that they share writes of the store and of the log of changes. */
 const AT_ONCE = 64;
 
+/** What an import does with a line. */
+interface Step {
+  /** Why the line is refused before anything is done. */
+  readonly refusal?: RangeError;
+  /** What is printed before `run`. */
+  readonly told?: object;
+  /** Returns what is printed afterwards, if anything. */
+  readonly run?: () => Promise<object | void>;
+}
+
 /**
- * Makes the keys, and prints a JSON line for each as soon as it and those before are made, so that no secret is lost when a later key fails.
- * Goes on after a key that the store refuses, and returns the number of such keys.
+ * Makes the keys, and prints a JSON line for each. Secrets are printed before their keys are made, so that an import that is killed has made no
+ * key whose secret is lost. Goes on after a key that the store refuses, and returns the number of such keys.
  */
 export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<number> {
   let failed = 0;
+  const tellRefused = ({ line, key: { id } }: KeyLine, { message }: RangeError): void => {
+    failed++;
+    print(JSON.stringify({ line, ...given({ id }), error: message }));
+  };
   for (let at = 0; at < lines.length; at += AT_ONCE) {
-    const group = lines.slice(at, at + AT_ONCE).map(({ line, key }) => ({ line, key, made: importKey(key, into) }));
+    const group = lines.slice(at, at + AT_ONCE);
+    const steps = await Promise.all(group.map(async (one) => ({ one, ...(await stepOf(one.key, into)) })));
+    for (const { one, refusal, told } of steps) {
+      if (refusal) tellRefused(one, refusal);
+      if (told) print(JSON.stringify(told));
+    }
+    const works = steps.map(({ one, run }) => ({ one, work: run?.() }));
     // All of these are awaited below, one after the other.
-    for (const { made } of group) made.catch(() => {});
+    for (const { work } of works) work?.catch(() => {});
     const broken: unknown[] = [];
-    for (const { line, key, made } of group)
+    for (const { one, work } of works)
       try {
-        print(JSON.stringify(await made));
+        const done = await work;
+        if (done) print(JSON.stringify(done));
       } catch (error) {
-        if (error instanceof RangeError) {
-          failed++;
-          print(JSON.stringify({ line, ...(key.id !== undefined && { id: key.id }), error: error.message }));
-        } else broken.push(error);
+        if (error instanceof RangeError) tellRefused(one, error);
+        else broken.push(error);
       }
     // Any other error comes from the connection: the next keys would fail as well.
     if (broken.length > 0) throw broken[0];
@@ -192,14 +217,27 @@ export async function importLines(lines: readonly KeyLine[], { print, ...into }:
   return failed;
 }
 
-async function importKey({ apiKey, ...key }: DurableKeyOptions, { keys, store, update }: Omit<Import, "print">) {
-  const { id } = key;
-  if (id !== undefined && (await store.balance(id))) {
-    if (!update) throw knownKey(id);
-    const { granted: _granted, used: _used, id: _id, budget, ...changes } = key;
-    if (budget !== undefined) await store.assignBudget(id, budget);
-    await keys.update(id, changes);
-    return { id, updated: [...Object.keys(changes), ...(budget === undefined ? [] : ["budget"])] };
+async function stepOf(
+  { apiKey, ...key }: DurableKeyOptions,
+  { keys, store, update }: Omit<Import, "print">,
+): Promise<Step> {
+  const { id = newKeyId(), budget } = key;
+  const isKnown = key.id !== undefined && (await store.balance(id)) !== undefined;
+  if (isKnown && !update) return { refusal: knownKey(id) };
+  if (budget !== undefined && !(await store.budgetReport(budget))) return { refusal: noSuchBudget(budget) };
+  if (!isKnown) {
+    const made = { ...key, id, apiKey: apiKey ?? newApiKey() };
+    return {
+      told: { id, ...(apiKey === undefined && { apiKey: made.apiKey }) },
+      run: async () => void (await store.add(made)),
+    };
   }
-  return apiKey === undefined ? keys.create(key) : { id: await store.add({ ...key, apiKey }) };
+  const { granted: _granted, used: _used, id: _id, budget: _budget, ...changes } = key;
+  return {
+    async run() {
+      if (budget !== undefined) await store.assignBudget(id, budget);
+      await keys.update(id, changes);
+      return { id, updated: [...Object.keys(changes), ...(budget === undefined ? [] : ["budget"])] };
+    },
+  };
 }

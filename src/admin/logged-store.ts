@@ -56,13 +56,14 @@ type Verbs<Port> = {
 /**
  * Returns keys and a store whose changes are in the log, if the store has one.
  *
- * @param by The name of the user, who is named as one of the command line, and the currency of the amounts. The log has it beside them.
+ * @param by The name of the user, who is named as one of the command line, and the currency of the amounts, which the log has beside them.
+ *   `formerCurrency` is that of earlier amounts, which an amount corrects.
  * @param onFailure Hears of the first end of a change that could not be noted.
  */
 export function loggedStore(
   keys: KeyAdmin,
   { store, audit }: Pick<OpenedStore, "store" | "audit">,
-  by: { readonly user: string; readonly currency: string | undefined },
+  by: { readonly user: string; readonly currency: string | undefined; readonly formerCurrency: string | undefined },
   onFailure: (error: unknown) => void,
 ): { readonly keys: KeyAdmin; readonly store: DurableQuotaStore } {
   if (!audit) return { keys, store };
@@ -77,18 +78,23 @@ export function loggedStore(
     },
   };
   const make = (change: Described, work: () => Promise<unknown>): Promise<unknown> =>
-    withLog(log, { user: `${by.user} (command line)`, ...withCurrency(change, by.currency) }, work, {
+    withLog(log, { user: `${by.user} (command line)`, ...withCurrency(change, by) }, work, {
       idOf: (made) => (typeof made === "string" ? made : (Object(made) as { readonly id?: string }).id),
       reasonOf: (error) => (error instanceof RangeError ? error.message : undefined),
     });
   return { keys: watched(keys, KEY_VERBS, make), store: watched(store, STORE_VERBS, make) };
 }
 
-/** Adds the currency to a change that has an amount. */
-function withCurrency(change: Described, currency: string | undefined): Described {
+/** Adds the currency to a change that has an amount, and the former one if it differs. */
+function withCurrency(
+  change: Described,
+  { currency, formerCurrency }: Pick<Parameters<typeof loggedStore>[2], "currency" | "formerCurrency">,
+): Described {
   const { fields = {} } = change;
   const hasAmount = [fields["units"], fields["amount"], fields["granted"]].some((value) => typeof value === "number");
-  return hasAmount && currency !== undefined ? { ...change, fields: { ...fields, currency } } : change;
+  if (!hasAmount || currency === undefined) return change;
+  const isOther = formerCurrency !== undefined && formerCurrency !== currency;
+  return { ...change, fields: { ...fields, currency }, ...(isOther && { former: { currency: formerCurrency } }) };
 }
 
 /** Returns a port whose verbs of a table are made by `make`. The port may be of a class with private fields. */

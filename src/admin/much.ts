@@ -1,4 +1,6 @@
-/** Words the question for amounts that are so large that a person is asked once more, on the command line and on the page. */
+/** Words the questions for changes that are often mistakes, on the command line, over HTTP and on the page. */
+
+import { unitsInWords } from "../model/money.ts";
 
 /** The words for what was given before. */
 const NAMES = {
@@ -31,4 +33,28 @@ export function muchInWords(
   if (given <= 0 || added <= given) return undefined;
   const times = Number((written / given).toPrecision(2));
   return `${inWords(written)} is ${times >= 2 ? `${numbers.format(times)} times` : "more than"} ${NAMES[to]}, ${inWords(given)}.`;
+}
+
+/** Fewer units than these are less than a hundredth of a currency: money that was written as units. */
+const LEAST_MONEY = 10_000;
+
+/** True for some units that are hardly anything in a currency. */
+export const isLittle = (units: number): boolean => units > 0 && units < LEAST_MONEY;
+
+/** Says what some units are in a currency. */
+export const littleInWords = (units: number, currency: string): string =>
+  `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}.`;
+
+/**
+ * Says that a key would be unlimited without its quota or its budget. Undefined for a key that something still limits, or that has no such
+ * limit.
+ */
+export function unlimitedWithout(
+  taken: "quota" | "budget",
+  { id, hasQuota, budget }: { readonly id: string; readonly hasQuota: boolean; readonly budget?: string | undefined },
+): string | undefined {
+  const limits = [...(hasQuota ? ["quota"] : []), ...(budget === undefined ? [] : ["budget"])];
+  return limits.length === 1 && limits[0] === taken
+    ? `Without its ${taken}, the key ${id} is unlimited: nothing refuses its calls.`
+    : undefined;
 }

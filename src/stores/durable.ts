@@ -31,10 +31,12 @@ export interface DurableKeyOptions extends Omit<ApiKeyOptions, "apiKey"> {
 
 /** A key and its books, in units. `granted` is the sum of `used` and `available`. */
 export interface KeyReport extends ApiKey {
-  readonly granted: number;
+  /** Null for a key without a quota of its own. */
+  readonly granted: number | null;
   /** Includes the units of live holds. */
   readonly used: number;
-  readonly available: number;
+  /** Null for a key without a quota of its own. */
+  readonly available: number | null;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
   /** Units that were consumed beyond the key's quota. */
@@ -90,8 +92,8 @@ export interface KeyDirectory {
    * Changes a key. Calls that already run keep the rights that they began with. Rejects when there is no such key, it is revoked, or a
    * value is wrong. If it rejects for any other reason, run it again: in Redis, only some of the key's secrets may have the new rights.
    *
-   * @param isExpected Is given the key as it is before the changes, in one step with them. When it returns false, `update` rejects with a
-   * RangeError and changes nothing. It may be called more than once.
+   * @param isExpected Is given the key as it is before the changes, in one step with them, with `unlimited` as in its report. When it returns
+   * false, `update` rejects with a RangeError and changes nothing. It may be called more than once.
    */
   update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): Promise<void>;
   /**
@@ -186,6 +188,7 @@ export function keyReportOf(
   books: Readonly<Record<Book, string>>,
   { spoilt = [], ...described }: Pick<KeyReport, "unlimited" | "secrets" | "revoked" | "spoilt">,
 ): KeyReport {
+  const hasQuota = !described.unlimited;
   const unitsOf = (book: Book): number => Number(books[book]) || 0;
   const used = unitsOf("charged") + unitsOf("held");
   const available = Math.max(0, unitsOf("granted") - used);
@@ -194,9 +197,9 @@ export function keyReportOf(
   const all = [...spoilt, ...unsound];
   return {
     ...key,
-    granted: used + available,
+    granted: hasQuota ? used + available : null,
     used,
-    available,
+    available: hasQuota ? available : null,
     held: unitsOf("held"),
     overdraft: unitsOf("overdraft"),
     estimated: unitsOf("estimated"),
@@ -225,10 +228,13 @@ export function assertHoldRequest(request: HoldRequest): void {
   if (!isStorableId(request.id)) throw new RangeError(`A hold's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
 }
 
+/** Returns a random id for a new key. */
+export const newKeyId = (): string => `key-${crypto.randomUUID()}`;
+
 /** Checks a key to add, and gives it a random id unless it has one. */
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
   assertKeyOptions(options);
-  const { id = `key-${crypto.randomUUID()}`, name = id } = options;
+  const { id = newKeyId(), name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   assertName(name);
   return newKeyOf(id, options);

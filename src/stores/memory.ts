@@ -51,10 +51,12 @@ import { type Account, type KeyHold, Ledger } from "./rules.ts";
 
 /** The books of a key, in units. Hosts read them for audits. */
 export interface LedgerReport {
-  readonly granted: number;
+  /** Null for a key without a quota of its own. */
+  readonly granted: number | null;
   /** Includes the units of live holds. */
   readonly used: number;
-  readonly available: number;
+  /** Null for a key without a quota of its own. */
+  readonly available: number | null;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
   readonly liveHolds: number;
@@ -358,8 +360,9 @@ class MemoryStore implements MemoryQuotaStore {
     if (!account) return undefined;
     let liveHolds = 0;
     for (const hold of ledger.live.values()) if (hold.account === account) liveHolds++;
-    const { used, available, held, overdraft, estimated } = account;
-    return { granted: used + available, used, available, held, liveHolds, overdraft, estimated };
+    const { unlimited, used, available, held, overdraft, estimated } = account;
+    const [granted, rest] = unlimited ? [null, null] : [used + available, available];
+    return { granted, used, available: rest, held, liveHolds, overdraft, estimated };
   }
 
   add(options: ApiKeyOptions): string {

@@ -252,7 +252,8 @@ export abstract class Ledger {
 
   update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): void {
     const account = this.#usable(keyId);
-    if (isExpected?.(account.key) === false) throw changedMeanwhile(`The API key ${keyId}`);
+    const seen = { ...account.key, unlimited: account.unlimited };
+    if (isExpected?.(seen) === false) throw changedMeanwhile(`The API key ${keyId}`);
     const key = changedDurableKeyOf(account.key, changes);
     if (changes.granted !== undefined) this.#setQuota(account, changes.granted);
     account.key = changes.granted === undefined ? key : keyWithBudget(key, account.unlimited, account.budgets[0]);

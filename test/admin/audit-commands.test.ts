@@ -147,7 +147,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     // An import makes several keys at the same time.
     expect(log.slice(1)).toEqual(
       expect.arrayContaining([
-        expect.objectContaining({ action: "keys.create", target: id, changes: { name: "random" }, state: "done" }),
+        expect.objectContaining({ action: "keys.create", target: id, changes: { id, name: "random" }, state: "done" }),
         expect.objectContaining({ action: "keys.create", target: "one", changes: { id: "one" }, state: "done" }),
       ]),
     );

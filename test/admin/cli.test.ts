@@ -86,9 +86,13 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** The refusal of dollars after euros. */
-const refusalOf = (command: string) =>
-  `The currency must be EUR, in which amounts were given before, not USD. If EUR was a mistake, give an amount with --yes, as in "polygate ${command} --currency usd --yes": no call is recorded yet, and all amounts then count in USD.\n`;
+/** What an amount in dollars does after amounts in euros, and its refusal without a confirmation. */
+const CORRECTS = "Amounts were given in EUR before. With this one, all of them count in USD.";
+const UNCONFIRMED = `${CORRECTS} Nothing was changed. If this is meant, add --yes.\n`;
+
+/** The question before a key loses its last limit. */
+const unlimitedWords = (limit: string, id: string): string =>
+  `Without its ${limit}, the key ${id} is unlimited: nothing refuses its calls.`;
 
 /** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 300_000;
@@ -184,18 +188,55 @@ describe("polygate keys", () => {
       expect(await run("keys", "create", ...limited)).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it("notes that a key is unlimited after it was taken off its budget", async () => {
+  it("asks before it takes the last limit of a key, and notes that the key is then unlimited", async () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "unassigned.db")}`, POLYGATE_CURRENCY: "usd" };
     const run = (...args: string[]) => polygate(args, env);
     await run("keys", "migrate");
     await run("budgets", "create", "all", "--amount", "5");
     await run("keys", "create", "--id", "zed", "--budget", "all");
     await run("keys", "create", "--id", "own", "--budget", "all", "--granted", "1");
-    expect((await run("budgets", "unassign", "zed")).stderr).toBe(
+    const stderr = `${unlimitedWords("budget", "zed")} Nothing was changed. If this is meant, add --yes.\n`;
+    expect(await run("budgets", "unassign", "zed")).toEqual({ code: 2, stdout: "", stderr });
+    expect(await run("budgets", "unassign", "zed", "--json")).toMatchObject({
+      code: 2,
+      stderr: `${JSON.stringify({ error: stderr.trimEnd() })}\n`,
+    });
+    expect((await run("budgets", "unassign", "zed", "--yes")).stderr).toBe(
       'The key "zed" is unlimited: it has neither a quota nor a budget. "polygate budgets assign zed BUDGET" limits it.\n',
     );
     expect(await run("budgets", "unassign", "own")).toMatchObject({ code: 0, stderr: "" });
-    expect(await run("budgets", "unassign", "zed", "--json")).toMatchObject({ code: 0, stderr: "" });
+    // At a terminal, the command asks.
+    const asked = async (answer: string, ...args: string[]): Promise<readonly [number, string]> => {
+      let asks = "";
+      const ask = async (question: string): Promise<string> => {
+        asks += question;
+        return answer;
+      };
+      return [await exitCodeOf(args, { ...terminal, env, ask }), asks];
+    };
+    const take = ["keys", "update", "own", "--granted", "none"];
+    expect(await asked("n", ...take)).toEqual([1, `${unlimitedWords("quota", "own")} Is it meant? (y/N) `]);
+    expect(JSON.parse((await run("keys", "usage", "own", "--json")).stdout)).toMatchObject({ granted: 1_000_000 });
+    expect(await asked("y", ...take)).toEqual([0, `${unlimitedWords("quota", "own")} Is it meant? (y/N) `]);
+    // A key without a limit, and one that keeps a limit, need no question.
+    expect(await asked("n", ...take)).toEqual([0, ""]);
+    expect(await asked("n", "budgets", "unassign", "own")).toEqual([0, ""]);
+    await run("keys", "create", "--id", "two", "--budget", "all", "--granted", "1");
+    expect(await asked("n", ...take.with(2, "two"))).toEqual([0, ""]);
+    expect(await asked("n", "budgets", "unassign", "nobody")).toEqual([1, ""]);
+  });
+
+  it("shows a key without a quota as unlimited, with no granted and no available units", async () => {
+    await keys("create", "--id", "free");
+    const opened = await openStores(store);
+    await opened.ports.quotas.reserve({ id: "spent", keyId: "free", atLeast: 30, atMost: 30, leaseMs: 60_000 });
+    await opened.ports.quotas.settle("spent", { used: 30, certainty: "exact" });
+    await opened.close();
+    const numbers = { unlimited: true, granted: null, used: 30, available: null };
+    expect(await json("usage", "free")).toMatchObject(numbers);
+    expect(JSON.parse(await keys("list", "--json"))).toMatchObject([numbers]);
+    const [, row = ""] = (await keys("list", "--csv")).split("\n");
+    expect(row).toMatch(/^free,free,active,,30,,/);
   });
 
   it("notes a model that no other key names, where others name some, and makes the key all the same", async () => {
@@ -445,6 +486,61 @@ describe("polygate keys", () => {
     database.close();
     await expect(run('{"id":"unnoted"}\n{"id":"neither"}', "import")).rejects.toThrow("has no column");
     expect(JSON.parse((await run("", "list", "--limit", "1000", "--json")).join("\n"))).toHaveLength(150);
+  });
+
+  it("loses no secret of an import that is killed, and makes the rest when it runs again", async () => {
+    await fresh("killed");
+    const address = `sqlite:${join(folder, "killed.db")}`;
+    const ids = Array.from({ length: 500 }, (_, at) => `k-${at}`);
+    const file = join(folder, "killed.jsonl");
+    await writeFile(file, ids.map((id) => JSON.stringify({ id, granted: 5 })).join("\n"));
+    const printed = async (killAt: number): Promise<string> => {
+      const args = [cli, "keys", "import", file, "--store", address];
+      const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
+      const ended = once(child, "close");
+      let text = "";
+      for await (const chunk of child.stdout.setEncoding("utf8")) {
+        text += chunk;
+        if (text.length > killAt) child.kill("SIGKILL");
+      }
+      await ended;
+      return text;
+    };
+    const first = await printed(10_000);
+    const second = await printed(Infinity);
+    const opened = await openStores(address);
+    // A killed process may leave the beginning of a line.
+    const lines = [...first.slice(0, first.lastIndexOf("\n")).split("\n"), ...second.trim().split("\n")];
+    const found = new Set<string>();
+    for (const line of lines) {
+      const { apiKey = "" } = JSON.parse(line) as { apiKey?: string };
+      const key = apiKey === "" ? undefined : await opened.ports.quotas.find(apiKey.slice(3));
+      if (key) found.add(key.id);
+    }
+    expect(found).toEqual(new Set(ids));
+    await opened.close();
+  });
+
+  it("prints no secret for a key that cannot be made, and all others in order", async () => {
+    const { run, lines } = await fresh("in-order");
+    await run("", "create", "--id", "known");
+    const input = [
+      { name: "1" },
+      { id: "known" },
+      { id: "none", budget: "none" },
+      { name: "2", apiKey: "sk-two" },
+      { id: "c" },
+    ];
+    await expect(run(input.map((key) => JSON.stringify(key)).join("\n"), "import")).rejects.toThrow(
+      "2 of 5 keys were not imported.",
+    );
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      { id: expect.stringMatching(/^key-/), apiKey: expect.any(String) },
+      { line: 2, id: "known", error: "An API key of the id known is known already." },
+      { line: 3, id: "none", error: "There is no budget of the id none." },
+      { id: expect.stringMatching(/^key-/) },
+      { id: "c", apiKey: expect.any(String) },
+    ]);
   });
 
   it("exports and imports the budgets of keys, which must exist", async () => {
@@ -1892,7 +1988,7 @@ describe("polygate budgets", () => {
     });
     await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
     expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
-    expect(await budgets("unassign", "free")).not.toContain("budget org");
+    expect(await budgets("unassign", "free", "--yes")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("update", "team", "--amount", "20", "--json"))).toMatchObject({
       amount: 20,
@@ -2282,7 +2378,7 @@ describe("polygate budgets", () => {
       'The API key open has a quota already. "polygate keys grant open AMOUNT" adds to it, and "polygate keys lower open AMOUNT" takes from it.',
     );
     const notes: string[] = [];
-    await runCommand(["keys", "update", "open", "--granted", "none", "--store", store], {
+    await runCommand(["keys", "update", "open", "--granted", "none", "--yes", "--store", store], {
       ...terminal,
       warn: (line) => void notes.push(line),
     });
@@ -2340,9 +2436,8 @@ describe("polygate budgets", () => {
     for (const args of commands) expect(await run(args)).toMatchObject({ code: 0, stderr: note });
     const silent = async (args: readonly string[], env?: Terminal["env"]) =>
       expect(await run(args, env)).toMatchObject({ code: 0, stderr: "" });
-    for (const env of [{ POLYGATE_CURRENCY: "usd" }, { POLYGATE_CURRENCY: "" }])
-      await silent(["budgets", "top-up", "first", "300", "--yes"], env);
     await silent(["budgets", "top-up", "first", "300", "--json"]);
+    await silent(["budgets", "top-up", "first", "300"], { POLYGATE_CURRENCY: "" });
     await silent(["budgets", "create", "empty", "--amount", "0"]);
     await silent(["budgets", "update", "first", "--name", "First"]);
     await silent(["budgets", "list"]);
@@ -2376,13 +2471,36 @@ describe("polygate budgets", () => {
       code: 0,
       stderr: both,
     });
-    for (const [command, args] of [
-      ["budgets update ID --amount AMOUNT", ["budgets", "top-up", "b1", "5"]],
-      ["budgets update ID --amount AMOUNT", ["budgets", "list"]],
-      ["keys grant ID AMOUNT", ["keys", "create", "--id", "k", "--granted", "5"]],
-    ] as const)
-      expect(await run(...args)).toEqual({ code: 2, stdout: "", stderr: refusalOf(command) });
-    expect(await run("budgets", "update", "b1", "--name", "One", "--yes")).toMatchObject({ code: 2 });
+    const k = ["--id", "k", "--granted", "5"];
+    await run("keys", "create", ...k.with(1, "e"), "--currency", "eur");
+    const withAmount = [
+      ["budgets", "create", "b2", "--amount", "0"],
+      ["budgets", "update", "b1", "--amount", "300"],
+      ["budgets", "top-up", "b1", "5"],
+      ["budgets", "lower", "b1", "5"],
+      ["keys", "create", ...k],
+      ["keys", "update", "e", "--granted", "5"],
+      ["keys", "grant", "e", "5"],
+      ["keys", "lower", "e", "5"],
+    ];
+    for (const args of withAmount) expect(await run(...args)).toEqual({ code: 2, stdout: "", stderr: UNCONFIRMED });
+    // What changes no amount works, and says in which currency amounts were given.
+    const read = { code: 0, stderr: "Amounts were given in EUR, and are shown as USD.\n" };
+    for (const args of [
+      ["budgets", "list"],
+      ["budgets", "usage", "b1"],
+      ["budgets", "update", "b1", "--name", "One"],
+      ["keys", "list"],
+      ["keys", "pause", "e"],
+      ["usage", "--month", "this"],
+    ])
+      expect(await run(...args)).toMatchObject(read);
+    expect(await run("budgets", "list", "--json")).toMatchObject({ code: 0, stderr: "" });
+    // An amount without a currency is refused as after a recorded call.
+    expect(await polygate(["keys", "grant", "e", "5"], { POLYGATE_STORE: store })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("5 units are 0.000005 EUR. For 5 EUR, add --currency eur"),
+    });
     // Commands without amounts need no currency.
     expect(await run("keys", "sweep")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "usage", "b1", "--currency", "")).toMatchObject({ code: 0, stderr: "" });
@@ -2395,13 +2513,44 @@ describe("polygate budgets", () => {
     expect(corrected).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^amount: 300\.00 USD$/m),
-      stderr: "With this amount, all amounts count in USD, also those that were given in EUR.\n",
+      stderr: `${CORRECTS}\n`,
     });
+    expect((await run("audit", "--target", "b1", "--limit", "1")).stdout).toContain(
+      "\n  Amount: from 300.00 EUR to 300.00 USD; Currency: from EUR to USD, for all amounts\n",
+    );
+    expect((await run("audit", "--target", "b1", "--limit", "1", "--currency", "")).stdout).toContain(
+      "\n  Amount: 300000000 units, as before; Currency: from EUR to USD, for all amounts\n",
+    );
+    // Earlier changes keep the currency in which they were made.
+    expect((await run("audit", "--target", "b1", "--action", "budgets.create")).stdout).toContain(
+      "\n  Amount: 300.00 EUR; Currency: EUR\n",
+    );
     expect(await run("budgets", "top-up", "b1", "5")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining("must be USD, in which amounts were given before, not EUR."),
+      code: 0,
+      stderr: expect.stringContaining("Amounts were given in USD, and are shown as EUR."),
     });
+    // At a terminal, the command asks.
+    const questions: string[] = [];
+    const lines: string[] = [];
+    for (const answer of ["n", "y"])
+      lines.push(
+        `${await exitCodeOf(["keys", "create", "--id", `asked-${answer}`, "--granted", "7", "--currency", "eur"], {
+          ...terminal,
+          env,
+          warn: (line) => void lines.push(line),
+          async ask(question) {
+            questions.push(question);
+            return answer;
+          },
+        })}`,
+      );
+    const words = "Amounts were given in USD before. With this one, all of them count in EUR. Is it meant? (y/N) ";
+    expect(questions).toEqual([words, words]);
+    expect(lines).toEqual([both.trimEnd(), "Nothing was changed.", "1", both.trimEnd(), "0"]);
+    expect((await run("audit", "--target", "asked-y")).stdout).toContain(
+      "Quota: 7.00 EUR; Currency: from USD to EUR, for all amounts",
+    );
     const opened = await openStores(store);
     const recorder = opened.recorder({ currency: "eur" });
     const backend = {

@@ -102,6 +102,12 @@ const streamed = (model: string): Request =>
     body: JSON.stringify({ model, max_tokens: 50, stream: true, messages: [{ role: "user", content: "Rain?" }] }),
   });
 
+/** The questions for little money, and for the last limit of a key. */
+const little = (units: number, money: string): string =>
+  `A unit is a millionth of USD: ${units} units would be only ${money} USD.`;
+const without = (limit: string): string =>
+  `Without its ${limit}, the key counted is unlimited: nothing refuses its calls.`;
+
 describe("adminHandler", () => {
   it("makes, lists, changes, rotates, grants, lowers, assigns and revokes keys", async () => {
     const ask = asking();
@@ -136,7 +142,7 @@ describe("adminHandler", () => {
       },
     });
     const most = Number.MAX_SAFE_INTEGER;
-    expect((await ask("POST", `${at}/grant`, { units: most })).body.error).toMatchObject({
+    expect((await ask("POST", `${at}/grant`, { units: most }, { confirm: "true" })).body.error).toMatchObject({
       message: `The granted units of the key ${key.id} would be beyond 2^53 - 1.`,
       limit: { owner: `key ${key.id}`, book: "granted", most },
     });
@@ -178,7 +184,11 @@ describe("adminHandler", () => {
     });
     const seen = { "if-match": headers.get("etag") ?? "" };
     expect(await ask("PATCH", "/keys/team", { granted: null }, seen)).toMatchObject({ status: 412 });
-    expect((await ask("PATCH", "/keys/team", { granted: null })).body).toMatchObject({ unlimited: true });
+    expect((await ask("PATCH", "/keys/team", { granted: null }, { confirm: "true" })).body).toMatchObject({
+      unlimited: true,
+      granted: null,
+      available: null,
+    });
     const { body } = await ask("GET", "/audit?target=team&action=keys.update");
     expect(body["data"]).toMatchObject([
       { changes: { granted: null }, former: { granted: 5 }, state: "done" },
@@ -328,6 +338,75 @@ describe("adminHandler", () => {
     expect((await ask("DELETE", "/budgets/team")).body).toEqual({ id: "team", removed: true });
   });
 
+  it("asks for a confirmation of what is often a mistake, and makes the change with one", async () => {
+    const usd = { health: unasked, currency: "USD" };
+    const ask = asking({ gateway: usd });
+    const units = asking();
+    // The same request with a confirmation goes through, also with the same Idempotency-Key.
+    let change = 0;
+    const unconfirmed = async (by: typeof ask, method: string, path: string, body: object, question: string) => {
+      const key = { "idempotency-key": `change-${change++}` };
+      expect(await by(method, path, body, { ...key, confirm: "no" })).toMatchObject({
+        status: 428,
+        body: {
+          error: {
+            code: "confirmation_required",
+            message: `${question} Nothing was changed. If this is meant, send the request again with the header confirm: true.`,
+          },
+        },
+      });
+      expect((await by(method, path, body, { ...key, confirm: "true" })).status).toBeLessThan(300);
+    };
+    await unconfirmed(ask, "POST", "/keys", { id: "team", granted: 50 }, little(50, "0.00005"));
+    await unconfirmed(ask, "POST", "/budgets", { id: "all", amount: 9_999 }, little(9_999, "0.009999"));
+    await unconfirmed(ask, "PATCH", "/budgets/all", { amount: 300 }, little(300, "0.0003"));
+    await unconfirmed(ask, "POST", "/keys/team/grant", { units: 5 }, little(5, "0.000005"));
+    await unconfirmed(ask, "POST", "/budgets/all/top-up", { units: 20 }, little(20, "0.00002"));
+    await unconfirmed(ask, "POST", "/keys/team/lower", { units: 5 }, little(5, "0.000005"));
+    const much = "5000000 units (5.00 USD) is 100,000 times what this key was granted so far, 50 units (0.00005 USD).";
+    await unconfirmed(ask, "POST", "/keys/team/grant", { units: 5_000_000 }, much);
+    // Without a known currency, only the size counts.
+    await units("POST", "/keys", { id: "counted", granted: 50 });
+    await units("POST", "/budgets", { id: "counts", amount: 50 });
+    const times = "is 10 times what this";
+    await unconfirmed(
+      units,
+      "POST",
+      "/keys/counted/grant",
+      { units: 500 },
+      `500 units ${times} key was granted so far, 50 units.`,
+    );
+    await unconfirmed(
+      units,
+      "POST",
+      "/budgets/counts/top-up",
+      { units: 500 },
+      `500 units ${times} budget was given so far, 50 units.`,
+    );
+    await unconfirmed(
+      units,
+      "PATCH",
+      "/budgets/counts",
+      { amount: 5_000 },
+      "5000 units is 100 times the amount of this budget, 50 units.",
+    );
+    // The last limit of a key.
+    await units("PUT", "/keys/counted/budget", { budget: "counts" });
+    expect((await units("PATCH", "/keys/counted", { granted: null })).status).toBe(200);
+    await unconfirmed(units, "PUT", "/keys/counted/budget", { budget: null }, without("budget"));
+    await units("PATCH", "/keys/counted", { granted: 5 });
+    await unconfirmed(units, "PATCH", "/keys/counted", { granted: null }, without("quota"));
+    // What changes nothing, or names nothing, needs no confirmation.
+    expect((await units("PATCH", "/keys/counted", { granted: null })).status).toBe(200);
+    expect((await units("PUT", "/keys/nobody/budget", { budget: null })).status).toBe(404);
+    expect((await units("POST", "/budgets/nobody/top-up", { units: 5 })).status).toBe(404);
+    const { body } = await units("GET", "/audit?target=counted&action=keys.grant");
+    expect(body["data"]).toMatchObject([
+      { state: "done" },
+      { state: "refused", reason: expect.stringContaining(times) },
+    ]);
+  });
+
   it("refuses a time in the past for a key and for a secret, but takes back the one that a key has", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team" });
@@ -354,8 +433,8 @@ describe("adminHandler", () => {
     await ask("POST", "/budgets", { id: "all", amount: 10 });
     for (const [at, one, other] of [
       ["/keys/team", { name: "One" }, { name: "Two" }],
-      ["/budgets/all", { amount: 1 }, { amount: 2 }],
-      ["/budgets/all", { amount: 3 }, { name: "All" }],
+      ["/budgets/all", { amount: 9 }, { amount: 8 }],
+      ["/budgets/all", { amount: 7 }, { name: "All" }],
     ] as const) {
       const seen = (await ask("GET", at)).headers.get("etag") ?? "";
       // Two editors save what they have seen at the same moment.
@@ -375,6 +454,14 @@ describe("adminHandler", () => {
     const seen = (await ask("GET", "/keys/team")).headers.get("etag") ?? "";
     await ask("PUT", "/keys/team/budget", { budget: "all" });
     expect((await ask("PATCH", "/keys/team", { name: "Three" }, { "if-match": seen })).status).toBe(412);
+    // So is a quota of its own for a key with a budget, which another editor gives or takes.
+    await ask("POST", "/keys", { id: "both", budget: "all" });
+    for (const granted of [5, null]) {
+      const tag = { "if-match": (await ask("GET", "/keys/both")).headers.get("etag") ?? "" };
+      const { headers, status } = await ask("PATCH", "/keys/both", { granted }, tag);
+      expect([status, headers.get("etag")]).toEqual([200, (await ask("GET", "/keys/both")).headers.get("etag")]);
+      expect((await ask("PATCH", "/keys/both", { name: "Late" }, tag)).status).toBe(412);
+    }
     // The units that calls use are no change of an editor.
     const before = (await ask("GET", "/keys/team")).headers.get("etag");
     await ask("POST", "/keys/team/grant", { units: 1 });
@@ -1455,8 +1542,8 @@ describe("a repeated request", () => {
   it("changes nothing more, and gets the first answer without its secret", async () => {
     const replayStore = memoryReplayStore();
     const ask = asking({ replayStore });
-    const first = await ask("POST", "/keys", { id: "team", granted: 1 }, key);
-    const again = await asking({ replayStore })("POST", "/keys", { id: "team", granted: 1 }, key);
+    const first = await ask("POST", "/keys", { id: "team", granted: 5 }, key);
+    const again = await asking({ replayStore })("POST", "/keys", { id: "team", granted: 5 }, key);
     expect([again.status, again.headers.get("idempotency-replayed"), again.body]).toEqual([
       201,
       "true",
@@ -1465,11 +1552,11 @@ describe("a repeated request", () => {
     expect(first.body["apiKey"]).toMatch(/^sk-/);
     await ask("POST", "/keys/team/grant", { units: 5 }, key);
     const granted = await ask("POST", "/keys/team/grant", { units: 5 }, key);
-    expect(granted.body).toMatchObject({ granted: 6 });
+    expect(granted.body).toMatchObject({ granted: 10 });
     expect(granted.headers.get("etag")).not.toBeNull();
     // Another user's key is another one.
     expect((await ask("POST", "/keys/team/grant", { units: 5 }, { ...key, "x-user": "bob" })).body).toMatchObject({
-      granted: 11,
+      granted: 15,
     });
     const other = await ask("POST", "/keys/team/grant", { units: 6 }, key);
     expect(other).toMatchObject({

@@ -148,14 +148,14 @@ describe.each([MEMORY, ...SHARED])("the admin over $name", ({ available, texts, 
 
     it("lets one of two editors save, whichever process each of them asks", async () => {
       const [first, second] = asks as [Ask, Ask];
-      const { status } = await first("POST", "/budgets", { id: "raced", amount: 1 });
+      const { status } = await first("POST", "/budgets", { id: "raced", amount: 1_000 });
       await first("POST", "/keys", { id: "raced" });
       const routes = status === 201 ? ["/keys/raced", "/budgets/raced"] : ["/keys/raced"];
       for (const route of routes)
         for (let round = 0; round < 5; round++) {
           const { tag } = await second("GET", route);
           const changeOf = (editor: number): object =>
-            route.startsWith("/keys") ? { name: `${round} ${editor}` } : { amount: 10 * round + editor + 2 };
+            route.startsWith("/keys") ? { name: `${round} ${editor}` } : { amount: 1_000 + 10 * round + editor + 2 };
           const saved = await Promise.all(
             [first, second].map((ask, editor) => ask("PATCH", route, changeOf(editor), { "if-match": tag })),
           );

@@ -159,7 +159,7 @@ export class Stage {
     for (const key of this.#keys) {
       const ledger = this.quotas.report(key);
       run.check(ledger?.liveHolds === 0, "A hold is left when all calls are over", about);
-      const adds = ledger && (ledger.granted === ledger.used + ledger.available || key === RICH);
+      const adds = ledger && (key === RICH || ledger.granted === ledger.used + (ledger.available ?? NaN));
       run.check(adds !== false, "A ledger does not add up", JSON.stringify(ledger));
     }
   }

@@ -1610,7 +1610,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("says of a key before it is made, and before it leaves its budget, that nothing limits it", async () => {
+  it("says of a key before it is made that nothing limits it, and asks once more before it leaves its budget", async () => {
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
     const page = await open();
     const dialog = page.getByRole("dialog");
@@ -1631,7 +1631,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await dialog.getByText("This key is limited by its budget.").waitFor();
     await dialog.getByLabel("Budget").selectOption("");
     await unlimited.waitFor();
-    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Save" }).click();
+    const question = "Without its budget, the key free is unlimited: nothing refuses its calls.";
+    await page.getByRole("alert").getByText(`${question} To take it off, choose Save again.`).waitFor();
+    expect(await stores.ports.quotas.report("free")).toMatchObject({ budget: "team-a" });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("free is changed.").waitFor();
+    expect((await stores.ports.quotas.report("free"))?.budget).toBeUndefined();
     await page.getByRole("button", { name: "New key" }).click();
     await page.getByLabel("Id").fill("any");
     await page.getByRole("button", { name: "Create" }).click();
@@ -1652,7 +1658,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Edit bound" }).click();
     await dialog.getByLabel("Budget").selectOption("");
     await page.getByRole("button", { name: "Save" }).click();
-    await dialog.getByRole("alert").getByText("To take bound out of its budget, choose Save again.").waitFor();
+    await dialog.getByRole("alert").getByText("To take it off, choose Save again.").waitFor();
     expect((await quotas.report("bound"))?.budget).toBe("team-a");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("bound is changed.").waitFor();
@@ -2361,7 +2367,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
 
   it("asks once more for an amount that is larger than the quota it is added to", async () => {
-    const granted = async (): Promise<number | undefined> => (await stores.ports.quotas.report("poor"))?.granted;
+    const granted = async () => (await stores.ports.quotas.report("poor"))?.granted;
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 5_000_000 });
     const page = await open("?part=keys", { locale: "en-US" });
     await press(page, "Add quota poor");

@@ -11,6 +11,7 @@ import { noSuchBudget } from "../../stores/ledger.ts";
 import { budgetTold, listCsv, type PeriodTold } from "../answers.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
+  assertAmount,
   type Desk,
   elsewhere,
   FILE,
@@ -101,11 +102,13 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     action: "budgets.create",
     needs: "budgets",
     body: NEW_BUDGET,
+    confirmed: true,
     status: 201,
     answer: BUDGET,
     tagged: true,
-    async run(desk, { body }) {
+    async run(desk, { body, isConfirmed }) {
       const { store } = desk;
+      await assertAmount(desk, { isConfirmed }, body.amount);
       await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
       return { ...(await tellBudget(desk, body.id)), made: body.id };
     },
@@ -159,10 +162,20 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     action: "budgets.update",
     needs: "budgets",
     body: BUDGET_CHANGES,
+    confirmed: true,
     answer: BUDGET,
     tagged: true,
-    async run(desk, { id, body, ifMatch }) {
+    async run(desk, { id, body, isConfirmed, ifMatch }) {
+      const { amount } = body;
       const expected = expects(ifMatch, tagOfBudget);
+      const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
+      if (amount !== undefined && before && expected.holds(before))
+        await assertAmount(desk, { isConfirmed }, amount, {
+          added: amount - before.amount,
+          given: before.amount,
+          to: "amount",
+          written: amount,
+        });
       return expected.in(async () => {
         await desk.store.updateBudget?.(id, body, expected.holds);
         return tellBudget(desk, id);
@@ -180,9 +193,13 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       action: `budgets.${verb}`,
       needs: "budgets",
       body: v.strictObject({ units: SOME_UNITS }),
+      confirmed: true,
       answer: BUDGET,
       tagged: true,
-      async run(desk, { id, body }) {
+      async run(desk, { id, body, isConfirmed }) {
+        const { granted = 0 } = (await desk.store.budgetReport?.(id)) ?? {};
+        const addition = { added: body.units, given: granted, to: "budget" } as const;
+        await assertAmount(desk, { isConfirmed }, body.units, verb === "top-up" ? addition : undefined);
         await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
         return tellBudget(desk, id);
       },

@@ -285,6 +285,7 @@ class Admin {
       body: operation.method === "GET" ? undefined : parsed(operation.body ?? NOTHING, text),
       query: operation.query && checked(operation.query, parametersOf(req.url)),
       ifMatch: req.headers.get("if-match") ?? undefined,
+      isConfirmed: req.headers.get("confirm") === "true",
       accept: req.headers.get("accept") ?? undefined,
     };
     const work = async (): Promise<Kept> => {
@@ -501,6 +502,7 @@ const CODES: Readonly<Record<number, string>> = {
   412: "changed_meanwhile",
   413: "body_too_large",
   415: "unsupported_media_type",
+  428: "confirmation_required",
   500: "failed",
   503: "unavailable",
 };

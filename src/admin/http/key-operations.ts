@@ -8,10 +8,14 @@ import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-admin.ts";
+import { unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
+  assertAmount,
   assertKnown,
+  assertMeant,
+  type Asked,
   type Desk,
   elsewhere,
   ID,
@@ -127,13 +131,16 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about models that the gateway does not have.",
     action: "keys.create",
     body: NEW_KEY,
+    confirmed: true,
     status: 201,
     answer: v.object({ ...ISSUED.entries, ...NOTE }),
-    async run({ keys, store, clock, gateway }, { body }) {
+    async run(desk, { body, isConfirmed }) {
+      const { keys, store, clock, gateway } = desk;
       const { id = "" } = body;
       const note = await noteOfModels({ gateway, clock }, body.models);
       assertAhead(body.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, body).key);
+      await assertAmount(desk, { isConfirmed }, body.granted);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       return { body: { ...issued, ...given({ note }) }, made: issued.id };
     },
@@ -154,15 +161,20 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       "Changes a key. What is not named stays. `paused` stops a key, or lets it work again. `granted` gives a key without a quota one of so many units beyond what it has used, and null takes its quota away; `grant` and `lower` change a quota.",
     action: "keys.update",
     body: KEY_CHANGES,
+    confirmed: true,
     answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
-    async run(desk, { id, body, ifMatch }) {
+    async run(desk, { id, body, isConfirmed, ifMatch }) {
       const { keys, store, clock, gateway } = desk;
       const expected = expects(ifMatch, tagOfKey);
       const before = await store.report(id);
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
+      if (before && expected.holds(before)) {
+        await assertAmount(desk, { isConfirmed }, body.granted);
+        if (body.granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
+      }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
       const note = await noteOfModels(desk, named);
       return expected.in(async () => {
@@ -226,9 +238,15 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       about: verb === "grant" ? "Adds units to a key's quota." : "Takes available units back from a key's quota.",
       action: `keys.${verb}`,
       body: v.strictObject({ units: SOME_UNITS }),
+      confirmed: true,
       answer: KEY,
       tagged: true,
-      run: async (desk, { id, body }) => tellKey(desk, await desk.keys[verb](id, body.units)),
+      async run(desk, { id, body, isConfirmed }) {
+        const { granted } = (await desk.store.report(id)) ?? {};
+        const addition = { added: body.units, given: granted ?? 0, to: "key" } as const;
+        await assertAmount(desk, { isConfirmed }, body.units, verb === "grant" ? addition : undefined);
+        return tellKey(desk, await desk.keys[verb](id, body.units));
+      },
     }),
   ),
   operation({
@@ -238,9 +256,11 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     action: "keys.assign-budget",
     needs: "budgets",
     body: v.strictObject({ budget: v.nullable(ID) }),
+    confirmed: true,
     answer: KEY,
     tagged: true,
-    async run(desk, { id, body }) {
+    async run(desk, { id, body, isConfirmed }) {
+      if (body.budget === null) assertStaysLimited({ isConfirmed }, "budget", await desk.store.report(id));
       await desk.store.assignBudget?.(id, body.budget ?? undefined);
       return tellKey(desk, await desk.keys.usage(id));
     },
@@ -291,7 +311,16 @@ async function noteOfModels(
   return found === LATE ? undefined : found;
 }
 
-const tellKey = async ({ store }: Desk, key: KeyReport) => ({
+/** Refuses, as `assertMeant` does, to take the last limit that a key has. */
+function assertStaysLimited(
+  asked: Pick<Asked, "isConfirmed">,
+  taken: "quota" | "budget",
+  key: KeyReport | undefined,
+): void {
+  assertMeant(asked, key && unlimitedWithout(taken, { ...key, hasQuota: !key.unlimited }));
+}
+
+const tellKey = async ({ store }: Desk, key: KeyReport): Promise<{ body: object; tag: string }> => ({
   body: await withBudgets(key, store),
   tag: tagOfKey(key),
 });
@@ -310,8 +339,7 @@ function tagOfKey({
   const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
   return tagOf([
     name,
-    // A report and a key differ in this for a key with a budget.
-    unlimited && budget === undefined,
+    unlimited,
     models,
     expiresAt,
     paused,

@@ -53,7 +53,20 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
 }
 
 function described(operation: Operation): object {
-  const { method, path, about, action, body, query, answer, tagged, conditional, asCsv, status = 200 } = operation;
+  const {
+    method,
+    path,
+    about,
+    action,
+    body,
+    query,
+    answer,
+    tagged,
+    conditional,
+    confirmed,
+    asCsv,
+    status = 200,
+  } = operation;
   const changes = action !== undefined;
   return {
     operationId: operationIdOf(method, path),
@@ -63,6 +76,7 @@ function described(operation: Operation): object {
       ...parametersOf(query),
       ...(changes ? [header("idempotency-key", "A repeated request with the same key changes nothing more.")] : []),
       ...(conditional ? [header("if-match", "The etag of the answer that the user has seen.")] : []),
+      ...(confirmed ? [header("confirm", "true makes a change that was refused with confirmation_required.")] : []),
     ],
     ...(body && { requestBody: { required: true, content: json(body, "input") } }),
     responses: {

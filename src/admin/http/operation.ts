@@ -2,18 +2,20 @@
 
 import { HTTPError } from "h3";
 import * as v from "valibot";
+import { moneyOf, unitsInWords } from "../../model/money.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
-import type { Clock } from "../../ports/clock.ts";
+import { type Clock, LATE, within } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import type { CallAdmin } from "../call-admin.ts";
-import { masked } from "../change-log.ts";
+import { masked, notedCurrency } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import { type Addition, isLittle, littleInWords, muchInWords } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -52,6 +54,8 @@ export interface Asked<Body = unknown, Query = unknown> {
   readonly query: Query;
   /** The `If-Match` of the request: the tag of the resource that the user has seen. */
   readonly ifMatch: string | undefined;
+  /** True when the client has confirmed a change that may be a mistake, with the header `confirm: true`. */
+  readonly isConfirmed: boolean;
   /** The media types that the client prefers, as it has written them. */
   readonly accept: string | undefined;
 }
@@ -89,6 +93,8 @@ export interface Operation {
   readonly tagged?: boolean;
   /** True when the operation takes the tag of what its user has seen. */
   readonly conditional?: boolean;
+  /** True when the operation asks for a confirmation of what may be a mistake. */
+  readonly confirmed?: boolean;
   /** The part of the host that the operation needs. */
   readonly needs?: AdminPart;
   /** True when the answer may be CSV. */
@@ -184,8 +190,66 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
   keys: keyAdmin(store),
 });
 
+/**
+ * Refuses a change that may be a mistake with 428, unless its client confirms it.
+ *
+ * @param question What the change does, in a sentence. Undefined for a change that needs no question.
+ */
+export function assertMeant({ isConfirmed }: Pick<Asked, "isConfirmed">, question: string | undefined): void {
+  if (question !== undefined && !isConfirmed)
+    throw refused(
+      428,
+      `${question} Nothing was changed. If this is meant, send the request again with the header confirm: true.`,
+    );
+}
+
+/**
+ * Refuses an amount that may be a mistake, as `assertMeant` does: more units than were given so far, or so few that they were meant as money.
+ *
+ * @param written The units that the client has sent. Nothing is asked without any.
+ * @param addition The units that are added. Undefined if the amount adds to nothing.
+ */
+export async function assertAmount(
+  desk: Desk,
+  asked: Pick<Asked, "isConfirmed">,
+  written: number | null | undefined,
+  addition?: Addition,
+): Promise<void> {
+  if (asked.isConfirmed || typeof written !== "number") return;
+  const isMuch = addition !== undefined && muchInWords(addition, String) !== undefined;
+  if (!isMuch && !isLittle(written)) return;
+  const currency = await currencyOf(desk);
+  const inWords = (units: number): string =>
+    `${unitsInWords(units, undefined)}${currency === undefined ? "" : ` (${moneyOf(units, currency)})`}`;
+  if (isMuch) assertMeant(asked, muchInWords(addition, inWords));
+  else if (currency !== undefined) assertMeant(asked, littleInWords(written, currency));
+}
+
+/** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */
+const CURRENCY_MS = 1_000;
+
+/** Waits for a reading of the store. Returns undefined for one that hangs or fails: the page opens without it. */
+async function soon<Read>(reading: Promise<Read> | undefined, clock: Clock): Promise<Read | undefined> {
+  const read =
+    reading &&
+    (await within(
+      reading.catch(() => undefined),
+      CURRENCY_MS,
+      clock,
+    ));
+  return read === LATE ? undefined : read;
+}
+
+/** Returns the currency of the latest recorded call, or else of the prices, or else of the amounts that commands have given. */
+export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promise<string | undefined> {
+  const [call] = (await soon(calls?.list({ limit: 1 }), clock)) ?? [];
+  // Calls that were recorded without a currency are counted in units.
+  const { currency } = call ?? gateway ?? { currency: await soon(notedCurrency(audit), clock) };
+  return currency;
+}
+
 /** An error with the reason that the user gets. */
-export const refused = (status: 400 | 404 | 409 | 412, message: string): HTTPError =>
+export const refused = (status: 400 | 404 | 409 | 412 | 428, message: string): HTTPError =>
   new HTTPError({ status, message });
 
 export function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {

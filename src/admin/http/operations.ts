@@ -2,13 +2,12 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { type Clock, LATE, within } from "../../ports/clock.ts";
-import { notedCurrency } from "../change-log.ts";
 import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
 import {
+  currencyOf,
   ID,
   idIn,
   LIMIT,
@@ -38,21 +37,6 @@ const LIVE = v.looseObject({
   beganAt: UNITS,
 });
 
-/** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */
-const CURRENCY_MS = 1_000;
-
-/** Waits for a reading of the store. Returns undefined for one that hangs or fails: the page opens without it. */
-async function soon<Read>(reading: Promise<Read> | undefined, clock: Clock): Promise<Read | undefined> {
-  const read =
-    reading &&
-    (await within(
-      reading.catch(() => undefined),
-      CURRENCY_MS,
-      clock,
-    ));
-  return read === LATE ? undefined : read;
-}
-
 export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
@@ -69,11 +53,7 @@ export const OPERATIONS: readonly Operation[] = [
       currency: v.exactOptional(TEXT),
     }),
     async run(desk, { user: { name, readOnly = false } }) {
-      const { audit, calls, clock, gateway } = desk;
-      const [call] = (await soon(calls?.list({ limit: 1 }), clock)) ?? [];
-      // Calls that were recorded without a currency are counted in units.
-      const { currency } = call ?? gateway ?? { currency: await soon(notedCurrency(audit), clock) };
-      return { body: { name, readOnly, ...partsOf(desk), ...given({ currency }) } };
+      return { body: { name, readOnly, ...partsOf(desk), ...given({ currency: await currencyOf(desk) }) } };
     },
   }),
   ...KEY_OPERATIONS,

@@ -70,7 +70,7 @@ export class MemoryServer implements SimulatedStore {
 
   #audit(keyId: string): Audit {
     const { granted, used, held, liveHolds, overdraft, estimated } = reportOf(this.#store, keyId);
-    const audit = { keyId, granted, charged: used - held, held, liveHolds, overdraft, estimated };
+    const audit = { keyId, granted: granted ?? used, charged: used - held, held, liveHolds, overdraft, estimated };
     return this.#parts.mutant?.audit?.(audit) ?? audit;
   }
 }

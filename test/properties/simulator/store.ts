@@ -6,7 +6,7 @@ import type { Process } from "./process.ts";
 /** The ledger of a key in the store. */
 export interface Audit {
   readonly keyId: string;
-  /** The granted units, as the store reports. */
+  /** The granted units, as the store reports; the used ones for an unlimited key. */
   readonly granted: number;
   /** Units charged, without live holds. */
   readonly charged: number;

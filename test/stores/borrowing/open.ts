@@ -58,7 +58,7 @@ export function borrowingFrom(
       const audit = await opened.audit(keyId);
       return {
         used: audit.used - free,
-        available: audit.available + free,
+        available: audit.available === null ? null : audit.available + free,
         held: audit.held - free - charged,
         overdraft: audit.overdraft + overdraft,
         estimated: audit.estimated + estimated,

@@ -45,7 +45,7 @@ export function openOverspending({ keys }: QuotaStoreSetup): OpenedQuotaStore {
     ...opened,
     async audit(keyId) {
       const audit = await opened.audit(keyId);
-      return { ...audit, available: availableOf(audit.available) };
+      return { ...audit, available: audit.available === null ? null : availableOf(audit.available) };
     },
     store: {
       ...verbsOf(store),

@@ -63,10 +63,10 @@ async function obey(
   }
 }
 
-function reportOf(store: MemoryQuotaStore): LedgerReport {
+function reportOf(store: MemoryQuotaStore): LedgerReport & { readonly available: number } {
   const report = store.report("key-1");
   if (!report) throw new Error("The store has lost its key.");
-  return report;
+  return { ...report, available: report.available ?? 0 };
 }
 
 function assertAddsUp(store: MemoryQuotaStore, granted: number | undefined, expected: ExpectedLedger): void {

@@ -52,12 +52,17 @@ export class Refusal extends Error {
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
 /**
- * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal.
+ * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal. The page asks its user by itself before
+ * what may be a mistake, so the change is confirmed.
  *
  * @param tag The tag of what the user has seen. The change is refused when it has been changed meanwhile.
  */
 export const write = <Body>(method: string, path: string, body: object, tag?: string): Promise<Answered<Body>> =>
-  ask(method, path, body, { "idempotency-key": crypto.randomUUID(), ...(tag !== undefined && { "if-match": tag }) });
+  ask(method, path, body, {
+    "idempotency-key": crypto.randomUUID(),
+    confirm: "true",
+    ...(tag !== undefined && { "if-match": tag }),
+  });
 
 async function ask<Body>(
   method: string,

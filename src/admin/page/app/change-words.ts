@@ -2,11 +2,15 @@
 
 import type { AuditEntry } from "../../../ports/audit-log.ts";
 import { fieldsInWords, reasonInWords, type Writer } from "../../change-words.ts";
-import { amountInWords, shownTime, spanInWords } from "./amounts.ts";
+import { amountInWords, pageCurrency, shownTime, spanInWords } from "./amounts.ts";
 
 export { actionInWords, ACTIONS, PERIODS } from "../../change-words.ts";
 
-const WRITER: Writer = { amount: (units) => amountInWords(units), time: shownTime, span: spanInWords };
+const WRITER: Writer = {
+  amount: (units, noted) => amountInWords(units, pageCurrency.value && (noted ?? pageCurrency.value)),
+  time: shownTime,
+  span: spanInWords,
+};
 
 /** Returns the fields of a change in words. */
 export const changeInWords = (entry: Pick<AuditEntry, "changes" | "former" | "action">): readonly string[] =>

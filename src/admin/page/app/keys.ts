@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
+import { unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount } from "./amounts.ts";
 import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
@@ -20,7 +21,6 @@ import {
   againFor,
   amountsIn,
   amountsNamed,
-  asksAgain,
   askUser,
   Breakable,
   CallLinks,
@@ -30,6 +30,7 @@ import {
   html,
   linesIn,
   More,
+  muchOnPage,
   Nothing,
   RowButton,
   RowMenu,
@@ -219,13 +220,13 @@ const MOST_ASKED = 50;
  * @param before The models that the key has already.
  */
 function againForModels(how: string, before: readonly string[] = []): (models: readonly string[]) => Promise<void> {
-  const ask = asksAgain();
+  const ask = againFor();
   return async (models) => {
     const added = models.filter((name) => !before.includes(name)).slice(0, MOST_ASKED);
     const names = added.map((name): [string, string] => ["name", name]);
     if (names.length === 0) return;
     const { body } = await read<{ note: string | null }>(`models/unknown?${new URLSearchParams(names)}`);
-    if (body.note !== null) ask(models.join("\n"), `${body.note} ${how}`);
+    ask(models.join("\n"), body.note ?? undefined, how);
   };
 }
 
@@ -304,7 +305,6 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
   attempt(async () => {
     void loadModels();
     const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
-    const askForBudget = asksAgain();
     let seen = tag;
     let hasQuota = quotaOf(key) !== undefined;
     const before = key.metadata ?? {};
@@ -312,6 +312,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
+    const askForBudget = againFor();
     const askForModels = againForModels("To save it, choose Save again.", models);
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
     askUser({
@@ -328,8 +329,6 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
-        if (key.budget !== undefined && !written["budget"] && !hasQuota && !written["granted"])
-          askForBudget("", `${UNLIMITED} To take ${id} out of its budget, choose Save again.`);
         await askForModels(named);
         const changes = {
           name: written["name"],
@@ -338,6 +337,10 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
           ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
           metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
         };
+        if (written["budget"] === "") {
+          const limits = { id, hasQuota: hasQuota || Boolean(written["granted"]), budget: key.budget };
+          askForBudget("unlimited", unlimitedWithout("budget", limits), "To take it off, choose Save again.");
+        }
         // If the gateway refuses the budget, the user tries again with the tag of this change.
         seen = (await write("PATCH", at(id), changes, seen)).tag;
         hasQuota ||= Boolean(written["granted"]);
@@ -370,7 +373,8 @@ export const changeQuota = (
       const units = readAdded("Amount", written);
       if (verb === "grant") {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        askAgain(written, { added: units, given: quota?.granted ?? 0, to: "key" }, "To add it, choose Add again.");
+        const much = muchOnPage({ added: units, given: quota?.granted ?? 0, to: "key" });
+        askAgain(written, much, "To add it, choose Add again.");
       }
       await write("POST", `${at(id)}/${verb}`, { units });
       await reload();

@@ -286,33 +286,24 @@ export function More({ name, load, children }: { name: string; load: () => Promi
   </p>`;
 }
 
+/** Words the question for a large amount, as the page writes amounts. Undefined for an amount that needs none. */
+export const muchOnPage = (addition: Addition): string | undefined => muchInWords(addition, amountInWords, plain);
+
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
 class AskAgain extends Error {}
 
 /**
- * Returns a function that asks the user of a dialog once more about what is written, and says how to confirm it. Comes to nothing the second time.
+ * Returns a function that asks the user of a dialog once more for what may be a mistake, and says how to confirm it. Comes to nothing the second
+ * time, and without a question.
  *
  * @param confirmed A written text that needs no question.
  */
-export function asksAgain(confirmed?: string): (written: string, question: string) => void {
+export function againFor(confirmed = ""): (written: string, question: string | undefined, how: string) => void {
   let asked = confirmed;
-  return (written, question) => {
-    if (written === asked) return;
+  return (written, words, how) => {
+    if (words === undefined || written === asked) return;
     asked = written;
-    throw new AskAgain(question);
-  };
-}
-
-/**
- * Returns a function that asks the user of a dialog once more for a large amount, as `asksAgain` does.
- *
- * @param confirmed A written amount that needs no question.
- */
-export function againFor(confirmed = ""): (written: string, addition: Addition, how: string) => void {
-  const askAgain = asksAgain(confirmed);
-  return (written, addition, how) => {
-    const words = muchInWords(addition, amountInWords, plain);
-    if (words !== undefined) askAgain(written, `${words} ${how}`);
+    throw new AskAgain(`${words} ${how}`);
   };
 }
 

@@ -33,7 +33,8 @@ export interface OpenedQuotaStore {
 export interface QuotaAudit {
   /** Live holds included. */
   readonly used: number;
-  readonly available: number;
+  /** May be null for an unlimited key. */
+  readonly available: number | null;
   /** Units of live holds; a part of `used`. */
   readonly held: number;
   /** Units that were consumed beyond what the key had. */
