@@ -1911,7 +1911,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const doubt = page.getByRole("alert").filter({ hasText: 'no model "claude-sonet". Did you mean "claude-sonnet"?' });
     await page.getByRole("button", { name: "New key" }).click();
     await page.getByLabel("Id").fill("one");
-    await dialog.getByLabel("Models").fill("claude-sonet\nclaude-sonnet");
+    await dialog.getByLabel("Models", { exact: true }).fill("claude-sonet\nclaude-sonnet");
     await page.getByRole("button", { name: "Create" }).click();
     await doubt.filter({ hasText: "To make the key, choose Create again." }).waitFor();
     expect(await stores.ports.quotas.report("one")).toBeUndefined();
@@ -1921,13 +1921,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await models()).toEqual(["claude-sonet", "claude-sonnet"]);
     // What the key has already is asked for no more.
     await page.getByRole("button", { name: "Edit one" }).click();
-    await dialog.getByLabel("Models").fill("claude-sonet\nzebra");
+    await dialog.getByLabel("Models", { exact: true }).fill("claude-sonet\nzebra");
     await page.getByRole("button", { name: "Save" }).click();
     await page
       .getByRole("alert")
       .filter({ hasText: /no model "zebra"\. To save it, choose Save again\.$/ })
       .waitFor();
-    await dialog.getByLabel("Models").fill("claude-sonet");
+    await dialog.getByLabel("Models", { exact: true }).fill("claude-sonet");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("one is changed.").waitFor();
     expect(await models()).toEqual(["claude-sonet"]);
