@@ -88,6 +88,24 @@ const KEY_FIELDS = Object.entries({
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
+/** True for a row whose fields have the types of a key, as those of most stores. Reads all fields, because a getter may throw. */
+function isSound(row: { readonly [Field in keyof ApiKey]: unknown }): boolean {
+  const { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt, paused, budget, metadata } = row;
+  return (
+    typeof id === "string" &&
+    typeof name === "string" &&
+    typeof unlimited === "boolean" &&
+    typeof modelLimits === "object" &&
+    modelLimits !== null &&
+    typeof modelLimitsEnabled === "boolean" &&
+    typeof expiresAt === "number" &&
+    !Number.isNaN(expiresAt) &&
+    (paused === undefined || typeof paused === "boolean") &&
+    (budget === undefined || typeof budget === "string") &&
+    (metadata === undefined || typeof metadata === "object")
+  );
+}
+
 /**
  * Reads a row of the store as a key. Takes what databases write: 0 and 1 for a flag, a text for a number, and null for an absent field.
  * Throws `store_unavailable` for a row whose getters throw, and for a value that could give more rights than the host means: a `Date` in
@@ -95,6 +113,7 @@ const isObject = (value: unknown): boolean => typeof value === "object" && value
  */
 function keyIn(row: ApiKey): ApiKey {
   try {
+    if (isSound(row)) return row;
     const fields: Record<string, unknown> = {};
     let isSame = true;
     for (const [field, [type, read]] of KEY_FIELDS) {

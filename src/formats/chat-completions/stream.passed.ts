@@ -1,11 +1,14 @@
 /** Completes the answers of upstreams of this format: without some fields, the official client and the AI SDK throw. All other bytes stay. */
 
-import { jsonAt, withElements, withMember } from "../shared/json-text.ts";
+import { jsonAt, ObjectText, withElements } from "../shared/json-text.ts";
 
 const NOTHING = /^(?:null|"")?$/;
 const isNothing = (json: string): boolean => NOTHING.test(json);
 const ROLE = /"role"\s*:\s*"assistant"/;
 const FINISH = /"finish_reason"\s*:\s*"[^"]/;
+/** Matches most chunks in one search: those of one choice that goes on with a text, and whose text has no brackets. */
+const TEXT_CHUNK =
+  /"choices"\s*:\s*\[\s*\{\s*"index"\s*:\s*\d+\s*,\s*"delta"\s*:\s*\{[^{}[\]]*\}\s*,\s*(?:"logprobs"\s*:\s*null\s*,\s*)?"finish_reason"\s*:\s*null\s*\}\s*\]/;
 
 /** The tool calls of a choice. */
 interface PassedCalls {
@@ -31,6 +34,7 @@ export class PassedChunks {
 
   /** Tells whether a chunk passes as it is. Searches the text, because a chunk is not parsed again. */
   isWhole(data: string): boolean {
+    if (this.#hasRoles && TEXT_CHUNK.test(data)) return true;
     this.isFinished ||= FINISH.test(data);
     this.#hasRoles ||= ROLE.test(data);
     if (!/"delta"\s*:\s*\{/.test(data)) return /"choices"\s*:\s*\[\s*\]/.test(data);
@@ -47,54 +51,77 @@ export class PassedChunks {
    */
   whole(data: string): string {
     if (this.isWhole(data)) return data;
-    const changed = withChoices(data, "delta", (index, choice) => {
+    const changed = withChoices(data, "delta", (index, delta) => {
       const known = this.#choices.get(index);
       const calls = known ?? { count: 0, indices: new Map() };
       this.#choices.set(index, calls);
-      const named = known || this.#hasRoles ? choice : withRole(choice, "delta");
-      return withElements(named, ["delta", "tool_calls"], (call) => this.#call(call, calls));
+      if (!known && !this.#hasRoles) fill(delta, "role", '"assistant"');
+      delta.set(
+        "tool_calls",
+        withElements(delta.get("tool_calls"), (call) => this.#call(call, calls)),
+      );
     });
     this.#hasRoles ||= this.#choices.size >= this.#count;
     return changed;
   }
 
   #call(json: string, calls: PassedCalls): string {
-    const [id, said] = [jsonAt(json, ["id"]), jsonAt(json, ["index"])];
-    const known = calls.indices.get(id) ?? (isNothing(id) || !isNamed(json) ? calls.indices.get(said) : undefined);
+    const call = new ObjectText(json);
+    const [id, said] = [call.get("id"), call.get("index")];
+    const known = calls.indices.get(id) ?? (isNothing(id) || !isNamed(call) ? calls.indices.get(said) : undefined);
     // A piece with neither an id nor an index continues the newest call, unless it has a name.
-    const isNext = known === undefined && (isNamed(json) || calls.count === 0);
+    const isNext = known === undefined && (isNamed(call) || calls.count === 0);
     if (isNext) calls.count++;
     const newest = calls.count - 1;
     const index = known ?? (isNothing(said) || calls.indices.has(said) ? newest : Number(said));
     if (!isNothing(id)) calls.indices.set(id, index);
     if (!isNothing(said)) calls.indices.set(said, index);
     this.#isRenumbered ||= !isNothing(said) && Number(said) !== index;
-    return withMember(withType(json), ["index"], String(index));
+    fillType(call);
+    call.set("index", String(index));
+    return call.text;
   }
 }
 
 /** Returns a complete answer with the fields that its choices and calls lack. */
 export const wholeCompletion = (body: string): string =>
-  withChoices(body, "message", (_index, choice) =>
-    withElements(withRole(choice, "message"), ["message", "tool_calls"], withType),
-  );
-
-/** @param change Changes a choice that has the field. */
-function withChoices(json: string, field: string, change: (index: number, choice: string) => string): string {
-  if (!jsonAt(json, ["choices"]).startsWith("[")) return withMember(json, ["choices"], "[]");
-  let position = 0;
-  return withElements(json, ["choices"], (choice) => {
-    const said = jsonAt(choice, ["index"]);
-    const index = isNothing(said) ? position : Number(said);
-    position++;
-    const indexed = withMember(choice, ["index"], String(index), isNothing);
-    return jsonAt(indexed, [field]).startsWith("{") ? change(index, indexed) : indexed;
+  withChoices(body, "message", (_index, message) => {
+    fill(message, "role", '"assistant"');
+    message.set("tool_calls", withElements(message.get("tool_calls"), wholeCall));
   });
+
+function wholeCall(json: string): string {
+  const call = new ObjectText(json);
+  fillType(call);
+  return call.text;
 }
 
-const withRole = (choice: string, field: string): string =>
-  withMember(choice, [field, "role"], '"assistant"', isNothing);
+/** @param change Changes the field of a choice that has it. */
+function withChoices(json: string, field: string, change: (index: number, value: ObjectText) => void): string {
+  const answer = new ObjectText(json);
+  const choices = answer.get("choices");
+  let position = 0;
+  const wholeChoice = (text: string): string => {
+    const choice = new ObjectText(text);
+    fill(choice, "index", String(position++));
+    if (choice.get(field).startsWith("{")) {
+      const value = new ObjectText(choice.get(field));
+      change(Number(choice.get("index")), value);
+      choice.set(field, value.text);
+    }
+    return choice.text;
+  };
+  answer.set("choices", choices.startsWith("[") ? withElements(choices, wholeChoice) : "[]");
+  return answer.text;
+}
 
-const isNamed = (call: string): boolean => !isNothing(jsonAt(call, ["function", "name"]));
+/** Sets a member that an object lacks, or that says nothing. */
+function fill(object: ObjectText, name: string, json: string): void {
+  if (isNothing(object.get(name))) object.set(name, json);
+}
 
-const withType = (call: string): string => (isNamed(call) ? withMember(call, ["type"], '"function"', isNothing) : call);
+const isNamed = (call: ObjectText): boolean => !isNothing(jsonAt(call.get("function"), ["name"]));
+
+function fillType(call: ObjectText): void {
+  if (isNamed(call)) fill(call, "type", '"function"');
+}

@@ -5,7 +5,7 @@ import type { NativeFrame } from "../../model/chat-event.ts";
 import { jsonLine } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { jsonAt, withElements, withMember } from "../shared/json-text.ts";
+import { jsonAt, ObjectText, withElements } from "../shared/json-text.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { Framing } from "./request.ts";
@@ -79,19 +79,24 @@ const ORDINARY = /^(?:null|""|"STOP"|"MAX_TOKENS")?$/;
  */
 export function withContent(json: string): string {
   if (hasContent(json)) return json;
-  if (!NOTHING.test(jsonAt(json, ["candidates"]))) return withElements(json, ["candidates"], wholeCandidate);
-  const isBlocked = !NOTHING.test(jsonAt(json, ["promptFeedback", "blockReason"]));
-  return isBlocked ? json : withMember(json, ["candidates"], `[${wholeCandidate('{"index":0}')}]`);
+  const answer = new ObjectText(json);
+  const candidates = answer.get("candidates");
+  if (!NOTHING.test(candidates)) answer.set("candidates", withElements(candidates, wholeCandidate));
+  else if (NOTHING.test(jsonAt(answer.get("promptFeedback"), ["blockReason"])))
+    answer.set("candidates", `[${wholeCandidate('{"index":0}')}]`);
+  return answer.text;
 }
 
 function wholeCandidate(json: string): string {
-  if (!ORDINARY.test(jsonAt(json, ["finishReason"]))) return json;
-  const content = jsonAt(json, ["content"]);
-  let whole = content.startsWith("{") ? content : "{}";
-  if (NOTHING.test(jsonAt(whole, ["role"]))) whole = withMember(whole, ["role"], '"model"');
+  const candidate = new ObjectText(json);
+  if (!ORDINARY.test(candidate.get("finishReason"))) return json;
+  const said = candidate.get("content");
+  const content = new ObjectText(said.startsWith("{") ? said : "{}");
+  if (NOTHING.test(content.get("role"))) content.set("role", '"model"');
   // An object with a member is a part. The official service sends an empty text, too.
-  if (!/\{\s*"/.test(jsonAt(whole, ["parts"]))) whole = withMember(whole, ["parts"], '[{"text":""}]');
-  return whole === content ? json : withMember(json, ["content"], whole);
+  if (!/\{\s*"/.test(content.get("parts"))) content.set("parts", '[{"text":""}]');
+  candidate.set("content", content.text);
+  return candidate.text;
 }
 
 /** Adds an unusual end of the answer to an error. Clients that look for no error in a stream, such as LangChain's, notice the end. */

@@ -6,10 +6,10 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
-import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE } from "../../model/json.ts";
+import { isJsonObject, jsonLine, type JsonObject, type JsonValue, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, frameOf, StreamedAnswer } from "../shared/answer.ts";
-import { jsonAt, membersOf, withElements, withMember } from "../shared/json-text.ts";
+import { jsonAt, ObjectText, withElements, withMember } from "../shared/json-text.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { type AnswerEnd, endDelta, endOf, MAX_TEXT_LENGTH, MessagesBuilder, pieceOf } from "./answer.ts";
 import { encodeError } from "./errors.ts";
@@ -146,7 +146,7 @@ export class MessagesStream extends StreamedAnswer {
   #open(block: PassedBlock, start: NativeFrame, upstreamIndex: unknown): string {
     block.index = this.#nextIndex++;
     this.#isRenumbered ||= block.index !== upstreamIndex;
-    return frameOf(withIndex(start, block.index));
+    return frameOf(withIndex(start, upstreamIndex, block.index));
   }
 
   /** Passes a frame on that may belong to a block. */
@@ -156,17 +156,20 @@ export class MessagesStream extends StreamedAnswer {
     if (!block) return frameOf(frame);
     if (frame.event === "content_block_stop") {
       this.#blocks.delete(index);
-      return this.#end(block, frame);
+      return this.#end(block, withIndex(frame, index, block.index));
     }
-    let text = "";
-    if (block.start ?? block.input) {
-      // Nothing has come yet.
-      if (isJsonObject(delta) && (delta["text"] === "" || delta["partial_json"] === "")) return "";
-      if (block.start) text = this.#open(block, block.start, index);
-      block.start = block.input = undefined;
-      this.#waiting--;
-    }
-    return text + frameOf(withIndex(frame, block.index));
+    const opening = this.#opening(block, index, delta);
+    return opening === undefined ? "" : opening + frameOf(withIndex(frame, index, block.index));
+  }
+
+  /** Lets a block go on that waits for content. Returns what stands in front of the delta; undefined for a delta without content. */
+  #opening(block: PassedBlock, upstreamIndex: unknown, delta: JsonValue | undefined): string | undefined {
+    if (!(block.start ?? block.input)) return "";
+    if (isJsonObject(delta) && (delta["text"] === "" || delta["partial_json"] === "")) return undefined;
+    const opening = block.start ? this.#open(block, block.start, upstreamIndex) : "";
+    block.start = block.input = undefined;
+    this.#waiting--;
+    return opening;
   }
 
   /** Returns the rest of a block and its end. Returns nothing for a text without content. */
@@ -174,11 +177,18 @@ export class MessagesStream extends StreamedAnswer {
     if (start ?? input) this.#waiting--;
     if (index === undefined) return "";
     const rest = input === undefined ? "" : deltaText(index, { type: "input_json_delta", partial_json: input });
-    return rest + (stop ? frameOf(withIndex(stop, index)) : frameText({ type: "content_block_stop", index }));
+    return rest + (stop ? frameOf(stop) : frameText({ type: "content_block_stop", index }));
   }
 
   protected passRun(text: string, frames: readonly NativeFrame[]): string {
-    return this.#isChanged ? this.pass(frames) : this.#begun() + text;
+    const [first] = frames;
+    if (!first || !this.#isChanged) return this.#begun() + text;
+    const { index, delta } = parseAnswerObject(first.data, PARSED_BEFORE);
+    const block = this.#blocks.get(index);
+    // The frames of a run belong to one block: if its first has content, the others pass as they are.
+    const opening = block && this.#opening(block, index, delta);
+    if (opening === undefined || this.#isRenumbered) return (opening ?? "") + this.pass(frames);
+    return this.#begun() + opening + text;
   }
 
   /** Returns the start of an answer whose upstream has sent none. */
@@ -231,14 +241,10 @@ const fieldsOf = ({ id, type, role, model, content, usage }: StartedAnswer): Jso
 export function wholeBody(body: string, started: StartedAnswer | undefined, finish: AnswerFinish): string {
   const { stop_reason, stop_sequence, usage } = endOf(finish, true);
   const fields = { ...(started && fieldsOf(started)), stop_reason, stop_sequence, usage: countsOf(usage) };
-  return withBlocks(filled(body, fields));
-}
-
-/** Finds blocks that may lack a field, and empty texts. It may find the input of a tool, too. */
-const UNSURE = /"type"\s*:\s*"(?:thinking|tool_use)"|"text"\s*:\s*(?:""|null)/;
-
-function withBlocks(body: string): string {
-  return body.length > MAX_TEXT_LENGTH || UNSURE.test(body) ? withElements(body, ["content"], wholeBlocks) : body;
+  const object = new ObjectText(body);
+  fill(object, fields);
+  object.set("content", withElements(object.get("content"), wholeBlocks));
+  return object.text;
 }
 
 /** The fields that clients need in a block, and that some upstreams leave out. A caller could not send the block back without them. */
@@ -247,17 +253,26 @@ const BLOCK_FIELDS: ReadonlyMap<unknown, JsonObject> = new Map([
   ["tool_use", { input: {} }],
 ]);
 
+const EMPTY_TEXT = '""';
+
+/** Returns the blocks that stand for a block of an upstream: more than one for a text that is too long, and none for an empty text. */
 function wholeBlocks(json: string): string | readonly string[] {
-  const { type, text, input } = parseAnswerObject(json, PARSED_BEFORE);
-  if (type === "tool_use" && input === "") return withMember(json, ["input"], "{}");
-  if (type !== "text") return filled(json, BLOCK_FIELDS.get(type) ?? {});
-  // Cut a text into the blocks that it needs: none for an empty text.
-  let rest = typeof text === "string" ? text : "";
-  if (rest !== "" && rest.length <= MAX_TEXT_LENGTH) return json;
+  const block = new ObjectText(json);
+  const type = block.get("type");
+  if (type !== '"text"') {
+    fill(block, BLOCK_FIELDS.get(type.slice(1, -1)) ?? {});
+    if (type === '"tool_use"' && block.get("input") === EMPTY_TEXT) block.set("input", "{}");
+    return block.text;
+  }
+  const text = block.get("text");
+  if (text === "" || text === "null" || text === EMPTY_TEXT) return [];
+  if (text.length <= MAX_TEXT_LENGTH) return json;
   const blocks: string[] = [];
-  while (rest !== "") {
+  // The upstream's answer was decoded, so the value is a text.
+  for (let rest = parseJson(text, PARSED_BEFORE) as string; rest !== "";) {
     const piece = pieceOf(rest, MAX_TEXT_LENGTH);
-    blocks.push(withMember(json, ["text"], JSON.stringify(piece)));
+    block.set("text", JSON.stringify(piece));
+    blocks.push(block.text);
     rest = rest.slice(piece.length);
   }
   return blocks;
@@ -281,8 +296,12 @@ function wholeBlock(frame: NativeFrame, block: JsonObject): NativeFrame {
 
 /** Returns the first frame with all fields. Its `stop_reason` is null (spec 6.1). */
 function wholeStart(frame: NativeFrame, started: StartedAnswer): NativeFrame {
-  const data = filled(frame.data, { message: fieldsOf(started) });
-  return { ...frame, data: withMember(data, ["message", "stop_reason"], "null") };
+  const start = new ObjectText(frame.data);
+  const message = new ObjectText(start.get("message"));
+  fill(message, fieldsOf(started));
+  message.set("stop_reason", "null");
+  start.set("message", message.text);
+  return { ...frame, data: start.text };
 }
 
 /** Returns the `message_delta` with all fields. Its counts stand beside `delta`, as in the official service, and inside (spec 6.1). */
@@ -299,10 +318,8 @@ const merged = (frame: NativeFrame, earlier: NativeFrame): NativeFrame => ({
 });
 
 /** Returns a frame with the index that its block has for the caller. */
-function withIndex(frame: NativeFrame, index: number | undefined): NativeFrame {
-  const data = withMember(frame.data, ["index"], String(index), (json) => Number(json) !== index);
-  return data === frame.data ? frame : { ...frame, data };
-}
+const withIndex = (frame: NativeFrame, upstreamIndex: unknown, index: number | undefined): NativeFrame =>
+  index === upstreamIndex ? frame : { ...frame, data: withMember(frame.data, ["index"], String(index)) };
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 
@@ -316,19 +333,18 @@ function deltasIn({ type, text, thinking, signature }: JsonObject): ContentDelta
   return deltas;
 }
 
-/**
- * Returns the text of a JSON object with these members. A member that is there stays, unless it is null. In an object that is there, the
- * missing members are added.
- */
+/** Returns the text of a JSON object with these members, as `fill` sets them. */
 function filled(text: string, members: JsonObject): string {
-  const present = membersOf(text);
-  let changed = text;
+  const object = new ObjectText(text);
+  fill(object, members);
+  return object.text;
+}
+
+/** Sets the members that an object lacks, or that are null. A member that is an object itself gets the members that it lacks. */
+function fill(object: ObjectText, members: JsonObject): void {
   for (const [name, member] of Object.entries(members)) {
-    const { start, end } = present.get(name) ?? { start: 0, end: 0 };
-    const json = text.slice(start, end);
-    let value = json === "" || json === "null" ? JSON.stringify(member) : json;
-    if (value === json && json[0] === "{" && isJsonObject(member)) value = filled(json, member);
-    if (value !== json) changed = withMember(changed, [name], value);
+    const json = object.get(name);
+    if (json === "" || json === "null") object.set(name, JSON.stringify(member));
+    else if (json[0] === "{" && isJsonObject(member)) object.set(name, filled(json, member));
   }
-  return changed;
 }

@@ -36,64 +36,93 @@ export function spanAt(text: string, path: readonly string[]): Span | undefined 
   let start = skipSpace(text, 0);
   let found: Span | undefined;
   for (const name of path) {
-    found = text[start] === "{" ? memberOf(text, start, name) : undefined;
+    found = membersOf(text, start).get(name);
     if (!found) return undefined;
     ({ start } = found);
   }
   return found ?? { start, end: endOfValue(text, start) };
 }
 
-/** Finds the values of the members of a JSON object, by their names. */
-export const membersOf = (text: string): ReadonlyMap<string, Span> => new Map(membersIn(text, skipSpace(text, 0)));
+const NOWHERE: Span = { start: 0, end: 0 };
 
 /** Returns the JSON of a value in the text of a valid JSON object; an empty text without the value. */
 export function jsonAt(text: string, path: readonly string[]): string {
-  const { start, end } = spanAt(text, path) ?? { start: 0, end: 0 };
+  const { start, end } = spanAt(text, path) ?? NOWHERE;
   return text.slice(start, end);
 }
 
+/** The text of a valid JSON object, whose members are read and replaced in one pass. Any other text has no members, and stays as it is. */
+export class ObjectText {
+  readonly #text: string;
+  readonly #members: ReadonlyMap<string, Span>;
+  /** The members that were replaced or added. */
+  #changes: Map<string, string> | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#members = membersOf(text, skipSpace(text, 0));
+  }
+
+  /** Returns the JSON of a member; an empty text without the member. */
+  get(name: string): string {
+    const changed = this.#changes?.get(name);
+    if (changed !== undefined) return changed;
+    const { start, end } = this.#members.get(name) ?? NOWHERE;
+    return this.#text.slice(start, end);
+  }
+
+  /** Replaces the JSON of a member, or adds the member. */
+  set(name: string, json: string): void {
+    if (json === this.get(name)) return;
+    this.#changes ??= new Map();
+    this.#changes.set(name, json);
+  }
+
+  /** The text with the changes. */
+  get text(): string {
+    let text = this.#text;
+    for (const [name, json] of this.#changes ?? []) text = withMember(text, [name], json);
+    return text;
+  }
+}
+
 /**
- * Returns the text of a JSON object with other elements in an array. Returns the text unchanged without the array.
+ * Returns the text of a JSON array with other elements. Returns any other text unchanged.
  *
  * @param change Returns the elements that replace an element. Both are JSON.
  */
-export function withElements(
-  text: string,
-  path: readonly string[],
-  change: (json: string) => string | readonly string[],
-): string {
-  const array = spanAt(text, path);
-  if (!array || text[array.start] !== "[") return text;
-  const elements: string[] = [];
-  for (let at = skipSpace(text, array.start + 1); at < array.end - 1;) {
+export function withElements(text: string, change: (json: string) => string | readonly string[]): string {
+  if (text[0] !== "[") return text;
+  const changed: string[] = [];
+  let isSame = true;
+  for (let at = skipSpace(text, 1); at < text.length - 1;) {
     const end = endOfValue(text, at);
-    elements.push(text.slice(at, end));
+    const element = text.slice(at, end);
+    const elements = change(element);
+    isSame &&= elements === element;
+    if (typeof elements === "string") changed.push(elements);
+    else changed.push(...elements);
     // Skip the comma.
     at = skipSpace(text, skipSpace(text, end) + 1);
   }
-  const changed = elements.flatMap(change);
-  const isSame = changed.length === elements.length && changed.every((json, index) => json === elements[index]);
-  return isSame ? text : `${text.slice(0, array.start)}[${changed.join(",")}]${text.slice(array.end)}`;
+  return isSame ? text : `[${changed.join(",")}]`;
 }
 
-function memberOf(text: string, object: number, name: string): Span | undefined {
-  let found: Span | undefined;
-  for (const [present, span] of membersIn(text, object)) if (present === name) found = span;
-  return found;
-}
-
-/** Yields the members of the object that begins here: the name, and the position of the value. */
-function* membersIn(text: string, object: number): Generator<readonly [name: string, value: Span]> {
+/** Finds the members of a value, by their names: none if no object begins here. Of members with one name, the last counts. */
+function membersOf(text: string, object: number): ReadonlyMap<string, Span> {
+  const members = new Map<string, Span>();
+  if (text.charCodeAt(object) !== OPEN_OBJECT) return members;
   let at = skipSpace(text, object + 1);
-  while (text[at] === '"') {
+  while (text.charCodeAt(at) === QUOTE) {
     const endOfName = endOfString(text, at);
     // Skip the colon.
     const start = skipSpace(text, skipSpace(text, endOfName) + 1);
     const end = endOfValue(text, start);
-    yield [nameIn(text.slice(at + 1, endOfName - 1)), { start, end }];
+    members.set(nameIn(text.slice(at + 1, endOfName - 1)), { start, end });
     at = skipSpace(text, end);
-    if (text[at] === ",") at = skipSpace(text, at + 1);
+    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
   }
+  return members;
 }
 
 /** Reads a name, which is given without its quotes. Most names have no escapes, and are not parsed. */
@@ -101,27 +130,29 @@ const nameIn = (text: string): string => (text.includes("\\") ? (parseJson(`"${t
 
 function skipSpace(text: string, from: number): number {
   let at = from;
-  while (text[at] === " " || text[at] === "\n" || text[at] === "\r" || text[at] === "\t") at++;
+  for (let code = text.charCodeAt(at); code <= SPACE; code = text.charCodeAt(at)) at++;
   return at;
 }
 
-/** Matches what follows a number, a boolean or null. */
-const END_OF_WORD = /[\s,\]}]/g;
+// Codes of characters: to compare them is much faster than to compare texts of one character.
+const [SPACE, QUOTE, BACKSLASH, COMMA] = [0x20, 0x22, 0x5c, 0x2c];
+const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
 /** Returns the position behind the value that begins here. */
 function endOfValue(text: string, start: number): number {
-  const first = text[start];
-  if (first === '"') return endOfString(text, start);
-  if (first !== "{" && first !== "[") {
-    END_OF_WORD.lastIndex = start;
-    return END_OF_WORD.test(text) ? END_OF_WORD.lastIndex - 1 : text.length;
-  }
+  const first = text.charCodeAt(start);
+  if (first === QUOTE) return endOfString(text, start);
+  const isNested = first === OPEN_OBJECT || first === OPEN_ARRAY;
   let depth = 0;
   for (let at = start; at < text.length; at++) {
-    const char = text[at];
-    if (char === '"') at = endOfString(text, at) - 1;
-    else if (char === "{" || char === "[") depth++;
-    else if ((char === "}" || char === "]") && --depth === 0) return at + 1;
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at) - 1;
+    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) depth++;
+    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
+      // A number, a boolean or null ends in front of its container's end.
+      if (!isNested) return at;
+      if (--depth === 0) return at + 1;
+    } else if (!isNested && (code === COMMA || code <= SPACE)) return at;
   }
   return text.length;
 }
@@ -130,7 +161,7 @@ function endOfValue(text: string, start: number): number {
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end > 0; end = text.indexOf('"', end + 1)) {
     let first = end;
-    while (text[first - 1] === "\\") first--;
+    while (text.charCodeAt(first - 1) === BACKSLASH) first--;
     // Behind an odd number of backslashes, a quote belongs to the string.
     if ((end - first) % 2 === 0) return end + 1;
   }
