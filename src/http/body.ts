@@ -152,7 +152,12 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
   } finally {
     cancelTimer?.();
     signal.removeEventListener("abort", onAbort);
-    letGo(reader);
+    try {
+      // Release the lock instead of cancelling: on Node a cancel would close the connection before the caller is answered.
+      reader.releaseLock();
+    } catch {
+      // workerd does not release during a read; there the end of the request ends everything.
+    }
   }
 }
 
@@ -192,17 +197,6 @@ function brokenOff(request: Request, cause: unknown): GatewayError {
   return request.signal.aborted
     ? new GatewayError("client_closed", "The client closed the connection.", { cause })
     : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });
-}
-
-/**
- * Release the lock instead of cancelling: on Node a cancel would close the connection before the caller is answered.
- */
-function letGo(reader: ReadableStreamDefaultReader): void {
-  try {
-    reader.releaseLock();
-  } catch {
-    // workerd does not release during a read; there the end of the request ends everything.
-  }
 }
 
 /** Returns the error of a body that comes too slowly. */
@@ -316,8 +310,11 @@ function writtenAgain(parsed: unknown): string {
  * `readText`.
  */
 export async function readJsonText(request: Request, maxJsonBytes: number, intake: BodyIntake): Promise<string> {
-  assertJsonType(request.headers);
-  const text = withoutByteOrderMark(await readText(request, maxJsonBytes, intake));
+  const type = request.headers.get("content-type");
+  if (type === null || !JSON_TYPE.test(type))
+    throw new GatewayError("unsupported_media_type", "The request's content-type must be application/json.");
+  const read = await readText(request, maxJsonBytes, intake);
+  const text = read.charCodeAt(0) === BYTE_ORDER_MARK ? read.slice(1) : read;
   if (text.trim() === "") throw malformed("is empty; a JSON object is expected");
   return text;
 }
@@ -362,13 +359,7 @@ function placeOfFault(text: string): string {
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
-function assertJsonType(headers: Headers): void {
-  const type = headers.get("content-type");
-  if (type === null || !JSON_TYPE.test(type))
-    throw new GatewayError("unsupported_media_type", "The request's content-type must be application/json.");
-}
-
 const malformed = (what: string, cause?: unknown): GatewayError =>
   new GatewayError("malformed_body", `The request body ${what}.`, { cause });
 
-const withoutByteOrderMark = (text: string): string => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
+const BYTE_ORDER_MARK = 0xfeff;

@@ -197,7 +197,7 @@ function parseObject(
   // A name that comes twice counts twice.
   const mostMarks = 2 * Math.min(limits.maxJsonKeys, MOST_MEMBERS);
   budget.chars += text.length;
-  take(budget, { values: 2, items: 0, names: 0 });
+  count(budget, { values: 2, items: 0, names: 0 });
   for (let at = begin + 1; ; at++) {
     const quote = afterSpace(text, at);
     const close = text.charCodeAt(quote) === QUOTE ? text.indexOf('"', quote + 1) : -1;
@@ -212,7 +212,7 @@ function parseObject(
     const next = text.charCodeAt(at);
     if (next === OBJECT_END && afterSpace(text, at + 1) === text.length) return { value, members, marks };
     if (next !== COMMA) break;
-    take(budget, { values: 1, items: 0, names: 0 });
+    count(budget, { values: 1, items: 0, names: 0 });
   }
   Object.assign(budget, { values, items, names, chars });
   return undefined;
@@ -235,13 +235,14 @@ class PieceParser {
   member(at: number, colon: number, known: { at: number; member: Member } | undefined): Member {
     if (known && this.#isSame(at, known.member, known.at, OBJECT_END)) return this.#taken(known.member);
     const budget = this.#budget;
-    const before = countsOf(budget);
+    // Only later bodies need the counts of a piece.
+    const before = this.#isKept ? countsOf(budget) : undefined;
     budget.names++;
     const open = afterSpace(this.#text, colon + 1);
     const list = this.#isKept && this.#text.charCodeAt(open) === ARRAY ? this.#list(open + 1, known) : undefined;
     const { end, value } = list ?? this.#value(colon + 1, 1);
     return {
-      ...since(before, budget),
+      ...(before ? since(before, budget) : NO_COUNTS),
       length: end - at,
       colon: colon - at,
       value,
@@ -272,7 +273,7 @@ class PieceParser {
         Object.assign(budget, outside);
         return undefined;
       }
-      take(budget, { values: 1, items: 1, names: 0 });
+      count(budget, { values: 1, items: 1, names: 0 });
       const before = countsOf(budget);
       const knownPiece = knownPieces[pieces.length];
       if (knownPiece && this.#isSame(at, knownPiece, knownAt, ARRAY_END)) pieces.push(this.#taken(knownPiece));
@@ -307,7 +308,7 @@ class PieceParser {
   }
 
   #taken<Known extends KnownPiece>(piece: Known): Known {
-    take(this.#budget, piece);
+    count(this.#budget, piece);
     share(piece);
     return piece;
   }
@@ -320,13 +321,9 @@ function share(piece: KnownPiece & Partial<Member>): void {
   for (const element of piece.elements?.pieces ?? []) share(element);
 }
 
-/** Counts values, and books their memory. */
-function take(budget: JsonBudget, counts: JsonCounts): void {
-  count(budget, counts);
-  budget.book();
-}
-
 const countsOf = ({ values, items, names }: JsonCounts): JsonCounts => ({ values, items, names });
+
+const NO_COUNTS: JsonCounts = { values: 0, items: 0, names: 0 };
 
 const since = (before: JsonCounts, { values, items, names }: JsonCounts): JsonCounts => ({
   values: values - before.values,

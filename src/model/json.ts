@@ -133,11 +133,12 @@ export type JsonCounts = Pick<JsonBudget, "values" | "items" | "names">;
 
 const ONE_VALUE: JsonCounts = { values: 1, items: 0, names: 0 };
 
-/** Adds counts to a budget. Throws a `JsonLimitError` beyond its limits. */
+/** Adds counts to a budget, and books their memory. Throws a `JsonLimitError` beyond its limits. */
 export function count(budget: JsonBudget, { values, items, names }: JsonCounts): void {
   budget.names += names;
   if ((budget.values += values) > budget.limits.maxJsonValues) throw tooMany(budget.limits);
   if ((budget.items += items) > budget.limits.maxJsonItems) throw tooManyItems(budget.limits);
+  budget.book();
 }
 
 /** Parses a text that was scanned. Books its memory first. Throws as `parseJson` does. */

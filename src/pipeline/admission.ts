@@ -88,24 +88,6 @@ const KEY_FIELDS = Object.entries({
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
-/** True for a row whose fields have the types of a key, as those of most stores. Reads all fields, because a getter may throw. */
-function isSound(row: { readonly [Field in keyof ApiKey]: unknown }): boolean {
-  const { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt, paused, budget, metadata } = row;
-  return (
-    typeof id === "string" &&
-    typeof name === "string" &&
-    typeof unlimited === "boolean" &&
-    typeof modelLimits === "object" &&
-    modelLimits !== null &&
-    typeof modelLimitsEnabled === "boolean" &&
-    typeof expiresAt === "number" &&
-    !Number.isNaN(expiresAt) &&
-    (paused === undefined || typeof paused === "boolean") &&
-    (budget === undefined || typeof budget === "string") &&
-    (metadata === undefined || typeof metadata === "object")
-  );
-}
-
 /**
  * Reads a row of the store as a key. Takes what databases write: 0 and 1 for a flag, a text for a number, and null for an absent field.
  * Throws `store_unavailable` for a row whose getters throw, and for a value that could give more rights than the host means: a `Date` in
@@ -113,21 +95,40 @@ function isSound(row: { readonly [Field in keyof ApiKey]: unknown }): boolean {
  */
 function keyIn(row: ApiKey): ApiKey {
   try {
-    if (isSound(row)) return row;
-    const fields: Record<string, unknown> = {};
-    let isSame = true;
-    for (const [field, [type, read]] of KEY_FIELDS) {
-      const value: unknown = row[field as keyof ApiKey];
-      const found = read(value, row);
-      if (found === undefined && (value !== undefined || !type.endsWith("?")))
-        throw new TypeError(`The store's key has ${field} ${told(value)}; ${field} must be of the type ${type}.`);
-      isSame &&= found === value;
-      if (found !== undefined) fields[field] = found;
-    }
-    return isSame ? row : { ...row, ...fields };
+    // A store of the host may return anything. Read all fields, because a getter may throw.
+    const given: { readonly [Field in keyof ApiKey]: unknown } = row;
+    const { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt, paused, budget, metadata } = given;
+    // Most rows are keys as they stand.
+    const isKey =
+      typeof id === "string" &&
+      typeof name === "string" &&
+      typeof unlimited === "boolean" &&
+      isObject(modelLimits) &&
+      typeof modelLimitsEnabled === "boolean" &&
+      typeof expiresAt === "number" &&
+      !Number.isNaN(expiresAt) &&
+      (paused === undefined || typeof paused === "boolean") &&
+      (budget === undefined || typeof budget === "string") &&
+      (metadata === undefined || isObject(metadata));
+    return isKey ? row : readRow(row);
   } catch (error) {
     throw toGatewayError(error, "quota-store");
   }
+}
+
+/** Reads each field of a row. Throws a TypeError for a wrong value. */
+function readRow(row: ApiKey): ApiKey {
+  const fields: Record<string, unknown> = {};
+  let isSame = true;
+  for (const [field, [type, read]] of KEY_FIELDS) {
+    const value: unknown = row[field as keyof ApiKey];
+    const found = read(value, row);
+    if (found === undefined && (value !== undefined || !type.endsWith("?")))
+      throw new TypeError(`The store's key has ${field} ${told(value)}; ${field} must be of the type ${type}.`);
+    isSame &&= found === value;
+    if (found !== undefined) fields[field] = found;
+  }
+  return isSame ? row : { ...row, ...fields };
 }
 
 const told = (value: unknown): string => (typeof value === "number" ? String(value) : shown(value));
@@ -546,7 +547,7 @@ class Intake implements BodyIntake {
 
   /** Created only when it is read: few bodies are large. */
   get signal(): AbortSignal {
-    return this.#call.signal;
+    return this.#call.abort.signal;
   }
 
   defer(release: () => void): void {

@@ -289,17 +289,7 @@ export class Call implements Incoming {
 
   /** The one end of a call: settles, and releases everything. Resolves when that is done; returns undefined when it is done at once. */
   end(): Promise<void> | undefined {
-    if (!this.#ended) this.#ending = this.#end();
-    return this.#ending;
-  }
-
-  /** Ends the call and waits until it is settled, but not beyond the deadline: a function of the host may hang. */
-  async endAndSettle(): Promise<void> {
-    const ending = this.end();
-    if (ending) await within(ending, this.abort.leftMs, this.clock);
-  }
-
-  #end(): Promise<void> | undefined {
+    if (this.#ended) return this.#ending;
     this.#ended = true;
     const endedAt = this.services.isRecorded ? this.clock.now() : 0;
     this.abort.end();
@@ -313,9 +303,15 @@ export class Call implements Incoming {
         report(this, error);
       }
     }
-    if (releasing.length > 0) return Promise.all(releasing).then(() => this.#finish(endedAt));
-    this.#finish(endedAt);
-    return undefined;
+    if (releasing.length > 0) this.#ending = Promise.all(releasing).then(() => this.#finish(endedAt));
+    else this.#finish(endedAt);
+    return this.#ending;
+  }
+
+  /** Ends the call and waits until it is settled, but not beyond the deadline: a function of the host may hang. */
+  async endAndSettle(): Promise<void> {
+    const ending = this.end();
+    if (ending) await within(ending, this.abort.leftMs, this.clock);
   }
 
   /**

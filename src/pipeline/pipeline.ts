@@ -75,26 +75,26 @@ export type AcceptSocket = (services: Services, parts: Parts, asked: SocketReque
  * is left behind, and a late result of it is released.
  */
 export function serve(call: Call, parts: Parts): Promise<Answer> {
-  return new Promise((resolve) => {
-    const refuse = (thrown: unknown): void => {
-      const refused = refusal(call, call.fail(thrown));
-      resolve(call.endAndSettle().then(() => refused));
-    };
-    call.listener = { cut: refuse };
-    try {
-      call.slot = call.services.inFlight.begin(call);
-      const { reason } = call.abort;
-      if (reason) return refuse(reason);
-      const endpoint = wholeOf<Endpoint>(call.endpoint);
-      const answered =
-        endpoint instanceof Promise
-          ? call.wait(endpoint).then((loaded) => answer(call, loaded, parts))
-          : answer(call, endpoint, parts);
-      answered.then(resolve, (error: unknown) => call.isEnded || refuse(error));
-    } catch (error) {
-      refuse(error);
-    }
-  });
+  const { promise, resolve } = Promise.withResolvers<Answer>();
+  const refuse = (thrown: unknown): void => {
+    const refused = refusal(call, call.fail(thrown));
+    resolve(call.endAndSettle().then(() => refused));
+  };
+  call.listener = { cut: refuse };
+  try {
+    call.slot = call.services.inFlight.begin(call);
+    const { reason } = call.abort;
+    if (reason) throw reason;
+    const endpoint = wholeOf<Endpoint>(call.endpoint);
+    const answered =
+      endpoint instanceof Promise
+        ? call.wait(endpoint).then((loaded) => answer(call, loaded, parts))
+        : answer(call, endpoint, parts);
+    answered.then(resolve, (error: unknown) => call.isEnded || refuse(error));
+  } catch (error) {
+    refuse(error);
+  }
+  return promise;
 }
 
 function answer(call: Call, endpoint: Endpoint, parts: Parts): Promise<Answer> {
@@ -121,15 +121,6 @@ interface Prologue {
 
 const GENERATED: Prologue = { expiredKeysMayAsk: false, hasBody: true, isRepeatable: true };
 
-const prologueOf = (endpoint: Endpoint): Prologue =>
-  endpoint.kind === "query"
-    ? {
-        expiredKeysMayAsk: endpoint.expiredKeysMayAsk,
-        hasBody: endpoint.body === "json",
-        isRepeatable: endpoint.method === "POST",
-      }
-    : GENERATED;
-
 /**
  * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
  *
@@ -150,11 +141,11 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
 async function enter<Decoded>(
   call: Call,
   endpoint: Endpoint,
+  { expiredKeysMayAsk, hasBody, isRepeatable }: Prologue,
   { repetitions }: Parts,
   decode: (body: unknown, key: ApiKey) => Decoded | Promise<Decoded>,
 ): Promise<Entered<Decoded> | Answer> {
   const { rateLimiter, replays, responses } = call.services;
-  const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(endpoint);
   let content: unknown;
   try {
     const key = await authenticate(call, expiredKeysMayAsk);
@@ -178,8 +169,8 @@ async function enter<Decoded>(
 
 /** Answers a call for any kind of generation: the backend generates the answer. */
 async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
-  const { backend, countInput, hooks, limits, rateLimiter } = call.services;
-  const entered = await enter(call, endpoint, parts, (body, key) =>
+  const { backend, codeRunner, countInput, hooks, limits, rateLimiter } = call.services;
+  const entered = await enter(call, endpoint, GENERATED, parts, (body, key) =>
     endpoint.decode(body, call, () => visibleModels(call, key)),
   );
   if ("status" in entered) return entered;
@@ -205,7 +196,8 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
   call.assertLive();
   if (call.json.isLarge) await nextIteration();
   const request = callOfKind.afforded(fitted, cost);
-  const context = new BackendContext(call, key, kind.mayRunCode?.(request), callOfKind);
+  const mayRunCode = codeRunner !== undefined && kind.mayRunCode?.(request);
+  const context = new BackendContext(call, key, mayRunCode, callOfKind);
   const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
   const { hooked } = call.found;
   const generation = hooked?.generation(call, generated) ?? generated;
@@ -256,7 +248,12 @@ const reported =
 /** Answers a route that the gateway serves itself, at no charge. */
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
   const { countTokens, hooks } = call.services;
-  const entered = await enter(call, endpoint, parts, (parsed) => parsed);
+  const prologue: Prologue = {
+    expiredKeysMayAsk: endpoint.expiredKeysMayAsk,
+    hasBody: endpoint.body === "json",
+    isRepeatable: endpoint.method === "POST",
+  };
+  const entered = await enter(call, endpoint, prologue, parts, (parsed) => parsed);
   if ("status" in entered) return entered;
   const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> => balanceOf(call, key);

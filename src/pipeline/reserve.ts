@@ -7,7 +7,7 @@ import type { Cancel } from "../ports/clock.ts";
 import type { Outcome, ApiKey, Refusal, TightestBudget } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report } from "./reports.ts";
+import { type CallWatch, report } from "./reports.ts";
 
 const NOTHING: Counted = { units: 0, certainty: "exact" };
 
@@ -58,8 +58,8 @@ export class Hold {
     this.#keyId = keyId;
     this.#id = id;
     this.granted = granted;
-    const { clock, limits } = call;
-    this.#tellReserved();
+    const { clock, limits, watch } = call;
+    if (watch) this.#tellReserved(watch);
     // Start with a single timer, because most calls end before it fires.
     const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
     this.#cancelTimer = clock.after(firstMs, () => {
@@ -69,9 +69,8 @@ export class Hold {
     });
   }
 
-  #tellReserved(): void {
-    const { clock, limits, watch } = this.#call;
-    if (!watch) return;
+  #tellReserved(watch: CallWatch): void {
+    const { clock, limits } = this.#call;
     this.#leasedUntil = clock.now() + limits.leaseMs;
     watch.tellHold({ type: "reserved", granted: this.granted });
   }
@@ -98,7 +97,7 @@ export class Hold {
       call.assertLive();
       this.#id = id;
       this.granted = units;
-      this.#tellReserved();
+      if (call.watch) this.#tellReserved(call.watch);
     } finally {
       this.#renewing = false;
     }
@@ -183,10 +182,7 @@ export class Hold {
     this.#settling = promise;
     const outcome = this.#outcome();
     this.#call.found.charged = { ...outcome, used: this.#charged + outcome.used };
-    this.#settle(outcome).then(() => {
-      this.#isSettled = true;
-      resolve();
-    }, reject);
+    this.#settle(outcome).then(resolve, reject);
     return promise;
   }
 
@@ -211,6 +207,7 @@ export class Hold {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
+    this.#isSettled = true;
   }
 
   /** Hands the settlement to the gateway, which outlives the call. */

@@ -8,6 +8,7 @@ import { EventStream, type EventStreamOptions } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { BodyLease, BodyRoom } from "../ports/shared-room.ts";
 import type { CallAbort } from "./abort.ts";
@@ -164,8 +165,9 @@ class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterabl
 /** Ends a call whose answer is complete. */
 export async function finish(call: Call, answer: Answer, recorder?: AnswerRecorder): Promise<Answer> {
   recorder?.complete(answer);
-  const large = largeAnswer(call, answer);
-  if (large) return large;
+  const { body } = answer;
+  if (typeof body === "string" && body.length > LARGE_CHARS && call.key)
+    return largeAnswer(call, call.key, answer, body);
   await call.endAndSettle();
   return answer;
 }
@@ -174,14 +176,11 @@ export async function finish(call: Call, answer: Answer, recorder?: AnswerRecord
 const LARGE_CHARS = 1024 ** 2;
 
 /**
- * Returns a large answer in pieces, and counts its memory until its client has read it; undefined for a smaller answer. The answer is paid
- * for, so it is never refused: the next calls of its key are, while too many answers are unread.
+ * Returns a large answer in pieces, and counts its memory until its client has read it. The answer is paid for, so it is never refused: the
+ * next calls of its key are, while too many answers are unread.
  */
-function largeAnswer(call: Call, answer: Answer): Answer | undefined {
-  const { body, headers } = answer;
-  if (typeof body !== "string" || body.length <= LARGE_CHARS || !call.key) return undefined;
+function largeAnswer(call: Call, { id }: ApiKey, answer: Answer, body: string): Answer {
   const { room } = call.services.bodies;
-  const { id } = call.key;
   const bytes = utf8Length(body);
   room.add(id, bytes);
   call.defer(() => room.remove(id, bytes));
@@ -189,7 +188,7 @@ function largeAnswer(call: Call, answer: Answer): Answer | undefined {
   const pieces = new Pieces(call, piecesOf(body));
   // A settled call has no deadline any more, but an unread answer must still end.
   call.defer(call.clock.after(call.limits.deadlineMs, () => void pieces.return()));
-  return { ...answer, headers: { ...headers, "content-length": String(bytes) }, body: pieces };
+  return { ...answer, headers: { ...answer.headers, "content-length": String(bytes) }, body: pieces };
 }
 
 /**

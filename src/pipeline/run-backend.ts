@@ -228,7 +228,7 @@ export async function countedByBackend<Request extends DecodedRequest>(
 
 /** Refuses the unknown types of a request, unless the backend takes them. */
 function assertTaken(backend: ModelBackend, { model, native }: DecodedRequest): void {
-  if (!takesUnknown(backend, model)) native?.assertKnown?.();
+  if (native?.assertKnown && !takesUnknown(backend, model)) native.assertKnown();
 }
 
 /** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
@@ -506,10 +506,10 @@ class MeteredEvents<Event, Answered> {
     this.isFinished = true;
     const settling = this.#hold.settle();
     // Resolves when the answer is settled, or when its caller has waited long enough.
-    await new Promise<void>((resolve, reject) => {
-      this.#call.abort.whole(resolve);
-      settling.then(resolve, reject);
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#call.abort.whole(resolve);
+    settling.then(resolve, reject);
+    await promise;
     this.#call.assertLive();
     const keeping = this.keep?.(finish);
     if (keeping) await keeping;

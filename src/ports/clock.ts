@@ -346,15 +346,15 @@ export function within<T>(
   clock: Clock,
   giveUp?: (end: () => void) => void,
 ): Promise<T | typeof LATE> {
-  return new Promise((resolve, reject) => {
-    const wait = new Wait<T | typeof LATE>(resolve, reject);
-    wait.for(promise);
-    // Skip the timer when the promise settles within one microtask.
-    void NEXT_MICROTASK.then(() => {
-      if (wait.isOver) return;
-      const end = endOf(wait);
-      wait.whenOver(clock.after(ms, end));
-      giveUp?.(end);
-    });
+  const waited = Promise.withResolvers<T | typeof LATE>();
+  const wait = new Wait(waited.resolve, waited.reject);
+  wait.for(promise);
+  // Skip the timer when the promise settles within one microtask.
+  void NEXT_MICROTASK.then(() => {
+    if (wait.isOver) return;
+    const end = endOf(wait);
+    wait.whenOver(clock.after(ms, end));
+    giveUp?.(end);
   });
+  return waited.promise;
 }

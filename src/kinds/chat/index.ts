@@ -2,7 +2,7 @@
 
 import { type FieldPath, GatewayError } from "../../errors.ts";
 import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
-import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
+import { CHAT, type ChatRequest, type ConversationCompaction } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget, JsonLimitError, parseJson, valueAt } from "../../model/json.ts";
 import type { HookToolCall } from "../../ports/hook.ts";
@@ -72,7 +72,9 @@ export const chat: ChatKind = {
     if (request.stopSequences.length > 0) assertSearchable(request.stopSequences, limits);
     const inputTokens =
       believed(call, request, countedInput) ?? withinWindow(estimateInputTokens(request, countTokens), model);
-    return twoStepCost(call, request, inputTokens, model) ?? costOf(call, request, inputTokens);
+    const compaction = request.native?.compaction;
+    const inTwoSteps = compaction && twoStepCost(call, request, compaction, inputTokens, model);
+    return inTwoSteps ?? costOf(call, request, inputTokens);
   },
 
   afford(call, request, { inputTokens, steps }, granted) {
@@ -87,8 +89,9 @@ export const chat: ChatKind = {
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
   ask(backend, request, context) {
-    const compaction = compactsItself(backend, request.model) ? undefined : request.native?.compaction;
-    return backend.chat?.(compaction ? compaction.without(request) : request, context);
+    const compaction = request.native?.compaction;
+    const asked = compaction && !compactsItself(backend, request.model) ? compaction.without(request) : request;
+    return backend.chat?.(asked, context);
   },
 
   generation(call, endpoint, request, { cost }) {
@@ -121,11 +124,10 @@ const WINDOW_SHARE = 4 / 5;
 function twoStepCost(
   call: KindCall,
   request: ChatRequest,
+  compaction: ConversationCompaction,
   inputTokens: number,
   model: ModelInfo | undefined,
 ): Cost | undefined {
-  const compaction = request.native?.compaction;
-  if (!compaction) return undefined;
   const { threshold = (model?.maxInputTokens ?? Infinity) * WINDOW_SHARE } = compaction;
   if (inputTokens <= threshold || call.compactsItself(request.model)) return undefined;
   const asked = compaction.summaryOf(request);

@@ -93,9 +93,9 @@ function inputTokens(request: ChatRequest, estimate: Estimate): number {
   const { messages, tools } = request;
   const [turns, ofTools] = [listedIn(messages), listedIn(tools)];
   for (const [index, message] of messages.entries())
-    if (!takesKnown?.(message, turns?.[index])) tokens += sumOf(message.parts, estimate);
+    if (!(turns && takesKnown?.(message, turns[index]))) tokens += sumOf(message.parts, estimate);
   for (const [index, tool] of tools.entries())
-    if (!takesKnown?.(tool, ofTools?.[index])) tokens += toolTokens(tool, estimate);
+    if (!(ofTools && takesKnown?.(tool, ofTools[index]))) tokens += toolTokens(tool, estimate);
   if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat));
   return tokens;
 }
