@@ -60,6 +60,14 @@ describe("a stream of an upstream", () => {
     expect(await read(passed(chunks))).toEqual([{ content: "a", calls: undefined }]);
   });
 
+  it("is completed behind chunks that lack nothing", async () => {
+    const goesOn = (content: string, more: object = {}) => said({ content }, { finish_reason: null, ...more });
+    const text = passed([FIRST, goesOn("b", { index: 0 }), goesOn('{"c"}', { index: 0 }), goesOn("d"), chunk()]);
+    expect(text.match(/"index":0/g)).toHaveLength(5);
+    expect(text.match(/"finish_reason":"stop"/g)).toHaveLength(1);
+    expect(await read(text)).toEqual([{ content: 'ab{"c"}d', calls: undefined }]);
+  });
+
   it.each<[string, object[]]>([
     [
       "indices",
