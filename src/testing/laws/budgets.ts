@@ -3,15 +3,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { BudgetChanges, BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../index.ts";
+import { atOnce, closing, type Law } from "./law.ts";
 import {
-  atOnce,
   expectRangeError,
   grantsOf,
-  Ledger,
+  type Ledger,
   LEASE_MS,
+  ledgerOf,
   type OpenedQuotaStore,
   type QuotaStoreSetup,
-} from "./quota-store/law.ts";
+} from "./quota-ledger.ts";
 
 /** The setup of a store for one law. Its keys draw on its budgets. */
 export interface BudgetStoreSetup extends QuotaStoreSetup {
@@ -39,15 +40,7 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
 export type OpenBudgetStore = (setup: BudgetStoreSetup) => OpenedBudgetStore | Promise<OpenedBudgetStore>;
 
 /** One promise about budgets. */
-export interface BudgetLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /**
-   * Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken, or
-   * with the store's own error.
-   */
-  verify(open: OpenBudgetStore): Promise<void>;
-}
+export type BudgetLaw = Law<OpenBudgetStore>;
 
 const DAY_MS = 86_400_000;
 /** The budgets of a race, and the most changes of each. */
@@ -140,6 +133,10 @@ class Stage {
     else assert.ok(gap >= used, `${budget}: gap has all that is used`);
   }
 
+  async expectEach(budgets: readonly string[], expected: Partial<BudgetReport>, why: string): Promise<void> {
+    for (const budget of budgets) await this.expect(budget, expected, why);
+  }
+
   async advance(ms: number): Promise<void> {
     await this.#opened.advance(ms);
   }
@@ -161,7 +158,7 @@ class Stage {
 
 const byPercent = (one: string, other: string): number => one.localeCompare(other, "en", { numeric: true });
 
-function law(name: string, setting: Setting, body: (stage: Stage) => Promise<void>): BudgetLaw {
+function law(name: string, setting: Setting, body: (stage: Stage, key: Ledger) => Promise<void>): BudgetLaw {
   return {
     name,
     async verify(open) {
@@ -180,20 +177,14 @@ function law(name: string, setting: Setting, body: (stage: Stage) => Promise<voi
         })),
         onBudget: (event) => void events.push(event),
       });
-      try {
+      await closing(opened, async () => {
         const keys = await Promise.all(
-          setting.keys.map(async ({ granted }, index) => {
-            const found = await opened.store.find(`secret-${index}-${suffix}`);
-            assert.ok(found, "find must know the keys that the store was opened with");
-            return new Ledger(opened, suffix, found.id, [`secret-${index}-${suffix}`], granted);
-          }),
+          setting.keys.map(({ granted }, index) => ledgerOf(opened, suffix, [`secret-${index}-${suffix}`], granted)),
         );
-        await body(new Stage(opened, suffix, keys, events));
-      } catch (broken) {
-        await (async () => opened.close?.())().catch(() => {});
-        throw broken;
-      }
-      await opened.close?.();
+        const [first] = keys;
+        assert.ok(first);
+        await body(new Stage(opened, suffix, keys, events), first);
+      });
     },
   };
 }
@@ -270,20 +261,26 @@ export const budgetLaws: readonly BudgetLaw[] = [
     },
   ),
 
-  law("a hold settled by many callers at once is charged once in each budget", chain(100, 100, 100), async (stage) => {
-    await stage.key().hold("call", 90);
-    await atOnce(50, () => stage.key().settle("call", 15));
-    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 15, held: 0 }, "one charge");
-    await stage.key().expectUsed(15, "and one charge of the key");
-  }),
+  law(
+    "a hold settled by many callers at once is charged once in each budget",
+    chain(100, 100, 100),
+    async (stage, key) => {
+      await key.hold("call", 90);
+      await atOnce(50, () => key.settle("call", 15));
+      await stage.expectEach(["team", "org"], { used: 15, held: 0 }, "one charge");
+      await key.expectUsed(15, "and one charge of the key");
+    },
+  ),
 
-  law("a hold takes what the key and each of its budgets have", chain(100, 60, 40), async (stage) => {
-    const key = stage.key();
+  law("a hold takes what the key and each of its budgets have", chain(100, 60, 40), async (stage, key) => {
     await key.expectGrant(key.reserve("call", 1, 1_000), 40, "the organisation has the least");
-    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 40, held: 40 }, "it is held in each");
+    await stage.expectEach(["team", "org"], { used: 40, held: 40 }, "it is held in each");
     await key.settle("call", 10, "estimated");
-    for (const budget of ["team", "org"])
-      await stage.expect(budget, { used: 10, held: 0, estimated: 10, overdraft: 0 }, "the rest is returned in each");
+    await stage.expectEach(
+      ["team", "org"],
+      { used: 10, held: 0, estimated: 10, overdraft: 0 },
+      "the rest is returned in each",
+    );
     await key.expectGrant(key.reserve("next", 1, 1_000), 30, "and can be held again");
   }),
 
@@ -298,32 +295,30 @@ export const budgetLaws: readonly BudgetLaw[] = [
         { id: "user", amount: 100, parent: "team" },
       ],
     },
-    async (stage) => {
+    async (stage, key) => {
       const levels = ["user", "team", "org", "company"];
-      await stage.key().hold("call", 30);
-      for (const level of levels) await stage.expect(level, { used: 30, held: 30 }, "it is held in each");
-      await stage.key().settle("call", 20);
-      for (const level of levels) await stage.expect(level, { used: 20, held: 0 }, "and charged in each");
-      await stage.key().expectUsed(20, "and to the key");
+      await key.hold("call", 30);
+      await stage.expectEach(levels, { used: 30, held: 30 }, "it is held in each");
+      await key.settle("call", 20);
+      await stage.expectEach(levels, { used: 20, held: 0 }, "and charged in each");
+      await key.expectUsed(20, "and to the key");
       for (const level of levels) {
         await stage.setAmount(level, 25);
-        await stage.key().expectRefusal(stage.key().reserve("next", 6), { available: 5, held: 0 }, `${level} is full`);
+        await key.expectRefusal(key.reserve("next", 6), { available: 5, held: 0 }, `${level} is full`);
         await stage.setAmount(level, 100);
       }
     },
   ),
-  law("a hold that is lowered is lowered in each budget", chain(100, 60, 40), async (stage) => {
-    const key = stage.key();
+  law("a hold that is lowered is lowered in each budget", chain(100, 60, 40), async (stage, key) => {
     await key.hold("call", 40);
     await key.lower("call", 5, 15);
-    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 15, held: 15 }, "it is lowered in each");
+    await stage.expectEach(["team", "org"], { used: 15, held: 15 }, "it is lowered in each");
     await key.expectGrant(key.reserve("next", 1, 1_000), 25, "what was returned is available");
     await key.settle("call", 10);
-    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 35, held: 25 }, "and is settled in each");
+    await stage.expectEach(["team", "org"], { used: 35, held: 25 }, "and is settled in each");
   }),
 
-  law("what one budget refuses is held in none", chain(100, 60, 5), async (stage) => {
-    const key = stage.key();
+  law("what one budget refuses is held in none", chain(100, 60, 5), async (stage, key) => {
     await key.hold("first", 3);
     const why = "the organisation has too little";
     await key.expectRefusal(key.reserve("call", 3, 50), { available: 2, held: 3 }, why);
@@ -333,8 +328,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.hold("call", 3);
   }),
 
-  law("a balance tells of the tightest: the key or one of its budgets", chain(100, 60, 200), async (stage) => {
-    const key = stage.key();
+  law("a balance tells of the tightest: the key or one of its budgets", chain(100, 60, 200), async (stage, key) => {
     assert.deepEqual(await key.balance(), { used: 0, available: 60, held: 0 });
     await key.hold("call", 10);
     assert.deepEqual(await key.balance(), { used: 10, available: 50, held: 10 });
@@ -342,22 +336,22 @@ export const budgetLaws: readonly BudgetLaw[] = [
     assert.deepEqual(await key.balance(), { used: 10, available: 90, held: 10 }, "now the key has the least");
   }),
 
-  law("a lease that ends is charged in each budget, and corrected in each", chain(100, 100, 100), async (stage) => {
-    const key = stage.key();
-    await key.hold("call", 80);
-    await key.renew("call", 30);
-    await stage.advance(LEASE_MS);
-    await key.expectGrant(key.reserve("next", 1, 100), 70, "what was not used is available again");
-    await key.settle("next", 0);
-    for (const budget of ["team", "org"])
-      await stage.expect(budget, { used: 30, held: 0, estimated: 30 }, "the last renewal is charged");
-    await key.settle("call", 45);
-    for (const budget of ["team", "org"])
-      await stage.expect(budget, { used: 45, held: 0, estimated: 0 }, "the true count replaces it");
-  }),
+  law(
+    "a lease that ends is charged in each budget, and corrected in each",
+    chain(100, 100, 100),
+    async (stage, key) => {
+      await key.hold("call", 80);
+      await key.renew("call", 30);
+      await stage.advance(LEASE_MS);
+      await key.expectGrant(key.reserve("next", 1, 100), 70, "what was not used is available again");
+      await key.settle("next", 0);
+      await stage.expectEach(["team", "org"], { used: 30, held: 0, estimated: 30 }, "the last renewal is charged");
+      await key.settle("call", 45);
+      await stage.expectEach(["team", "org"], { used: 45, held: 0, estimated: 0 }, "the true count replaces it");
+    },
+  ),
 
-  law("what a budget cannot cover is its own overdraft", chain(1_000, 60, 30), async (stage) => {
-    const key = stage.key();
+  law("what a budget cannot cover is its own overdraft", chain(1_000, 60, 30), async (stage, key) => {
     await key.hold("call", 10);
     await key.settle("call", 100);
     await stage.expect("team", { used: 60, available: 0, overdraft: 40 }, "the team covers what it has");
@@ -367,8 +361,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     assert.equal((await key.balance()).available, 900, "and the key has paid all of it");
   }),
 
-  law("a top-up is taken back as far as its units are available", chain(1_000, 60, 1_000), async (stage) => {
-    const key = stage.key();
+  law("a top-up is taken back as far as its units are available", chain(1_000, 60, 1_000), async (stage, key) => {
     await stage.topUp("team", 500);
     await key.hold("call", 100);
     await expectRangeError(() => stage.lower("team", 461), "more than is available");
@@ -380,8 +373,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.expectGrant(key.reserve("next", 1, 100), 70, "what the call has not used");
   }),
 
-  law("a period begins with its whole amount", single({ amount: 100, period: "day" }), async (stage) => {
-    const key = stage.key();
+  law("a period begins with its whole amount", single({ amount: 100, period: "day" }), async (stage, key) => {
     await stage.toNoon();
     await key.expectGrant(key.reserve("call", 1, 1_000), 100, "the amount of the day");
     await key.settle("call", 70);
@@ -395,8 +387,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "what was reserved in a period is charged to it, however late it is settled",
     single({ amount: 100, period: "day" }),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await stage.toNoon();
       await key.expectGrant(key.reserve("late", 60, 60, LONG_MS), 60, "what is available");
       await key.expectGrant(key.reserve("expired", 30, 30), 30, "what is available");
@@ -412,55 +403,62 @@ export const budgetLaws: readonly BudgetLaw[] = [
     },
   ),
 
-  law("unused units go over into the next period, at most one amount", { keys: [{}], budgets: [] }, async (stage) => {
-    const key = stage.key();
-    await stage.toNoon();
-    await stage.add({ id: stage.id("team"), amount: 100, period: "day", rollover: true });
-    await stage.assign(key, "team");
-    await key.hold("used", 30);
-    await key.settle("used", 30);
-    await key.expectGrant(key.reserve("late", 10, 10, LONG_MS), 10, "what is available");
-    await stage.advance(DAY_MS);
-    await stage.expect("team", { granted: 160, used: 0 }, "neither used nor held");
-    await key.settle("late", 50);
-    await stage.expect("team", { granted: 160, used: 0 }, "what was taken over is not spent a second time");
-    await stage.advance(DAY_MS);
-    await stage.expect("team", { granted: 200, used: 0 }, "at most twice the amount");
-    await key.hold("all", 200);
-    await key.settle("all", 200);
-    await stage.advance(3 * DAY_MS);
-    await stage.expect("team", { granted: 200, used: 0 }, "days without a call were not used");
-  }),
+  law(
+    "unused units go over into the next period, at most one amount",
+    { keys: [{}], budgets: [] },
+    async (stage, key) => {
+      await stage.toNoon();
+      await stage.add({ id: stage.id("team"), amount: 100, period: "day", rollover: true });
+      await stage.assign(key, "team");
+      await key.spend("used", 30);
+      await key.expectGrant(key.reserve("late", 10, 10, LONG_MS), 10, "what is available");
+      await stage.advance(DAY_MS);
+      await stage.expect("team", { granted: 160, used: 0 }, "neither used nor held");
+      await key.settle("late", 50);
+      await stage.expect("team", { granted: 160, used: 0 }, "what was taken over is not spent a second time");
+      await stage.advance(DAY_MS);
+      await stage.expect("team", { granted: 200, used: 0 }, "at most twice the amount");
+      await key.spend("all", 200);
+      await stage.advance(3 * DAY_MS);
+      await stage.expect("team", { granted: 200, used: 0 }, "days without a call were not used");
+    },
+  ),
 
-  law("an amount below the use refuses what comes, and loses no charge", single({ amount: 100 }), async (stage) => {
-    const key = stage.key();
-    await key.hold("call", 80);
-    await stage.setAmount("team", 50);
-    await stage.expect("team", { amount: 50, granted: 50, used: 80, available: 0, gap: 30 }, "what is held stays held");
-    await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 80 }, "nothing is available");
-    await key.settle("call", 10);
-    await stage.expect("team", { used: 10, available: 40, overdraft: 0 }, "the rest of the lowered amount");
-    await stage.setAmount("team", 90);
-    await stage.expect("team", { used: 10, available: 80 }, "and of the raised amount");
-    await key.hold("last", 80);
-    await stage.setAmount("team", 0);
-    await key.settle("last", 30);
-    await stage.expect(
-      "team",
-      { granted: 0, used: 10, available: 0, gap: 10, overdraft: 30 },
-      "what it no longer covers is overdraft",
-    );
-    await stage.topUp("team", 4);
-    await stage.expect("team", { granted: 4, used: 10, available: 0, gap: 6 }, "a top-up fills the gap first");
-    await stage.topUp("team", 7);
-    await stage.expect("team", { granted: 11, used: 10, available: 1 }, "the rest is available");
-  }),
+  law(
+    "an amount below the use refuses what comes, and loses no charge",
+    single({ amount: 100 }),
+    async (stage, key) => {
+      await key.hold("call", 80);
+      await stage.setAmount("team", 50);
+      await stage.expect(
+        "team",
+        { amount: 50, granted: 50, used: 80, available: 0, gap: 30 },
+        "what is held stays held",
+      );
+      await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 80 }, "nothing is available");
+      await key.settle("call", 10);
+      await stage.expect("team", { used: 10, available: 40, overdraft: 0 }, "the rest of the lowered amount");
+      await stage.setAmount("team", 90);
+      await stage.expect("team", { used: 10, available: 80 }, "and of the raised amount");
+      await key.hold("last", 80);
+      await stage.setAmount("team", 0);
+      await key.settle("last", 30);
+      await stage.expect(
+        "team",
+        { granted: 0, used: 10, available: 0, gap: 10, overdraft: 30 },
+        "what it no longer covers is overdraft",
+      );
+      await stage.topUp("team", 4);
+      await stage.expect("team", { granted: 4, used: 10, available: 0, gap: 6 }, "a top-up fills the gap first");
+      await stage.topUp("team", 7);
+      await stage.expect("team", { granted: 11, used: 10, available: 1 }, "the rest is available");
+    },
+  ),
 
   law(
     "an amount that was too small for a while leaves no trace when the earlier one is back",
     chain(1_000_000, 1_000_000, 1_000_000),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await stage.lower("team", 400_000);
       await key.hold("call", 98_000);
       await key.settle("call", 98_000, "estimated");
@@ -491,8 +489,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "a running call that a too small amount left without units is charged as overdraft, and the way back is exact",
     { keys: [{}], budgets: [] },
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await stage.toNoon();
       await stage.add({ id: stage.id("team"), amount: 100, period: "day", rollover: true });
       await stage.assign(key, "team");
@@ -508,8 +505,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await stage.setAmount("team", 20);
       await stage.advance(DAY_MS);
       await stage.expect("team", { granted: 20, used: 0, available: 20 }, "a gap ends with its period");
-      await key.hold("next", 15);
-      await key.settle("next", 15);
+      await key.spend("next", 15);
       await stage.setAmount("team", 100);
       await stage.expect("team", { granted: 100, used: 15, available: 85 }, "the next day has nothing of it");
     },
@@ -525,8 +521,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await stage.expect("team", { granted: 101, available: 101 }, "and back");
   }),
 
-  law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage) => {
-    const key = stage.key();
+  law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage, key) => {
     await stage.toNoon();
     await key.hold("call", 100);
     await stage.topUp("team", 25);
@@ -546,8 +541,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
         { id: "two", amount: 70 },
       ],
     },
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       const found = async () => key.store.find(key.secrets[0] ?? "");
       assert.equal((await found())?.unlimited, true);
       await key.hold("free", 1_000);
@@ -570,46 +564,44 @@ export const budgetLaws: readonly BudgetLaw[] = [
     },
   ),
 
-  law("the host is told of each threshold once", chain(10_000, 100, 1_000), async (stage) => {
-    const key = stage.key();
+  law("the host is told of each threshold once", chain(10_000, 100, 1_000), async (stage, key) => {
     await atOnce(10, (index) => key.reserve(`hold-${index}`, 10));
     assert.deepEqual(await stage.told(), [], "what is held is not spent");
     await atOnce(5, (index) => key.settle(`hold-${index}`, 9));
     assert.deepEqual(await stage.told(), [], "45 of 100");
     await atOnce(5, (index) => key.settle(`hold-${index + 5}`, 9));
     assert.deepEqual(await stage.told(), ["team 50", "team 80"], "90 of 100");
-    await key.hold("rest", 10);
-    await key.settle("rest", 10);
+    await key.spend("rest", 10);
     assert.deepEqual(await stage.told(), ["team 100"]);
     await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 0 }, "nothing is left");
     assert.deepEqual(await stage.told(), [], "and not again");
     await stage.topUp("team", 900);
-    await key.hold("long", 800);
-    await key.settle("long", 800);
+    await key.spend("long", 800);
     assert.deepEqual(await stage.told(), ["org 50", "org 80", "team 50", "team 80"], "again, after a top-up");
   }),
 
-  law("the host is told at once of what a lowered amount has reached", chain(1_000, 1_000, 1_000), async (stage) => {
-    const key = stage.key();
-    await key.hold("call", 400);
-    await key.settle("call", 400);
-    assert.deepEqual(await stage.told(), [], "less than a half");
-    await stage.setAmount("team", 450);
-    assert.deepEqual(await stage.told(), ["team 50", "team 80"], "without a further call");
-    await stage.setAmount("org", 0);
-    assert.deepEqual(await stage.told(), ["org 50", "org 80", "org 100"], "also of an amount of nothing");
-    await stage.setAmount("team", 400);
-    assert.deepEqual(await stage.told(), ["team 100"], "each once");
-    await stage.setAmount("team", 1_000);
-    await stage.topUp("org", 5_000);
-    assert.deepEqual(await stage.told(), [], "more units reach nothing");
-  }),
+  law(
+    "the host is told at once of what a lowered amount has reached",
+    chain(1_000, 1_000, 1_000),
+    async (stage, key) => {
+      await key.spend("call", 400);
+      assert.deepEqual(await stage.told(), [], "less than a half");
+      await stage.setAmount("team", 450);
+      assert.deepEqual(await stage.told(), ["team 50", "team 80"], "without a further call");
+      await stage.setAmount("org", 0);
+      assert.deepEqual(await stage.told(), ["org 50", "org 80", "org 100"], "also of an amount of nothing");
+      await stage.setAmount("team", 400);
+      assert.deepEqual(await stage.told(), ["team 100"], "each once");
+      await stage.setAmount("team", 1_000);
+      await stage.topUp("org", 5_000);
+      assert.deepEqual(await stage.told(), [], "more units reach nothing");
+    },
+  ),
 
   law(
     "the host is told once in each period, and of a call that the rest is too little for",
     single({ amount: 100, period: "day" }),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await stage.toNoon();
       await key.hold("call", 85);
       await key.reserve("held", 20);
@@ -620,8 +612,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await key.reserve("more", 20);
       assert.deepEqual(await stage.told(), ["team 100"], "no call of this size is admitted any more");
       await stage.advance(DAY_MS);
-      await key.hold("next", 60);
-      await key.settle("next", 60);
+      await key.spend("next", 60);
       assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
     },
   ),
@@ -629,20 +620,16 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "a call that is too large for a new budget reaches 100 percent alone, and charges reach the others later",
     single({ amount: 100 }),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await key.reserve("large", 101);
       assert.deepEqual(await stage.told(), ["team 100"], "nothing is charged");
-      await key.hold("half", 50);
-      await key.settle("half", 50);
+      await key.spend("half", 50);
       assert.deepEqual(await stage.told(), ["team 50"]);
       await key.reserve("large", 101);
       assert.deepEqual(await stage.told(), [], "each once");
-      await key.hold("most", 30);
-      await key.settle("most", 30);
+      await key.spend("most", 30);
       assert.deepEqual(await stage.told(), ["team 80"]);
-      await key.hold("rest", 20);
-      await key.settle("rest", 20);
+      await key.spend("rest", 20);
       assert.deepEqual(await stage.told(), [], "100 percent was told");
       await stage.topUp("team", 100);
       await key.reserve("large", 101);
@@ -650,23 +637,24 @@ export const budgetLaws: readonly BudgetLaw[] = [
     },
   ),
 
-  law("a budget has a new name at once, and keeps all else", single({ amount: 100, period: "day" }), async (stage) => {
-    const key = stage.key();
-    await key.hold("call", 60);
-    await key.settle("call", 60);
-    const [before, told] = [await stage.report("team"), await stage.told()];
-    await stage.rename("team", "The new name");
-    assert.deepEqual(await stage.report("team"), { ...before, name: "The new name" });
-    await stage.setAmount("team", 200);
-    assert.equal((await stage.report("team")).name, "The new name", "also after another change");
-    await stage.advance(DAY_MS);
-    assert.equal((await stage.report("team")).name, "The new name", "also in the next period");
-    assert.deepEqual([told, await stage.told()], [["team 50"], []], "nothing is told again");
-    await expectRangeError(() => stage.rename("none", "Any"), "there is no such budget");
-  }),
+  law(
+    "a budget has a new name at once, and keeps all else",
+    single({ amount: 100, period: "day" }),
+    async (stage, key) => {
+      await key.spend("call", 60);
+      const [before, told] = [await stage.report("team"), await stage.told()];
+      await stage.rename("team", "The new name");
+      assert.deepEqual(await stage.report("team"), { ...before, name: "The new name" });
+      await stage.setAmount("team", 200);
+      assert.equal((await stage.report("team")).name, "The new name", "also after another change");
+      await stage.advance(DAY_MS);
+      assert.equal((await stage.report("team")).name, "The new name", "also in the next period");
+      assert.deepEqual([told, await stage.told()], [["team 50"], []], "nothing is told again");
+      await expectRangeError(() => stage.rename("none", "Any"), "there is no such budget");
+    },
+  ),
 
-  law("a budget is removed only when nothing draws on it", chain(1_000, 100, 200), async (stage) => {
-    const key = stage.key();
+  law("a budget is removed only when nothing draws on it", chain(1_000, 100, 200), async (stage, key) => {
     await expectRangeError(() => stage.remove("team"), "a key draws on it");
     await expectRangeError(() => stage.remove("org"), "another budget draws on it");
     await key.hold("call", 60);
@@ -678,8 +666,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.settle("call", 20);
     await stage.remove("team");
     await stage.remove("org");
-    await key.hold("next", 900);
-    await key.settle("next", 900);
+    await key.spend("next", 900);
     for (const removed of ["team", "org"])
       await stage.expect(removed, { removed: true, used: 20, held: 0 }, "its books stay");
   }),
@@ -687,8 +674,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "a call that is settled after all is charged to a budget that was removed",
     chain(1_000, 100, 200),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await key.hold("late", 60);
       await key.renew("late", 20);
       await stage.assign(key, "org");
@@ -704,8 +690,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "a budget is not removed while a call of an earlier period runs",
     single({ amount: 100, period: "day" }),
-    async (stage) => {
-      const key = stage.key();
+    async (stage, key) => {
       await stage.toNoon();
       await key.expectGrant(key.reserve("late", 60, 60, LONG_MS), 60, "what is available");
       await stage.advance(DAY_MS);
@@ -718,12 +703,12 @@ export const budgetLaws: readonly BudgetLaw[] = [
     },
   ),
 
-  law("a removed budget stays removed", { keys: [{}], budgets: [{ id: "team", amount: 100 }] }, async (stage) => {
+  law("a removed budget stays removed", { keys: [{}], budgets: [{ id: "team", amount: 100 }] }, async (stage, key) => {
     await stage.remove("team");
     const team = stage.id("team");
     await expectRangeError(() => stage.remove("team"), "a budget that was removed");
     await expectRangeError(() => stage.remove("nobody"), "a budget that there is not");
-    await expectRangeError(() => stage.assign(stage.key(), "team"), "a key");
+    await expectRangeError(() => stage.assign(key, "team"), "a key");
     await expectRangeError(() => stage.add({ id: stage.id("child"), amount: 1, parent: team }), "a child");
     await expectRangeError(() => stage.setAmount("team", 1), "an amount");
     await expectRangeError(() => stage.topUp("team", 1), "a top-up");
@@ -802,7 +787,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "budgets that cannot be are rejected, and change nothing",
     { keys: [{}], budgets: [{ id: "team", amount: 100 }] },
-    async (stage) => {
+    async (stage, key) => {
       const wrong: readonly [why: string, budget: object][] = [
         ["a known id", { id: stage.id("team"), amount: 1 }],
         ["a parent that there is not", { id: stage.id("new"), amount: 1, parent: "nobody" }],
@@ -826,7 +811,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
       );
       await expectRangeError(() => stage.setAmount("nobody", 1), "a budget that there is not");
       await expectRangeError(() => stage.topUp("nobody", 1), "a budget that there is not");
-      await expectRangeError(() => stage.assign(stage.key(), "nobody"), "a budget that there is not");
+      await expectRangeError(() => stage.assign(key, "nobody"), "a budget that there is not");
       await expectRangeError(() => stage.setAmount("team", 0.5), "an amount that is no integer");
       await expectRangeError(() => stage.topUp("team", -1), "units below zero");
       await expectRangeError(() => stage.lower("team", -1), "units below zero");

@@ -9,6 +9,7 @@ import {
   type StoredImage,
   TOMBSTONE_MS,
 } from "../../index.ts";
+import type { Law } from "./law.ts";
 import { type ManualClock, manualClock } from "./manual-clock.ts";
 
 /** The setup of a store for one law. */
@@ -28,12 +29,7 @@ export interface ImageStoreSetup {
 export type OpenImageStore = (setup: ImageStoreSetup) => ImageStore | Promise<ImageStore>;
 
 /** One promise of the ImageStore port. */
-export interface ImageStoreLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /** Opens a store and checks the promise. Rejects with an AssertionError that says how the promise was broken. */
-  verify(open: OpenImageStore): Promise<void>;
-}
+export type ImageStoreLaw = Law<OpenImageStore>;
 
 /** The lifetime of the laws' images, in milliseconds. */
 const LIFETIME_MS = 3_600_000;
@@ -45,14 +41,9 @@ class Album {
   readonly store: ImageStore;
   readonly clock: ManualClock;
 
-  private constructor(store: ImageStore, clock: ManualClock) {
+  constructor(store: ImageStore, clock: ManualClock) {
     this.store = store;
     this.clock = clock;
-  }
-
-  static async open(open: OpenImageStore, setup: Omit<ImageStoreSetup, "clock"> = {}): Promise<Album> {
-    const clock = manualClock();
-    return new Album(await open({ clock, ...setup }), clock);
   }
 
   /** Puts an image, and answers with a copy that no store can touch. */
@@ -96,6 +87,18 @@ async function fullOr<T>(answer: Promise<T>): Promise<T | "full"> {
   }
 }
 
+const law = (
+  name: string,
+  body: (album: Album) => Promise<void>,
+  setup: Omit<ImageStoreSetup, "clock"> = {},
+): ImageStoreLaw => ({
+  name,
+  async verify(open) {
+    const clock = manualClock();
+    await body(new Album(await open({ clock, ...setup }), clock));
+  },
+});
+
 /** The room of a small store. The pieces are a few times as many as it has room for. */
 const SMALL = { maxBytes: 10_000 };
 const PIECE_BYTES = 500;
@@ -117,103 +120,81 @@ const NO_IDS = ["", "..", "../a", "a/b", "a\\b", "a:b", "a.b", "a b", "ä", "a\0
  * });
  */
 export const imageStoreLaws: readonly ImageStoreLaw[] = [
-  {
-    name: "of 100 images put at once, each is got as it was put",
-    async verify(open) {
-      const album = await Album.open(open);
-      const ids = Array.from({ length: 100 }, (_, index) => `image-${index}`);
-      const images = await Promise.all(ids.map((id, index) => album.put(id, new Uint8Array(1 + index).fill(index))));
-      await Promise.all(images.map((image) => album.expect(image.id, image, "an image must not be another's")));
-    },
-  },
-  {
-    name: "an image that is being put is not there, or there whole",
-    async verify(open) {
-      const album = await Album.open(open);
-      const bytes = new Uint8Array(4 * MIB).fill(7);
-      const putting = album.put("large", bytes);
-      const seen = await Promise.all(Array.from({ length: 10 }, () => album.store.get("large")));
-      for (const found of seen)
-        assert.ok(
-          found === undefined || (found !== "gone" && found.bytes.length === bytes.length),
-          "half an image was got",
-        );
-      await album.expect("large", await putting, "an image must be there once put has resolved");
-    },
-  },
-  {
-    name: "an image comes back byte by byte, of any bytes and any length",
-    async verify(open) {
-      const album = await Album.open(open);
-      const bytes = Uint8Array.from({ length: 8 * MIB + 1 }, (_, index) => index % 251);
-      for (const [id, content] of [
-        ["every", everyByte],
-        ["long", bytes],
-        ["one", Uint8Array.of(0)],
-      ] as const) {
-        const image = await album.put(id, content);
-        await album.expect(id, image, "what is got must be what was put");
-        await album.expect(id, image, "and as often as it is asked for");
-      }
-    },
-  },
-  {
-    name: "an image is there to its last millisecond, and gone at its expiry",
-    async verify(open) {
-      const album = await Album.open(open);
-      const image = await album.put("image");
-      await album.clock.advance(LIFETIME_MS - 1);
-      await album.expect("image", image, "it must be there while its time has not come");
-      await album.clock.advance(1);
-      await album.expect("image", "gone", "it must be gone at expiresAt");
-    },
-  },
-  {
-    name: "an image that has expired is remembered as gone for an hour, and forgotten in the end",
-    async verify(open) {
-      const album = await Album.open(open);
-      await album.put("image");
-      await album.clock.advance(LIFETIME_MS);
-      // A put in between must not change the outcome.
-      await album.put("other");
-      await album.clock.advance(TOMBSTONE_MS - 1);
-      await album.expect("image", "gone", "it must be remembered for TOMBSTONE_MS");
-      await album.clock.advance(24 * TOMBSTONE_MS);
-      await album.put("another");
-      await album.expect("image", undefined, "it must be forgotten a day later");
-      await album.expect("other", undefined, "so must one that nobody asked for");
-    },
-  },
-  {
-    name: "each image has its own expiry, whatever the order of their putting",
-    async verify(open) {
-      const album = await Album.open(open);
-      const long = await album.put("long", everyByte, 3_000);
-      await album.put("short", everyByte, 1_000);
-      const middle = await album.put("middle", everyByte, 2_000);
-      await album.clock.advance(1_000);
-      await album.expect("short", "gone", "the short one is over");
-      await album.expect("middle", middle, "the middle one is not");
-      await album.clock.advance(1_000);
-      await album.expect("middle", "gone", "the middle one is over");
-      await album.expect("long", long, "the long one is not");
-    },
-  },
-  {
-    name: "an id that was never put is unknown, also one that every object has",
-    async verify(open) {
-      const album = await Album.open(open);
-      await album.put("image");
-      for (const id of ["imag", "images", "constructor", "__proto__", "toString"])
-        await album.expect(id, undefined, `${id} was never put`);
-      for (const id of ["constructor", "__proto__", "-", "_"])
-        await album.expect(id, await album.put(id), `${id} was put`);
-    },
-  },
-  {
-    name: "an image that was put stays to its end, however many come after it",
-    async verify(open) {
-      const album = await Album.open(open, SMALL);
+  law("of 100 images put at once, each is got as it was put", async (album) => {
+    const ids = Array.from({ length: 100 }, (_, index) => `image-${index}`);
+    const images = await Promise.all(ids.map((id, index) => album.put(id, new Uint8Array(1 + index).fill(index))));
+    await Promise.all(images.map((image) => album.expect(image.id, image, "an image must not be another's")));
+  }),
+
+  law("an image that is being put is not there, or there whole", async (album) => {
+    const bytes = new Uint8Array(4 * MIB).fill(7);
+    const putting = album.put("large", bytes);
+    const seen = await Promise.all(Array.from({ length: 10 }, () => album.store.get("large")));
+    for (const found of seen)
+      assert.ok(
+        found === undefined || (found !== "gone" && found.bytes.length === bytes.length),
+        "half an image was got",
+      );
+    await album.expect("large", await putting, "an image must be there once put has resolved");
+  }),
+
+  law("an image comes back byte by byte, of any bytes and any length", async (album) => {
+    const bytes = Uint8Array.from({ length: 8 * MIB + 1 }, (_, index) => index % 251);
+    for (const [id, content] of [
+      ["every", everyByte],
+      ["long", bytes],
+      ["one", Uint8Array.of(0)],
+    ] as const) {
+      const image = await album.put(id, content);
+      await album.expect(id, image, "what is got must be what was put");
+      await album.expect(id, image, "and as often as it is asked for");
+    }
+  }),
+
+  law("an image is there to its last millisecond, and gone at its expiry", async (album) => {
+    const image = await album.put("image");
+    await album.clock.advance(LIFETIME_MS - 1);
+    await album.expect("image", image, "it must be there while its time has not come");
+    await album.clock.advance(1);
+    await album.expect("image", "gone", "it must be gone at expiresAt");
+  }),
+
+  law("an image that has expired is remembered as gone for an hour, and forgotten in the end", async (album) => {
+    await album.put("image");
+    await album.clock.advance(LIFETIME_MS);
+    // A put in between must not change the outcome.
+    await album.put("other");
+    await album.clock.advance(TOMBSTONE_MS - 1);
+    await album.expect("image", "gone", "it must be remembered for TOMBSTONE_MS");
+    await album.clock.advance(24 * TOMBSTONE_MS);
+    await album.put("another");
+    await album.expect("image", undefined, "it must be forgotten a day later");
+    await album.expect("other", undefined, "so must one that nobody asked for");
+  }),
+
+  law("each image has its own expiry, whatever the order of their putting", async (album) => {
+    const long = await album.put("long", everyByte, 3_000);
+    await album.put("short", everyByte, 1_000);
+    const middle = await album.put("middle", everyByte, 2_000);
+    await album.clock.advance(1_000);
+    await album.expect("short", "gone", "the short one is over");
+    await album.expect("middle", middle, "the middle one is not");
+    await album.clock.advance(1_000);
+    await album.expect("middle", "gone", "the middle one is over");
+    await album.expect("long", long, "the long one is not");
+  }),
+
+  law("an id that was never put is unknown, also one that every object has", async (album) => {
+    await album.put("image");
+    for (const id of ["imag", "images", "constructor", "__proto__", "toString"])
+      await album.expect(id, undefined, `${id} was never put`);
+    for (const id of ["constructor", "__proto__", "-", "_"])
+      await album.expect(id, await album.put(id), `${id} was put`);
+  }),
+
+  law(
+    "an image that was put stays to its end, however many come after it",
+    async (album) => {
       const kept: StoredImage[] = [];
       for (const number of pieces) {
         const image = await fullOr(album.put(`image-${number}`, pieceOf(number)));
@@ -227,11 +208,12 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
       for (const number of pieces.slice(0, kept.length))
         assert.notEqual(await fullOr(album.put(`next-${number}`)), "full", "what has expired must leave its room");
     },
-  },
-  {
-    name: "of 60 calls that book at once, each that is let in has room for its image",
-    async verify(open) {
-      const album = await Album.open(open, SMALL);
+    SMALL,
+  ),
+
+  law(
+    "of 60 calls that book at once, each that is let in has room for its image",
+    async (album) => {
       const booked = await Promise.all(pieces.map((number) => album.book(PIECE_BYTES, `key-${number}`)));
       // The refused calls try to take the room that the others have booked.
       await Promise.all(
@@ -250,11 +232,12 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
         "an empty store must let a call in",
       );
     },
-  },
-  {
-    name: "booked room that is not needed is given back once",
-    async verify(open) {
-      const album = await Album.open(open, SMALL);
+    SMALL,
+  ),
+
+  law(
+    "booked room that is not needed is given back once",
+    async (album) => {
       const bookAll = async (): Promise<ImageBooking[]> => {
         const booked = await Promise.all(pieces.map((number) => album.book(PIECE_BYTES, `key-${number}`)));
         return booked.filter((booking) => booking !== "full");
@@ -269,11 +252,12 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
         "all but the image's room",
       );
     },
-  },
-  {
-    name: "one key cannot book the whole store",
-    async verify(open) {
-      const album = await Album.open(open, SMALL);
+    SMALL,
+  ),
+
+  law(
+    "one key cannot book the whole store",
+    async (album) => {
       for (const number of pieces) {
         const booking = await album.book(PIECE_BYTES, "greedy");
         if (booking === "full") break;
@@ -282,15 +266,13 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
       }
       assert.notEqual(await album.book(PIECE_BYTES, "modest"), "full", "another key must find room");
     },
-  },
-  {
-    name: "what is no id is unknown, and cannot be put",
-    async verify(open) {
-      const album = await Album.open(open);
-      for (const id of NO_IDS) {
-        await album.expect(id, undefined, `${JSON.stringify(id)} is no id`);
-        await assert.rejects(album.put(id), RangeError, `${JSON.stringify(id)} must be refused`);
-      }
-    },
-  },
+    SMALL,
+  ),
+
+  law("what is no id is unknown, and cannot be put", async (album) => {
+    for (const id of NO_IDS) {
+      await album.expect(id, undefined, `${JSON.stringify(id)} is no id`);
+      await assert.rejects(album.put(id), RangeError, `${JSON.stringify(id)} must be refused`);
+    }
+  }),
 ];

@@ -9,13 +9,7 @@ export {
 } from "./budgets.ts";
 export { type ImageStoreLaw, type ImageStoreSetup, imageStoreLaws, type OpenImageStore } from "./image-store.ts";
 export { type ManualClock, manualClock } from "./manual-clock.ts";
-export type {
-  OpenedQuotaStore,
-  OpenQuotaStore,
-  QuotaAudit,
-  QuotaStoreLaw,
-  QuotaStoreSetup,
-} from "./quota-store/law.ts";
+export type { OpenedQuotaStore, OpenQuotaStore, QuotaAudit, QuotaStoreLaw, QuotaStoreSetup } from "./quota-ledger.ts";
 export { quotaStoreLaws } from "./quota-store.ts";
 export {
   type OpenedRateLimiter,

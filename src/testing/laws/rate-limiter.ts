@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { RateKind, RateLimiter, RateVerdict } from "../../index.ts";
-import { atOnce } from "./quota-store/law.ts";
+import { atOnce, closing, type Law } from "./law.ts";
 
 /** The setup of a limiter for one law. A limit that is absent does not exist. */
 export interface RateLimiterSetup {
@@ -39,15 +39,7 @@ export interface OpenedRateLimiter {
 export type OpenRateLimiter = (setup: RateLimiterSetup) => OpenedRateLimiter | Promise<OpenedRateLimiter>;
 
 /** One promise of the RateLimiter port. */
-export interface RateLimiterLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /**
-   * Opens a limiter, checks the promise and closes the limiter. Rejects with an AssertionError that says how the promise was broken,
-   * or with the limiter's own error.
-   */
-  verify(open: OpenRateLimiter): Promise<void>;
-}
+export type RateLimiterLaw = Law<OpenRateLimiter>;
 
 /** The length of the laws' windows: so long that a window of a limiter on a running clock does not end during a law. */
 const WINDOW_MS = 600_000;
@@ -83,25 +75,17 @@ class Gate {
   }
 }
 
-function law(
+const law = (
   name: string,
   limits: Omit<RateLimiterSetup, "windowMs">,
   body: (gate: Gate) => Promise<void>,
-): RateLimiterLaw {
-  return {
-    name,
-    async verify(open) {
-      const opened = await open({ ...limits, windowMs: WINDOW_MS });
-      try {
-        await body(new Gate(opened));
-      } catch (broken) {
-        await (async () => opened.close?.())().catch(() => {});
-        throw broken;
-      }
-      await opened.close?.();
-    },
-  };
-}
+): RateLimiterLaw => ({
+  name,
+  async verify(open) {
+    const opened = await open({ ...limits, windowMs: WINDOW_MS });
+    await closing(opened, () => body(new Gate(opened)));
+  },
+});
 
 async function expectAdmitted(asked: Promise<RateVerdict>, why: string): Promise<RateVerdict> {
   const verdict = await asked;

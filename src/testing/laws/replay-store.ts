@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
 import type { RecordedAnswer, ReplayState, ReplayStore } from "../../index.ts";
+import { closing, type Law } from "./law.ts";
 
 /** A store under test, and its clock. */
 export interface OpenedReplayStore {
@@ -30,12 +31,7 @@ export interface OpenedReplayStore {
 export type OpenReplayStore = () => OpenedReplayStore | Promise<OpenedReplayStore>;
 
 /** One promise of the ReplayStore port. */
-export interface ReplayStoreLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /** Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken. */
-  verify(open: OpenReplayStore): Promise<void>;
-}
+export type ReplayStoreLaw = Law<OpenReplayStore>;
 
 /** The lengths of leases and retention are long, because a real store's clock runs on while a law is at work. */
 const LEASE_MS = 600_000;
@@ -109,13 +105,7 @@ const law = (name: string, body: (bench: Bench) => Promise<void>): ReplayStoreLa
   name,
   async verify(open) {
     const opened = await open();
-    try {
-      await body(new Bench(opened));
-    } catch (broken) {
-      await (async () => opened.close?.())().catch(() => {});
-      throw broken;
-    }
-    await opened.close?.();
+    await closing(opened, () => body(new Bench(opened)));
   },
 });
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../../index.ts";
+import { closing, type Law } from "./law.ts";
 
 /** The setup of a store for one law. */
 export interface ResponseStoreSetup {
@@ -35,12 +36,7 @@ export interface OpenedResponseStore {
 export type OpenResponseStore = (setup: ResponseStoreSetup) => OpenedResponseStore | Promise<OpenedResponseStore>;
 
 /** One promise of the ResponseStore port. */
-export interface ResponseStoreLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /** Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken. */
-  verify(open: OpenResponseStore): Promise<void>;
-}
+export type ResponseStoreLaw = Law<OpenResponseStore>;
 
 /** The retention is long, because a real store's clock runs on while a law is at work. */
 const RETAIN_MS = 3_600_000;
@@ -126,13 +122,7 @@ const law = (
   name,
   async verify(open) {
     const opened = await open(setup);
-    try {
-      await body(new Shelf(opened));
-    } catch (broken) {
-      await (async () => opened.close?.())().catch(() => {});
-      throw broken;
-    }
-    await opened.close?.();
+    await closing(opened, () => body(new Shelf(opened)));
   },
 });
 

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { ApiKeyOptions, Balance, Certainty, QuotaStore, Refusal, Reservation } from "../../../index.ts";
+import type { ApiKeyOptions, Balance, Certainty, QuotaStore, Refusal, Reservation } from "../../index.ts";
+import { closing, type Law } from "./law.ts";
 
 /** The setup of a store for one law. */
 export interface QuotaStoreSetup {
@@ -63,15 +64,7 @@ export interface QuotaAudit {
 export type OpenQuotaStore = (setup: QuotaStoreSetup) => OpenedQuotaStore | Promise<OpenedQuotaStore>;
 
 /** One promise of the QuotaStore port. */
-export interface QuotaStoreLaw {
-  /** The promise as a sentence, fit for a test's name. */
-  readonly name: string;
-  /**
-   * Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken, or
-   * with the store's own error.
-   */
-  verify(open: OpenQuotaStore): Promise<void>;
-}
+export type QuotaStoreLaw = Law<OpenQuotaStore>;
 
 /**
  * The length of the laws' leases, in milliseconds. A real store's clock runs on while a law is at work, so that the leases are long:
@@ -85,8 +78,7 @@ export type Declared = Omit<ApiKeyOptions, "apiKey" | "id"> & { readonly secrets
 const ORDINALS = ["one", "two", "three"];
 
 /**
- * Makes a law on a fresh store with one key for each declaration. The store is always closed. When the law is broken and the store
- * cannot be closed, the broken law is reported.
+ * Makes a law on a fresh store with one key for each declaration. The store is always closed.
  */
 export function law(
   name: string,
@@ -102,19 +94,20 @@ export function law(
         return { ...key, apiKey: named.length === 1 && named[0] !== undefined ? named[0] : named };
       });
       const opened = await open({ keys });
-      try {
-        await body(...(await Promise.all(keys.map((key) => ledgerOf(opened, suffix, key)))));
-      } catch (broken) {
-        await (async () => opened.close?.())().catch(() => {});
-        throw broken;
-      }
-      await opened.close?.();
+      await closing(opened, async () =>
+        body(...(await Promise.all(keys.map((key) => ledgerOf(opened, suffix, [key.apiKey].flat(), key.granted))))),
+      );
     },
   };
 }
 
-async function ledgerOf(opened: OpenedQuotaStore, suffix: string, { apiKey, granted }: ApiKeyOptions): Promise<Ledger> {
-  const secrets = [apiKey].flat();
+/** Finds a key of the store by its first secret. */
+export async function ledgerOf(
+  opened: OpenedQuotaStore,
+  suffix: string,
+  secrets: readonly string[],
+  granted: number | undefined,
+): Promise<Ledger> {
   const found = await opened.store.find(secrets[0] ?? "");
   assert.ok(found, "find must know the keys that the store was opened with");
   return new Ledger(opened, suffix, found.id, secrets, granted);
@@ -179,6 +172,12 @@ export class Ledger {
     await this.expectGrant(this.reserve(hold, units), units, "what is available must be granted");
   }
 
+  /** Makes a call that holds units and uses all of them. */
+  async spend(hold: string, units: number): Promise<void> {
+    await this.hold(hold, units);
+    await this.settle(hold, units);
+  }
+
   async expectGrant(reservation: Promise<Reservation>, granted: number, why: string): Promise<void> {
     const answer = await reservation;
     assert.deepEqual(answer.refused ? answer : { granted: answer.granted }, { granted }, why);
@@ -205,18 +204,6 @@ export class Ledger {
     const { used, available, held } = audit;
     assert.deepEqual(await this.balance(), { used, available, held }, "the books and the balance tell the same");
   }
-}
-
-/**
- * Calls `work` for 0 to count - 1 without waiting in between. Waits for the end of all calls, also of failed ones, so that no call is
- * under way when the store is closed.
- */
-export async function atOnce<T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> {
-  const outcomes = await Promise.allSettled(Array.from({ length: count }, (_, index) => work(index)));
-  return outcomes.map((outcome) => {
-    if (outcome.status === "rejected") throw outcome.reason;
-    return outcome.value;
-  });
 }
 
 /** The units that a refusal reports. */
