@@ -36,7 +36,7 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
   // A commit of SQLite writes to the disk, and one comes after the other. In a server, a write that hangs must not hold up others.
   const most = dialect === "sqlite" ? MOST_AT_ONCE : 1;
   const begin = grouped<AuditEntry>(most, async (entries) => {
-    await access.attempt(() => db.insertInto("audit").values(entries.map(rowOf)).execute());
+    await access.all(db.insertInto("audit").values(entries.map(rowOf)));
   });
   const end = grouped<{ readonly id: string; readonly outcome: AuditOutcome }>(most, (ends) => {
     const write = async (of: Pick<SqlAccess, "db">): Promise<void> => {
@@ -66,7 +66,7 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
         query = query.where("seq", "<", older);
       }
-      return (await access.attempt(() => query.execute())).map(recordOf);
+      return (await access.all(query)).map(recordOf);
     },
   };
 }

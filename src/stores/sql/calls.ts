@@ -351,12 +351,12 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     const before = sql<number>`${time} - ${sql.lit(this.#keepMs)}`;
     let total = 0;
     for (;;) {
-      const old = await this.#access.attempt(() =>
-        db.selectFrom("calls").select("id").where("at", "<", before).limit(MOST_AT_ONCE).execute(),
+      const old = await this.#access.all(
+        db.selectFrom("calls").select("id").where("at", "<", before).limit(MOST_AT_ONCE),
       );
       if (old.length === 0) return total;
       const ids = old.map(({ id }) => id);
-      await this.#access.attempt(() => db.deleteFrom("calls").where("id", "in", ids).execute());
+      await this.#access.all(db.deleteFrom("calls").where("id", "in", ids));
       total += old.length;
     }
   }

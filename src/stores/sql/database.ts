@@ -120,6 +120,11 @@ export class SqlAccess {
     );
   }
 
+  /** Runs a query of its own, and returns its rows. Repeats the query after a conflict. */
+  all<Row>(query: { execute(): Promise<Row[]> }): Promise<Row[]> {
+    return this.attempt(() => query.execute());
+  }
+
   /** Checks the version of the schema, then runs `work`. Repeats the work after a conflict, so it must be repeatable. */
   async attempt<T>(work: () => Promise<T>): Promise<T> {
     this.#checked ??= assertSchema(this.db);

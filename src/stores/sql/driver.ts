@@ -123,7 +123,7 @@ export class SqlDriver implements LedgerDriver {
       .where("starts_at", "<", before)
       .orderBy("starts_at", "desc")
       .limit(limit);
-    const rows = await this.#access.attempt(() => query.execute());
+    const rows = await this.#access.all(query);
     return rows.map((row) => ({ budgetId, ...periodIn(row) }));
   }
 
@@ -165,9 +165,7 @@ export class SqlDriver implements LedgerDriver {
   async recalled(withinMs: number): Promise<readonly string[]> {
     const { db, time } = this.#access;
     const since = sql<number>`${time} - ${withinMs}`;
-    const rows = await this.#access.attempt(() =>
-      db.selectFrom("recalls").select("key_id").where("at", ">=", since).execute(),
-    );
+    const rows = await this.#access.all(db.selectFrom("recalls").select("key_id").where("at", ">=", since));
     return rows.map(({ key_id }) => key_id);
   }
 }

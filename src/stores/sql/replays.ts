@@ -109,13 +109,12 @@ class SqlReplays implements SqlReplayStore {
 
   async release(holder: ReplayHolder): Promise<void> {
     assertReplayHolder(holder);
-    await this.#access.attempt(() =>
+    await this.#access.all(
       this.#access.db
         .deleteFrom("replays")
         .where("id", "=", holder.id)
         .where("call_id", "=", holder.callId)
-        .where("head", "is", null)
-        .execute(),
+        .where("head", "is", null),
     );
   }
 
@@ -134,7 +133,7 @@ class SqlReplays implements SqlReplayStore {
     const { db, dialect } = this.#access;
     const insert = db.insertInto("replays").values({ head: null, body: null, ...row });
     const insertFree = dialect === "mysql" ? insert.ignore() : insert.onConflict((on) => on.doNothing());
-    const [done] = await this.#access.attempt(() => insertFree.execute());
+    const [done] = await this.#access.all(insertFree);
     return Number(done?.numInsertedOrUpdatedRows) > 0;
   }
 
@@ -146,7 +145,7 @@ class SqlReplays implements SqlReplayStore {
       .where("id", "=", id)
       .where("call_id", "=", callId)
       .where("head", "is", null);
-    const [done] = await this.#access.attempt(() => update.execute());
+    const [done] = await this.#access.all(update);
     return Number(done?.numUpdatedRows) > 0;
   }
 
@@ -165,14 +164,14 @@ class SqlReplays implements SqlReplayStore {
   async #deleteEnded(ids: readonly string[]): Promise<number> {
     const { db, time } = this.#access;
     const ended = db.deleteFrom("replays").where("id", "in", ids).where("ends_at", "<=", time);
-    const [done] = await this.#access.attempt(() => ended.execute());
+    const [done] = await this.#access.all(ended);
     return Number(done?.numDeletedRows ?? 0);
   }
 
   async #sweepOnce(): Promise<number> {
     const { db, time } = this.#access;
-    const ended = await this.#access.attempt(() =>
-      db.selectFrom("replays").select("id").where("ends_at", "<=", time).limit(BATCH).execute(),
+    const ended = await this.#access.all(
+      db.selectFrom("replays").select("id").where("ends_at", "<=", time).limit(BATCH),
     );
     return ended.length === 0 ? 0 : this.#deleteEnded(ended.map(({ id }) => id));
   }
@@ -181,22 +180,21 @@ class SqlReplays implements SqlReplayStore {
   async #holdBounds(keyId: string): Promise<void> {
     const { db } = this.#access;
     const { maxEntriesPerKey, maxBytesPerKey } = this.#bounds;
-    const answers = await this.#access.attempt(() =>
+    const answers = await this.#access.all(
       db
         .selectFrom("replays")
         .select(["id", "bytes"])
         .where("key_id", "=", keyId)
         .where("bytes", ">", 0)
         .orderBy("ends_at", "desc")
-        .limit(maxEntriesPerKey + BATCH)
-        .execute(),
+        .limit(maxEntriesPerKey + BATCH),
     );
     let bytes = 0;
     const surplus = answers.filter(
       (answer, index) => (bytes += numberOf(answer.bytes)) > maxBytesPerKey || index >= maxEntriesPerKey,
     );
     const ids = surplus.map(({ id }) => id);
-    if (ids.length > 0) await this.#access.attempt(() => db.deleteFrom("replays").where("id", "in", ids).execute());
+    if (ids.length > 0) await this.#access.all(db.deleteFrom("replays").where("id", "in", ids));
   }
 }
 

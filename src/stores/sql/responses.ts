@@ -182,13 +182,10 @@ class SqlResponses implements SqlResponseStore {
         .orderBy("d.position", order)
         .limit(documents);
     // Read the sizes first: the contents of a page may be larger than the memory.
-    const sizes =
-      maxBytes === undefined
-        ? undefined
-        : await this.#access.attempt(() => children(limit).select("d.bytes").execute());
+    const sizes = maxBytes === undefined ? undefined : await this.#access.all(children(limit).select("d.bytes"));
     const fitting = sizes && maxBytes !== undefined ? fittingIn(sizes, maxBytes) : limit;
     if (fitting === 0) return [];
-    const rows = await this.#access.attempt(() => children(fitting).select(CONTENT).execute());
+    const rows = await this.#access.all(children(fitting).select(CONTENT));
     return rows.map(documentOf);
   }
 
@@ -222,8 +219,8 @@ class SqlResponses implements SqlResponseStore {
 
   #read(keyId: string, ids: readonly string[]): Promise<KeptDocument[]> {
     return inPieces(ids, async (piece) => {
-      const rows = await this.#access.attempt(() =>
-        this.#live().where("d.key_id", "=", keyId).where("d.id", "in", piece).select(CONTENT).execute(),
+      const rows = await this.#access.all(
+        this.#live().where("d.key_id", "=", keyId).where("d.id", "in", piece).select(CONTENT),
       );
       return rows.map(documentOf);
     });
@@ -232,7 +229,7 @@ class SqlResponses implements SqlResponseStore {
   /** Returns the id of one document for each alias. */
   #holders(keyId: string, aliases: readonly string[]): Promise<{ id: string }[]> {
     const { db, time } = this.#access;
-    return this.#access.attempt(() =>
+    return this.#access.all(
       db
         .selectFrom("aliases as a")
         .innerJoin("documents as root", (join) =>
@@ -242,8 +239,7 @@ class SqlResponses implements SqlResponseStore {
         .where("a.key_id", "=", keyId)
         .where("a.alias", "in", aliases)
         .where("root.ends_at", ">", time)
-        .groupBy("a.alias")
-        .execute(),
+        .groupBy("a.alias"),
     );
   }
 
@@ -251,8 +247,8 @@ class SqlResponses implements SqlResponseStore {
     const { db, time } = this.#access;
     // A subquery, because PostgreSQL uses no index for a comparison with a function whose result may change.
     const now = sql<StoredInteger>`(SELECT ${time})`;
-    const expired = await this.#access.attempt(() =>
-      db.selectFrom("documents").select(["key_id", "id"]).where("ends_at", "<=", now).limit(BATCH).execute(),
+    const expired = await this.#access.all(
+      db.selectFrom("documents").select(["key_id", "id"]).where("ends_at", "<=", now).limit(BATCH),
     );
     for (const rows of Map.groupBy(expired, keyOf).values())
       await this.#access.transact((access) =>
@@ -269,15 +265,14 @@ class SqlResponses implements SqlResponseStore {
       let surplus = (total?.documents ?? 0) - this.#maxDocuments;
       let surplusBytes = (total?.bytes ?? 0) - this.#maxBytes;
       if (surplus <= 0 && surplusBytes <= 0) return;
-      const oldest = await this.#access.attempt(() =>
+      const oldest = await this.#access.all(
         this.#access.db
           .selectFrom("documents")
           .select("id")
           .where("key_id", "=", keyId)
           .where("position", "=", 0)
           .orderBy("seq")
-          .limit(BATCH)
-          .execute(),
+          .limit(BATCH),
       );
       const ids = oldest.map(({ id }) => id);
       if (ids.length === 0) return;
@@ -298,14 +293,13 @@ class SqlResponses implements SqlResponseStore {
     by: "key_id" | "root_id",
     rootIds?: readonly string[],
   ): Promise<{ id: string; documents: number; bytes: number }[]> {
-    const rows = await this.#access.attempt(() =>
+    const rows = await this.#access.all(
       this.#access.db
         .selectFrom("documents")
         .select((eb) => [`${by} as id` as const, eb.fn.countAll().as("documents"), eb.fn.sum("bytes").as("bytes")])
         .where("key_id", "=", keyId)
         .$if(rootIds !== undefined, (query) => query.where("root_id", "in", rootIds ?? []))
-        .groupBy(by)
-        .execute(),
+        .groupBy(by),
     );
     return rows.map(({ id, documents, bytes }) => ({ id, documents: numberOf(documents), bytes: numberOf(bytes) }));
   }

@@ -42,8 +42,8 @@ export const readerOf = (access: SqlAccess): CallReader => ({
     const same = calls.where("id", "=", requestId);
     // Request ids have digits and the letters a to f, so a g is behind all of them in every collation.
     const beginning = calls.where("id", ">", requestId).where("id", "<", `${requestId}g`).limit(2);
-    let rows = await access.attempt(() => same.execute());
-    if (rows.length === 0 && SHORT_ID.test(requestId)) rows = await access.attempt(() => beginning.execute());
+    let rows = await access.all(same);
+    if (rows.length === 0 && SHORT_ID.test(requestId)) rows = await access.all(beginning);
     if (rows.length > 1) throw new RangeError(`The ids of several calls begin with ${requestId}. Give more of the id.`);
     return (await callsOf(access, rows))[0];
   },
@@ -120,7 +120,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .groupBy(refs)
     .$if(charged === true, (rows) => rows.having(sql<number>`SUM(${sql.ref("units")})`, ">", 0));
   const ordered = refs.reduce((query, ref) => query.orderBy(ref), grouped.limit(limit).offset(offset));
-  const rows = await access.attempt(() => ordered.execute());
+  const rows = await access.all(ordered);
   const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row) }));
   return { by: named, rows: await withNames(access, told, named), ...ofAll };
 }
@@ -192,8 +192,7 @@ async function rowsById<Row extends { readonly id: string }>(
 ): Promise<ReadonlyMap<string, Row>> {
   const [found, all] = [new Map<string, Row>(), Array.from(new Set(ids))];
   for (let at = 0; at < all.length; at += MOST_IDS) {
-    const some = query(all.slice(at, at + MOST_IDS));
-    for (const row of await access.attempt(() => some.execute())) found.set(row.id, row);
+    for (const row of await access.all(query(all.slice(at, at + MOST_IDS)))) found.set(row.id, row);
   }
   return found;
 }
@@ -204,7 +203,7 @@ async function chainsOf(
   { budget, ownBudget }: Pick<CallFilter, "budget" | "ownBudget">,
 ): Promise<readonly string[] | undefined> {
   if (budget === undefined && ownBudget === undefined) return undefined;
-  const rows = await access.attempt(() => access.db.selectFrom("usage_days").select("budgets").distinct().execute());
+  const rows = await access.all(access.db.selectFrom("usage_days").select("budgets").distinct());
   const isMeant = (chain: readonly string[]): boolean =>
     (budget === undefined || chain.includes(budget)) && (ownBudget === undefined || (chain[0] ?? "") === ownBudget);
   return rows.flatMap(({ budgets }) => (isMeant(chainOf(budgets)) ? budgets : []));
@@ -274,7 +273,7 @@ async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly R
       eb.or([eb("at", "<", last.at), eb.and([eb("at", "=", last.at), eb("id", "<", after)])]),
     );
   }
-  return callsOf(access, await access.attempt(() => query.execute()));
+  return callsOf(access, await access.all(query));
 }
 
 /** Reads the rows of calls, with the names of their keys. */
