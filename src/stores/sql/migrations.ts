@@ -33,19 +33,16 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
   assertOptions("migrations", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
   const tables = tablesOf(options);
-  return {
-    "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
-    "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
-    "polygate-0003-responses": { up: (db) => createResponses(withTables(db, tables), tables, dialect) },
-    "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
-    "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
-    "polygate-0006-recalls": { up: (db) => createRecalls(withTables(db, tables), dialect) },
-    "polygate-0007-calls": { up: (db) => createCalls(withTables(db, tables), tables, dialect) },
-    "polygate-0008-audit": { up: (db) => createAudit(withTables(db, tables), tables, dialect) },
-    "polygate-0009-reasons": { up: (db) => addReasons(withTables(db, tables), dialect) },
-    "polygate-0010-messages": { up: (db) => addMessages(withTables(db, tables), dialect) },
-    "polygate-0011-targets": { up: (db) => indexTargets(withTables(db, tables), tables, dialect) },
-  };
+  const named = STEPS.map(([name, up], index): [string, Migration] => {
+    const version = index + 1;
+    const run = async (db: SqlDatabase): Promise<void> => {
+      const step = new Step(withTables(db, tables), tables, dialect);
+      await up(step);
+      await step.db.updateTable("schema_version").set({ version }).execute();
+    };
+    return [`polygate-${String(version).padStart(4, "0")}-${name}`, { up: run }];
+  });
+  return Object.fromEntries(named);
 }
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
@@ -135,47 +132,75 @@ const word = sql`varchar(10)`;
 /** Integer columns that must not be null. */
 const integers = (names: readonly string[]): TableColumn[] => names.map((name) => [name, bigint]);
 
-async function createTable(
-  { schema }: Kysely<SqlSchema>,
-  table: Table,
-  columns: readonly TableColumn[],
-): Promise<void> {
-  let builder = schema.createTable(table).ifNotExists();
-  for (const [name, type, constraint] of columns)
-    builder = builder.addColumn(name, type, (column) => {
-      if (constraint === "primary key") return column.primaryKey();
-      return constraint === "nullable" ? column : column.notNull();
-    });
-  await builder.execute();
-}
-
 /** MySQL's number of the error for an index that exists. */
 const DUPLICATE_INDEX = 1061;
 
-const createIndex =
-  ({ schema }: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) =>
-  async (
+/** One step of the migration. A step that was cut off runs again, so each change is made unless it is there. */
+class Step {
+  readonly db: Kysely<SqlSchema>;
+  readonly types: ColumnTypes;
+  readonly dialect: SqlDialect;
+  readonly #tables: SqlTables;
+
+  constructor(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) {
+    this.db = db;
+    this.types = COLUMN_TYPES[dialect];
+    this.dialect = dialect;
+    this.#tables = tables;
+  }
+
+  async table(table: Table, columns: readonly TableColumn[]): Promise<void> {
+    let builder = this.db.schema.createTable(table).ifNotExists();
+    for (const [name, type, constraint] of columns)
+      builder = builder.addColumn(name, type, (column) => {
+        if (constraint === "primary key") return column.primaryKey();
+        return constraint === "nullable" ? column : column.notNull();
+      });
+    await builder.execute();
+  }
+
+  async index(
     table: Table,
     name: string,
     columns: readonly string[] | RawBuilder<unknown>,
     isUnique = false,
-  ): Promise<void> => {
-    const builder = schema
-      .createIndex(`${tables[table].split(".").at(-1)}_${name}`)
+  ): Promise<void> {
+    const builder = this.db.schema
+      .createIndex(`${this.#tables[table].split(".").at(-1)}_${name}`)
       .on(table)
       .$call((index) => ("toOperationNode" in columns ? index.expression(columns) : index.columns([...columns])))
       .$call((index) => (isUnique ? index.unique() : index));
     // SQLite needs the condition, because two processes may run this at the same time. MySQL does not support it, and admits one
     // process at a time; a process that was killed may have made the index.
-    if (dialect !== "mysql") return builder.ifNotExists().execute();
+    if (this.dialect !== "mysql") return builder.ifNotExists().execute();
     await builder.execute().catch((error: unknown) => {
       if ((error as { errno?: unknown }).errno !== DUPLICATE_INDEX) throw error;
     });
-  };
+  }
 
-async function createLedger(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { id, text, seq } = COLUMN_TYPES[dialect];
-  await createTable(db, "keys", [
+  /** Adds a nullable column. */
+  async column(table: Table, column: string, type: RawBuilder<unknown>): Promise<void> {
+    try {
+      await this.db.schema.alterTable(table).addColumn(column, type).execute();
+    } catch (error) {
+      // PostgreSQL runs a step as a whole or not at all. In the other databases, a process that was killed may have added the column. So
+      // may another process in SQLite when a host runs `migrations` with a migrator of its own.
+      if (this.dialect === "postgres") throw error;
+      const isThere = this.db
+        .selectFrom(table)
+        .select(sql.ref(`${table}.${column}`).as("is_there"))
+        .limit(1);
+      await isThere.execute().catch(() => {
+        // The database was busy, for example: the migration is tried again.
+        throw error;
+      });
+    }
+  }
+}
+
+async function createLedger(step: Step): Promise<void> {
+  const { id, text, seq } = step.types;
+  await step.table("keys", [
     ["id", id, "primary key"],
     ["name", text],
     ["unlimited", bigint],
@@ -184,19 +209,19 @@ async function createLedger(db: Kysely<SqlSchema>, tables: SqlTables, dialect: S
     ["revoked_at", bigint, "nullable"],
     ...integers(BOOKS),
   ]);
-  await createTable(db, "secrets", [
+  await step.table("secrets", [
     ["hash", hash, "primary key"],
     ["key_id", id],
     ["ends_at", bigint, "nullable"],
   ]);
-  await createTable(db, "holds", [
+  await step.table("holds", [
     ["id", id, "primary key"],
     ["key_id", id],
     ["state", word],
     ...integers(["granted", "noted", "renewals", "used", "overdraft", "expires_at"]),
     ["resolved_at", bigint, "nullable"],
   ]);
-  await createTable(db, "journal", [
+  await step.table("journal", [
     // The type of this column declares it as the primary key.
     ["seq", seq, "nullable"],
     ["key_id", id],
@@ -204,21 +229,20 @@ async function createLedger(db: Kysely<SqlSchema>, tables: SqlTables, dialect: S
     ["kind", word],
     ...integers(["at", ...BOOKS, "noted"]),
   ]);
-  const index = createIndex(db, tables, dialect);
-  await index("secrets", "by_key", ["key_id"]);
+  await step.index("secrets", "by_key", ["key_id"]);
   // The next two indexes find expired leases: of one key, and of all keys.
-  await index("holds", "by_key", ["key_id", "state", "expires_at"]);
-  await index("holds", "by_lease", ["state", "expires_at"]);
-  await index("holds", "by_end", ["resolved_at"]);
-  await index("journal", "by_key", ["key_id", "seq"]);
-  await index("journal", "by_hold", ["hold_id", "key_id"]);
-  await createTable(db, "schema_version", [["version", bigint, "primary key"]]);
-  await db.insertInto("schema_version").values({ version: 1 }).execute();
+  await step.index("holds", "by_key", ["key_id", "state", "expires_at"]);
+  await step.index("holds", "by_lease", ["state", "expires_at"]);
+  await step.index("holds", "by_end", ["resolved_at"]);
+  await step.index("journal", "by_key", ["key_id", "seq"]);
+  await step.index("journal", "by_hold", ["hold_id", "key_id"]);
+  await step.table("schema_version", [["version", bigint, "primary key"]]);
+  await step.db.insertInto("schema_version").values({ version: 1 }).execute();
 }
 
-async function createReplays(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { id, text, longText } = COLUMN_TYPES[dialect];
-  await createTable(db, "replays", [
+async function createReplays(step: Step): Promise<void> {
+  const { id, text, longText } = step.types;
+  await step.table("replays", [
     ["id", hash, "primary key"],
     ["key_id", id],
     ["call_id", id],
@@ -228,15 +252,13 @@ async function createReplays(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
     ["body", longText, "nullable"],
     ["bytes", bigint],
   ]);
-  const index = createIndex(db, tables, dialect);
-  await index("replays", "by_end", ["ends_at"]);
-  await index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
-  await db.updateTable("schema_version").set({ version: 2 }).execute();
+  await step.index("replays", "by_end", ["ends_at"]);
+  await step.index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
 }
 
-async function createResponses(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { owner, asciiId, longText, seq } = COLUMN_TYPES[dialect];
-  await createTable(db, "documents", [
+async function createResponses(step: Step): Promise<void> {
+  const { owner, asciiId, longText, seq } = step.types;
+  await step.table("documents", [
     // The type of this column declares it as the primary key.
     ["seq", seq, "nullable"],
     ["key_id", owner],
@@ -248,28 +270,26 @@ async function createResponses(db: Kysely<SqlSchema>, tables: SqlTables, dialect
     ["content", longText],
     ["bytes", bigint],
   ]);
-  await createTable(db, "aliases", [
+  await step.table("aliases", [
     ["seq", seq, "nullable"],
     ["key_id", owner],
     ["alias", asciiId],
     ["root_id", asciiId],
     ["document_id", asciiId],
   ]);
-  const index = createIndex(db, tables, dialect);
-  await index("documents", "by_id", ["key_id", "id"], true);
-  await index("documents", "by_root", ["key_id", "root_id", "position"], true);
+  await step.index("documents", "by_id", ["key_id", "id"], true);
+  await step.index("documents", "by_root", ["key_id", "root_id", "position"], true);
   // Finds the oldest documents of a key, and sums up the room of all its documents.
-  await index("documents", "by_age", ["key_id", "position", "seq", "bytes"]);
-  await index("documents", "by_end", ["ends_at"]);
-  await index("aliases", "by_alias", ["key_id", "alias"]);
-  await index("aliases", "by_document", ["key_id", "root_id", "document_id"]);
-  await db.updateTable("schema_version").set({ version: 3 }).execute();
+  await step.index("documents", "by_age", ["key_id", "position", "seq", "bytes"]);
+  await step.index("documents", "by_end", ["ends_at"]);
+  await step.index("aliases", "by_alias", ["key_id", "alias"]);
+  await step.index("aliases", "by_document", ["key_id", "root_id", "document_id"]);
 }
 
-async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { id, text } = COLUMN_TYPES[dialect];
+async function createBudgets(step: Step): Promise<void> {
+  const { id, text } = step.types;
   const period = ["starts_at", "ends_at", "pruned", ...BOOKS];
-  await createTable(db, "budgets", [
+  await step.table("budgets", [
     ["id", id, "primary key"],
     ["name", text],
     ["amount", bigint],
@@ -280,65 +300,17 @@ async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
     ["told", bigint],
     ...integers(period),
   ]);
-  await createTable(db, "budget_periods", [["budget_id", id], ...integers(period)]);
-  const index = createIndex(db, tables, dialect);
-  await index("budget_periods", "by_start", ["budget_id", "starts_at"], true);
-  for (const [table, column] of [
-    ["keys", "budgets"],
-    ["holds", "shares"],
-  ] as const)
-    try {
-      await db.schema.alterTable(table).addColumn(column, text).execute();
-    } catch (error) {
-      // Another process has added the column, or an earlier run that has failed. In PostgreSQL, a migration is a transaction.
-      if (!/duplicate column/i.test(String(error))) throw error;
-    }
-  await db.updateTable("schema_version").set({ version: 4 }).execute();
+  await step.table("budget_periods", [["budget_id", id], ...integers(period)]);
+  await step.index("budget_periods", "by_start", ["budget_id", "starts_at"], true);
+  await step.column("keys", "budgets", text);
+  await step.column("holds", "shares", text);
 }
 
-async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
-  await addColumn(db, dialect, "keys", "metadata", COLUMN_TYPES[dialect].text);
-  await db.updateTable("schema_version").set({ version: 5 }).execute();
-}
-
-/** Adds a nullable column, unless it is there. */
-async function addColumn(
-  db: Kysely<SqlSchema>,
-  dialect: SqlDialect,
-  table: Table,
-  column: string,
-  type: RawBuilder<unknown>,
-): Promise<void> {
-  try {
-    await db.schema.alterTable(table).addColumn(column, type).execute();
-  } catch (error) {
-    // PostgreSQL runs a step as a whole or not at all. In the other databases, a process that was killed may have added the column. So may
-    // another process in SQLite when a host runs `migrations` with a migrator of its own.
-    if (dialect === "postgres") throw error;
-    const isThere = db
-      .selectFrom(table)
-      .select(sql.ref(`${table}.${column}`).as("is_there"))
-      .limit(1);
-    await isThere.execute().catch(() => {
-      // The database was busy, for example: the migration is tried again.
-      throw error;
-    });
-  }
-}
-
-async function createRecalls(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
-  await createTable(db, "recalls", [
-    ["key_id", COLUMN_TYPES[dialect].id, "primary key"],
-    ["at", bigint],
-  ]);
-  await db.updateTable("schema_version").set({ version: 6 }).execute();
-}
-
-async function createCalls(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { id, exact: text } = COLUMN_TYPES[dialect];
+async function createCalls(step: Step): Promise<void> {
+  const { id, exact: text } = step.types;
   const texts = (names: readonly string[], constraint?: "nullable"): TableColumn[] =>
     names.map((name) => (constraint ? [name, text, constraint] : [name, text]));
-  await createTable(db, "calls", [
+  await step.table("calls", [
     ["id", id, "primary key"],
     ["at", bigint],
     ["day", word],
@@ -351,27 +323,25 @@ async function createCalls(db: Kysely<SqlSchema>, tables: SqlTables, dialect: Sq
     ["currency", word, "nullable"],
     ["replay_of", id, "nullable"],
   ]);
-  await createTable(db, "usage_days", [
+  await step.table("usage_days", [
     ["id", hash, "primary key"],
     ["day", word],
     ["key_id", id],
     ...texts(USAGE_BY.filter((name) => name !== "day" && name !== "key_id")),
     ...integers(USAGE_SUMS),
   ]);
-  await createTable(db, "usage_mark", [
+  await step.table("usage_mark", [
     ["id", bigint, "primary key"],
     ["at", bigint],
   ]);
-  const index = createIndex(db, tables, dialect);
-  await index("calls", "by_time", ["at"]);
-  await index("calls", "by_key", ["key_id", "at"]);
-  await index("usage_days", "by_day", ["day"]);
-  await db.updateTable("schema_version").set({ version: 7 }).execute();
+  await step.index("calls", "by_time", ["at"]);
+  await step.index("calls", "by_key", ["key_id", "at"]);
+  await step.index("usage_days", "by_day", ["day"]);
 }
 
-async function createAudit(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const { id, text, seq } = COLUMN_TYPES[dialect];
-  await createTable(db, "audit", [
+async function createAudit(step: Step): Promise<void> {
+  const { id, text, seq } = step.types;
+  await step.table("audit", [
     // The type of this column declares it as the primary key.
     ["seq", seq, "nullable"],
     ["id", id],
@@ -383,24 +353,41 @@ async function createAudit(db: Kysely<SqlSchema>, tables: SqlTables, dialect: Sq
     ["state", word, "nullable"],
     ["reason", text, "nullable"],
   ]);
-  await createIndex(db, tables, dialect)("audit", "by_id", ["id"], true);
-  await db.updateTable("schema_version").set({ version: 8 }).execute();
-}
-
-async function addReasons(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
-  await addColumn(db, dialect, "calls", "error_field", COLUMN_TYPES[dialect].exact);
-  await addColumn(db, dialect, "calls", "afforded_output_tokens", bigint);
-  await db.updateTable("schema_version").set({ version: 9 }).execute();
-}
-
-async function addMessages(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
-  await addColumn(db, dialect, "calls", "error_message", COLUMN_TYPES[dialect].text);
-  await db.updateTable("schema_version").set({ version: 10 }).execute();
+  await step.index("audit", "by_id", ["id"], true);
 }
 
 /** Indexes the beginnings of targets: a target may be longer than an index of PostgreSQL or MySQL takes. */
-async function indexTargets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
-  const beginning = { sqlite: sql`target`, postgres: sql`left(target, 190)`, mysql: sql`target(190)` }[dialect];
-  await createIndex(db, tables, dialect)("audit", "by_target", beginning);
-  await db.updateTable("schema_version").set({ version: 11 }).execute();
-}
+const indexTargets = (step: Step): Promise<void> =>
+  step.index(
+    "audit",
+    "by_target",
+    { sqlite: sql`target`, postgres: sql`left(target, 190)`, mysql: sql`target(190)` }[step.dialect],
+  );
+
+/** The steps in their order, which never changes. */
+const STEPS: readonly (readonly [name: string, up: (step: Step) => Promise<void>])[] = [
+  ["ledger", createLedger],
+  ["replays", createReplays],
+  ["responses", createResponses],
+  ["budgets", createBudgets],
+  ["metadata", (step) => step.column("keys", "metadata", step.types.text)],
+  [
+    "recalls",
+    (step) =>
+      step.table("recalls", [
+        ["key_id", step.types.id, "primary key"],
+        ["at", bigint],
+      ]),
+  ],
+  ["calls", createCalls],
+  ["audit", createAudit],
+  [
+    "reasons",
+    async (step) => {
+      await step.column("calls", "error_field", step.types.exact);
+      await step.column("calls", "afforded_output_tokens", bigint);
+    },
+  ],
+  ["messages", (step) => step.column("calls", "error_message", step.types.text)],
+  ["targets", indexTargets],
+];
