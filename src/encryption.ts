@@ -58,7 +58,6 @@ export class Keyring {
     return this.#newest.encrypt(text, place);
   }
 
-  /** Tells whether the keyring has a key of this name. */
   has(name: string): boolean {
     return this.#keys.has(name);
   }

@@ -49,7 +49,6 @@ export function decodeAwsError(status: number, headers: Headers, body: unknown):
   return decodeUpstreamError(isFailure ? 500 : status, error, retryAfterOf(headers));
 }
 
-/** The content type of an event stream of AWS. */
 export const AWS_STREAM = "application/vnd.amazon.eventstream";
 
 /** Writes a message of an event stream as a frame of HTTP. Returns an empty text for a message without meaning. */

@@ -106,7 +106,6 @@ const relayedAt = (relay: RelayTools, path: ChangePath): RelayTools["relayed"] =
     });
 };
 
-/** Changes the requests of a codec for answers. */
 export const withRequests = (
   codec: ChatCodec,
   change: (encoded: EncodedRequest, request: ChatRequest) => Partial<EncodedRequest>,

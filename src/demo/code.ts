@@ -28,7 +28,6 @@ function textBetween(text: string, begin: RegExp, end: string): string | undefin
   return stop < 0 ? undefined : text.slice(start, stop);
 }
 
-/** The longest call of `print`, in characters. */
 const MAX_PRINT_CHARS = 100_000;
 
 /** Returns the first call of `print`, up to its closing bracket. */

@@ -88,7 +88,6 @@ function* samples(pattern: string, make: Make, seed: () => number): Generator<st
   }
 }
 
-/** The most tries to find new property names. */
 const NAME_TRIES = 100;
 
 // The generator invents property names without regard to `propertyNames` and `patternProperties`.

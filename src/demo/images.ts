@@ -4,7 +4,6 @@ import { type CallContext, GatewayError, type ImageEvent, type ImageMediaType, t
 import type { Finish } from "./drawing.ts";
 import { painter } from "./painter.ts";
 
-/** The ids of the image models. */
 export const IMAGE_MODELS = [{ id: "image-model-2" }, { id: "image-model-3" }, { id: "image-model-multi" }] as const;
 
 /** The tokens of a drawn image by its quality. An input image costs as much as an image of low quality. */

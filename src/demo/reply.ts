@@ -91,7 +91,6 @@ export function lastTurn(request: ChatRequest): LastTurn {
   return { words: texts.at(-1) ?? "", before: texts.slice(0, -1) };
 }
 
-/** Returns the parts of the last user turn. */
 export const lastUserParts = (request: ChatRequest): readonly Part[] =>
   request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
 

@@ -11,7 +11,6 @@ export interface Size {
   readonly height: number;
 }
 
-/** The default size of an image. */
 export const USUAL_SIZE: Size = { width: 1024, height: 1024 };
 
 /** Reads a size such as `1024x1024`; undefined for `auto`. */
@@ -20,7 +19,6 @@ export function sizeOf(size: string | undefined): Size | undefined {
   return width === undefined ? undefined : { width: Number(width), height: Number(height) };
 }
 
-/** The input of a scene. */
 export interface Scene extends Size {
   readonly prompt: string;
   /** `low` and `standard` are plain; `high` and `hd` have more of everything. */
@@ -105,7 +103,6 @@ function captionOf({ prompt, ...size }: Scene): string {
   return `${board}<path transform="translate(${2 * margin} ${top})" fill="#fff" shape-rendering="crispEdges" d="${path}"/>`;
 }
 
-/** A board with words. */
 export interface Board {
   /** The words as squares in the syntax of an SVG path; empty for no words. */
   readonly path: string;

@@ -147,7 +147,6 @@ function expandNamed(
   return { [key]: Object.fromEntries(named) };
 }
 
-/** Returns all references in a schema and its definitions. */
 function referencesIn(root: JsonValue): ReadonlySet<string> {
   const references = new Set<string>();
   const open: JsonValue[] = [root];

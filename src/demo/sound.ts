@@ -47,7 +47,6 @@ function tone({ length }: string): Buffer {
   return samples;
 }
 
-/** Writes samples as a WAV file. */
 function wav(samples: Buffer): Buffer {
   const header = Buffer.alloc(44);
   header.write("RIFF", 0, "latin1");

@@ -172,7 +172,6 @@ interface AnyCall<Decoded, Event> extends RequestBelow {
   readonly kind: ModelKind;
   /** The upstream's own name of the model. */
   readonly model: string;
-  /** The caller's name of the model. */
   readonly callerModel: string;
   readonly codec: Pick<ChatCodec, "decodeError" | "limitsOf">;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
@@ -195,7 +194,6 @@ export interface AnswerNotes {
   onUsage(model: string | undefined, inputTokens: number | undefined): void;
 }
 
-/** A call whose answer is never a stream. */
 interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
   readonly stream: false;
   readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "lost">;

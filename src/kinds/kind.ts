@@ -137,7 +137,6 @@ export interface Generation<Event, Answered> {
   onEvent?(event: Answered): void;
 }
 
-/** The content of an answer that hooks see, without the record. */
 export type HookContent = Omit<HookAnswer, "record">;
 
 /** Collects the content of one answer for the hooks. */
@@ -208,7 +207,6 @@ export interface OutputKind<Answered = unknown> {
   begin(format: string, limits: JsonLimits): Output<Answered>;
 }
 
-/** The last event of an answer. */
 export type HookFinish = Extract<HookEvent, { type: "finish" }>;
 
 /** An answer, between its meter and its encoder. */
@@ -217,7 +215,6 @@ export interface Output<Answered> {
   plain(event: Answered): readonly (Answered & (HookEvent | { readonly type: "start" }))[];
   /** Returns an event for the listeners of the record that tells which fields `plain` has lost; undefined if there are none. */
   lost?(event: Answered): Answered | undefined;
-  /** Returns the finish as hooks see it. */
   finishFor(finish: HookFinish): HookFinish;
   /** Returns what is wrong with an event that a hook has returned, which is not a finish; undefined for a right one. */
   wrong(event: HookEvent): string | undefined;

@@ -21,7 +21,6 @@ export interface ImageFacts extends ImageSize {
   readonly mediaType: PictureType;
 }
 
-/** The limits of a picture. */
 export interface ImageBounds {
   /** The most pixels (width × height). */
   readonly maxPixels: number;

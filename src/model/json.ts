@@ -359,7 +359,6 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
   if (chars > limits.maxJsonBytes) throw tooLarge(limits);
 }
 
-/** Tells whether a value is an object or an array. */
 export const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
@@ -410,5 +409,4 @@ export const LINE_ENDS: RegExp = /[\n\r\u0085\u2028\u2029]/;
 export const escapedLine = (json: string): string =>
   json.replaceAll("\u0085", "\\u0085").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 
-/** Writes a line of JSON. */
 export const jsonLine = (value: object): string => escapedLine(JSON.stringify(value));

@@ -48,7 +48,6 @@ export function bookText(object: object, { booking }: JsonBudget): void {
   }
 }
 
-/** Lets go of the text of an object. */
 export const forgetText = (object: object): boolean => TEXTS.delete(object);
 
 /**

@@ -13,7 +13,6 @@ const MAX_WAITING = 1_000;
 type Of<Type extends HookEvent["type"]> = Extract<HookEvent, { type: Type }>;
 type Delta = Of<"text-delta"> | Of<"refusal-delta"> | Of<"reasoning-delta">;
 
-/** The texts of one candidate. */
 interface CandidateTexts {
   /** The places in the answer's text, in bytes, as neutral annotations count them. */
   readonly bytes: Offsets;

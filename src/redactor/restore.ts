@@ -232,6 +232,5 @@ export class Offsets {
   }
 }
 
-/** Returns the number of code points. */
 export const codePoints = (text: string): number =>
   text.length - (text.match(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g)?.length ?? 0);

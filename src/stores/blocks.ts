@@ -79,7 +79,6 @@ interface KeyUse {
   peak: number;
 }
 
-/** A key and its use in this process. */
 export class BusyKey {
   readonly id: string;
   readonly blocks: Set<Block> = new Set();

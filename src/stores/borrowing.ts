@@ -424,7 +424,6 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     }
   }
 
-  /** Gives all free units of a key back to the store. */
   async #giveBack(key: BusyKey): Promise<void> {
     if (key.lending) this.#endLending(key.lending);
     await Promise.all(this.#writeAll(key));

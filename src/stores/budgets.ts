@@ -113,7 +113,6 @@ export interface BudgetEvent {
  */
 export type OnBudget = (event: BudgetEvent) => unknown;
 
-/** The most budgets of a chain. */
 export const MOST_LEVELS = 4;
 
 /** The end of a budget without a period, in milliseconds. */

@@ -125,7 +125,6 @@ export const CALL_OUTCOMES: readonly RecordedCall["outcome"][] = Object.keys({
   unrecorded: true,
 } satisfies Record<RecordedCall["outcome"], true>) as RecordedCall["outcome"][];
 
-/** The outcomes that a report of usage counts as failed. */
 export const FAILED_OUTCOMES: readonly RecordedCall["outcome"][] = ["failed", "deadline", "shutdown"];
 
 /** The most rows of a report. */

@@ -170,11 +170,9 @@ export interface BudgetDirectory {
 
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
 
-/** The error for a change of a quota that the key does not have. */
 export const unlimitedKey = (keyId: string): RangeError =>
   new RangeError(`The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
 
-/** The error for a new quota of a key that has one. */
 export const knownQuota = (keyId: string): RangeError =>
   new RangeError(`The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`);
 
@@ -277,7 +275,6 @@ function assertBudgetName(name = ""): void {
 
 const isStorableName = (name: string): boolean => name.isWellFormed() && name.length <= 1_000 && !name.includes("\0");
 
-/** The most keys of one page. */
 export const MOST_LISTED = 1_000;
 
 export const PAGE_SHAPES: Shapes<KeyPage> = { after: "string?", limit: "number?" };

@@ -128,7 +128,6 @@ interface WaitingVerb {
 
 const LEAD = Symbol("lead");
 
-/** The answers of a transaction. */
 interface Group {
   /** Answer the verbs once the transaction is committed. */
   readonly answers: readonly (() => void)[];
@@ -556,7 +555,6 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
 
 const scopeOf = (keyId: string): LedgerScope => ({ keys: isStorableId(keyId) ? [{ id: keyId, holds: [] }] : [] });
 
-/** The scope of a key with its secrets. */
 const withSecretsOf = (keyId: string): LedgerScope => ({
   ...scopeOf(keyId),
   ...(isStorableId(keyId) && { secretsOf: keyId }),

@@ -7,7 +7,6 @@ import { RefusedUnits } from "../model/refused-units.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
-/** A user of a budget: a key, a child budget, or running calls. */
 export type BudgetUser = { readonly kind: "key" | "budget"; readonly id: string } | "calls";
 
 /** The books of a key: its running totals, in units. */
@@ -26,7 +25,6 @@ export const RECALLS_MS = 60_000;
 
 export type HoldState = "live" | "settled" | "expired" | "corrected";
 
-/** The units of one hold. */
 export interface Hold {
   state: HoldState;
   granted: number;
@@ -152,7 +150,6 @@ export class Books implements Record<Book, number> {
   }
 }
 
-/** Copies the numbers of books. */
 export const booksIn = ({ granted, charged, held, overdraft, estimated }: Books): Record<Book, number> => ({
   granted,
   charged,
@@ -251,7 +248,6 @@ export function tightestOf(account: Books, budgets: readonly Books[] | undefined
 
 // The first three checks below run in every call, so they call no other function for valid input.
 
-/** Throws a RangeError when the amounts or the lease of a reservation are out of range. */
 export function assertHoldAmounts({ atLeast, atMost, leaseMs }: HoldRequest): void {
   if (!Number.isSafeInteger(atLeast) || atLeast < 0) throw outOfRange("atLeast", 0, atLeast);
   if (!Number.isSafeInteger(atMost) || atMost < 0) throw outOfRange("atMost", 0, atMost);

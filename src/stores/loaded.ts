@@ -19,7 +19,6 @@ import { isUnits, spoiltKey } from "./durable.ts";
 import { BOOKS, type Books, booksIn, type BudgetUser, modelsOf } from "./ledger.ts";
 import { Account, type KeyHold, Ledger, type PeriodShare } from "./rules.ts";
 
-/** The numbers of a hold. */
 const HOLD_NUMBERS = ["granted", "noted", "renewals", "used", "overdraft", "expiresAt"] as const;
 
 /** A ledger over the rows of one transaction. */

@@ -39,5 +39,4 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
   };
 }
 
-/** The filters of a page that are texts. */
 const TEXTS = ["user", "action", "target"] as const;

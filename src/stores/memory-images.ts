@@ -106,7 +106,6 @@ class MemoryImages implements MemoryImageStore {
   }
 }
 
-/** An image whose bytes are counted. */
 interface CountedImage {
   readonly keyId: string | undefined;
   readonly bytes: number;
@@ -126,7 +125,6 @@ export class ImageRoom {
   readonly #clock: Clock;
   /** The images in the order in which they were put. With equal lifetimes, they also expire in this order. */
   readonly #images = new Map<string, CountedImage>();
-  /** The bookings that are still open. */
   readonly #bookings = new Map<ImageBooking, WantedRoom>();
   #imageBytes = 0;
   /** The latest expiry of any image so far. */

@@ -75,7 +75,6 @@ interface Entry {
   next: Entry | undefined;
 }
 
-/** The documents of one key. */
 interface Shelf {
   readonly keyId: string;
   readonly byId: Map<string, Entry>;
@@ -382,7 +381,6 @@ function assertDocumentId(id: string): void {
   if (!isDocumentId(id)) throw new RangeError("A document's id must be 1 to 190 visible ASCII characters.");
 }
 
-/** Tells whether a text can be the id of a document. */
 export const isDocumentId = (id: string): boolean => /^[\u0021-\u007e]{1,190}$/.test(id);
 
 export function assertContent(content: string): void {

@@ -280,7 +280,6 @@ class MemoryLedger extends Ledger {
     }
   }
 
-  /** True for a secret that has not expired. */
   isValid({ endsAt }: { readonly endsAt: number | undefined }): boolean {
     return endsAt === undefined || endsAt > this.#clock.now();
   }

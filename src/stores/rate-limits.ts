@@ -182,7 +182,6 @@ interface Reservations {
   points: number;
 }
 
-/** A count that was made. */
 interface TakenCount extends WantedCount {
   /** Milliseconds since the Unix epoch; infinite for a window that never ends. */
   readonly windowEnd: number;
@@ -486,7 +485,6 @@ function maySettleFor({ reservation }: WantedCount, room: number): boolean {
 const isHeld = ({ reservation }: WantedCount, room: number): boolean =>
   reservation !== undefined && reservation.shared.points > 0 && room + reservation.shared.points >= reservation.least;
 
-/** Gives back all counted points. */
 async function takeBack(taken: readonly TakenCount[]): Promise<void> {
   const counted = taken.filter(({ points }) => points > 0);
   await Promise.all(counted.map(({ counter, key, points }) => counter.reward(key, points)));

@@ -48,7 +48,6 @@ export class Account extends Books {
   }
 }
 
-/** A hold of a key. */
 export interface KeyHold extends Hold {
   readonly id: string;
   readonly keyId: string;
@@ -69,7 +68,6 @@ export interface PeriodShare extends Share {
   readonly startsAt: number;
 }
 
-/** A secret of a key. */
 export interface Secret {
   readonly hash: string;
   readonly keyId: string;

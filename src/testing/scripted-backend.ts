@@ -136,7 +136,6 @@ function assertScript(script: unknown): void {
     throw new TypeError(`scriptedBackend: script[${wrong}] must be a turn or a text, not ${shown(script[wrong])}.`);
 }
 
-/** Returns a function that returns the turn of a request. */
 function turnsOf(script: Script): (asked: AskedRequest) => Turn | Promise<Turn> {
   const found = (turn: unknown, asked: AskedRequest): Turn => {
     if (turn instanceof Turn) return turn;

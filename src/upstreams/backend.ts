@@ -38,7 +38,6 @@ export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
 export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
   UPSTREAM_FAILURES.has(code) && port !== "code-runner";
 
-/** The most upstreams whose last failure is kept. */
 const MOST_FAILURES = 100;
 
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */

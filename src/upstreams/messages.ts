@@ -2,7 +2,6 @@
 
 import { changedError, type GatewayError, type GatewayErrorCode, type VendorReason } from "../errors.ts";
 
-/** The rules for showing an upstream's messages. */
 export interface MessageRules {
   /** Shows all messages (true) or none (false). Default: cleaned messages about the caller's own request. */
   readonly show: boolean | undefined;

@@ -24,7 +24,6 @@ export class Renewing<Value> {
   readonly #now: () => number;
   readonly #limitMs: number;
   #known: Expiring<Value> | undefined;
-  /** The time of the next early renewal. */
   #dueAt = Number.POSITIVE_INFINITY;
   /** The time of the last renewal after a refusal. */
   #refusedAt = Number.NEGATIVE_INFINITY;

@@ -16,7 +16,6 @@ import type {
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 
-/** The limits of a memory of turns. */
 export interface TurnMemoryLimits {
   /** The most characters that are remembered for all keys together. 0 turns the memory off. */
   readonly maxRememberedChars: number;
@@ -247,7 +246,6 @@ interface RememberedReasoning {
   readonly isAfterText: boolean;
 }
 
-/** The signature of a call. */
 type CallSignature = Pick<ToolCallPart, "signature" | "maker">;
 
 interface RememberedCall extends CallSignature {

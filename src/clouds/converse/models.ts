@@ -4,7 +4,6 @@ import { isClaude } from "../../formats/shared/claude.ts";
 import type { ReasoningControl, ReasoningEffort } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 
-/** The name of the format. */
 export const FORMAT = "bedrock-converse";
 
 /** The fields and values that a model accepts. A request with any other field fails. */
@@ -128,7 +127,6 @@ export const modelBehind = (name: string): string => name.replace(PROFILE, "");
 export const acceptsSignature = (model: string, { maker }: { readonly maker?: string }): boolean =>
   maker === undefined || maker === makerOf(model) || (maker === "messages" && isClaude(model));
 
-/** The efforts in their order. */
 const ORDER: readonly ReasoningEffort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
 /** Returns the highest effort that a model knows up to the wanted one; else its lowest. */

@@ -133,7 +133,6 @@ export class ConversationEncoder {
     this.#ids = new CallIds(idsFor(model));
   }
 
-  /** Returns the blocks of the instructions. */
   system(parts: readonly TextPart[]): RequestBlock[] {
     return parts.flatMap((part) => this.#text(part.text, part.cache));
   }

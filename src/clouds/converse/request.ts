@@ -16,7 +16,6 @@ export interface HostFields {
   readonly modelFields?: ((model: string) => JsonObject | undefined) | undefined;
 }
 
-/** The highest temperature of Converse. */
 export const MAX_TEMPERATURE = 1;
 
 /** The tiers that a request can ask for by their names. */

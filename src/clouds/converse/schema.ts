@@ -85,7 +85,6 @@ export type AnswerBlock = Partial<
   Member<"text"> & Member<"toolUse"> & Member<"reasoningContent"> & Member<"citationsContent"> & Member<"image">
 >;
 
-/** A complete answer. */
 export const ConverseAnswer = object({
   output: object({ message: object({ role: anything, content: v.array(AnswerBlock) }) }),
   stopReason: mayBeText,
@@ -109,7 +108,6 @@ const KnownDelta = object({
   toolResult: v.nullish(v.array(jsonObject)),
 });
 
-/** The events of a stream by their names. */
 export const EVENTS = {
   messageStart: object({ role: anything, ...padded }),
   contentBlockStart: object({
@@ -137,5 +135,4 @@ const FINDERS = Object.fromEntries(
   Object.entries(EVENTS).map(([name, schema]) => [name, unsupportedFinder(schema)]),
 ) as Readonly<Record<EventName, UnsupportedFinder>>;
 
-/** Returns the finder of unsupported fields for events of a name. */
 export const unsupportedInEvent = (name: EventName): UnsupportedFinder => FINDERS[name];

@@ -8,7 +8,6 @@ import { conversionsOf } from "./conversions.ts";
 import { FORMAT, makerOf, modelBehind } from "./models.ts";
 import { encodeRequest, type HostFields } from "./request.ts";
 
-/** Makes the codec for Converse and ConverseStream. */
 export function converseCodec(options: CodecOptions, host: HostFields): ChatCodec {
   const encode: ChatCodec["encodeRequest"] = (request) => {
     const lost: ConvertedFields = new Set();

@@ -52,7 +52,6 @@ interface DecodedCall {
   ended: boolean;
 }
 
-/** A choice of the answer that has begun. */
 interface DecodedChoice {
   readonly index: number;
   finished: boolean;
@@ -149,7 +148,6 @@ export class CompletionDecoder extends NativeDecoder {
     return unsupportedInAnswer(wire, this.reported);
   }
 
-  /** Decodes a chunk or a complete answer. */
   #decode(chunk: unknown, event?: string): void {
     const error = errorIn(chunk, event === "error") ?? (isError(chunk) ? chunk : undefined);
     if (error !== undefined) throw decodeUpstreamError(undefined, { error });
@@ -413,7 +411,6 @@ export class CompletionDecoder extends NativeDecoder {
     return unique;
   }
 
-  /** Adds an event of a choice. */
   #tell(event: ContentEvent | FinishEvent, candidate: number): void {
     this.#added++;
     this.add(candidate === 0 ? event : { ...event, candidate });

@@ -10,7 +10,6 @@ import type {
   FunctionMessage,
 } from "./schema.ts";
 
-/** The fields that hold tools and their calls. */
 type WithTools = Pick<ChatCompletionsRequest, "tools" | "tool_choice" | "parallel_tool_calls"> & {
   readonly messages: readonly CompletionMessage[];
 };

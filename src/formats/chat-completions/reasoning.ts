@@ -136,7 +136,6 @@ function isFirst(detail: ReasoningDetail, seals: Set<string>): boolean {
   return seals.add(`${seal} ${detailText(detail)}`).size > before;
 }
 
-/** Returns the text of a part of the type `thinking`. */
 export const thinkingText = (thinking: LooseThinking): string =>
   typeof thinking === "string" ? thinking : (thinking ?? []).map(({ text }) => text ?? "").join("");
 
@@ -210,7 +209,6 @@ export class ReasoningBlock {
     return this.#shown > 0;
   }
 
-  /** Returns the record as a text. */
   get record(): string {
     const field = this.#field ?? "reasoning_content";
     if (this.#details.length === 0) return JSON.stringify({ field });

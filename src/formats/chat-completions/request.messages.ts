@@ -71,7 +71,6 @@ export function decodeMessages(
   return { system, messages };
 }
 
-/** Returns an object of an unknown type as a part. */
 const unknownPart = (value: WireObject): ProviderPart => ({ type: "provider", format: FORMAT, value });
 const unknownContent = (value: WireObject): ProviderPart => ({ ...unknownPart(value), isContent: true });
 
@@ -177,7 +176,6 @@ const isShortId = (id: string): boolean => id.length <= MAX_CALL_ID;
 
 const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 
-/** Encodes the conversation of one request. */
 export class MessagesEncoder {
   readonly #fields: ConvertedFields;
   readonly #model: string;

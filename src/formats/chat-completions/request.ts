@@ -125,7 +125,6 @@ interface EncodedBody {
   readonly conversions: readonly Conversion[];
 }
 
-/** Builds a body from the neutral fields of a request. */
 export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): EncodedBody {
   const fields = fieldsOf(request);
   const { outputLimitField = "max_completion_tokens" } = options;
@@ -290,7 +289,6 @@ function encodeReasoning(
   return level;
 }
 
-/** Lists the conversions of the fields. */
 const conversionsOf = (
   request: Partial<Pick<ChatRequest, "native" | "tools" | "toolChoice">>,
   { foreignReasoning }: CodecOptions,

@@ -23,7 +23,6 @@ const VARIED_FIELDS: VariedFields = {
   counts: ["candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"].map((name) => ["usageMetadata", name]),
 };
 
-/** Decodes one answer. */
 export class GenerateContentDecoder extends NativeDecoder {
   readonly #arguments: AnsweredArguments;
   #hasStarted = false;
@@ -143,7 +142,6 @@ export class GenerateContentDecoder extends NativeDecoder {
     this.add({ type: "finish", ...(at !== 0 && { candidate: at }), reason, ...(usage && { usage }) });
   }
 
-  /** Adds an event of a candidate. */
   #tell(event: ContentEvent, candidate: number): void {
     this.add(candidate === 0 ? event : { ...event, candidate });
   }

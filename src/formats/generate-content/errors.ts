@@ -89,7 +89,6 @@ export const withoutPrefix = (text: string, prefix: string): string =>
 export const decodeErrorBody = (body: unknown): GatewayError =>
   decodeUpstreamError(undefined, body, retryDelayIn(errorObject(body)["details"]));
 
-/** Decodes an error response of an upstream. */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
   const error = errorObject(body);
   // A 404 without a status name comes from another kind of server, so it does not mean an unknown model.

@@ -137,7 +137,6 @@ const SCHEMA_FIELDS = ["", "generateContentRequest.", "generate_content_request.
   ["tools", "generationConfig", "generation_config"].map((field) => request + field),
 );
 
-/** Returns the endpoints for the list of models and for a single model. */
 function modelEndpoints({ list, read }: ModelRoutes): QueryEndpoint[] {
   return [
     { ...list, ...QUERY, body: "none", answer: listModels },

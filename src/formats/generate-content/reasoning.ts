@@ -184,7 +184,6 @@ const partsOf = (content: unknown): readonly unknown[] => {
 
 const isModels = (content: unknown): content is JsonObject => isJsonObject(content) && content["role"] === "model";
 
-/** Replaces the parts of a content. */
 const withParts = (content: unknown, parts: readonly unknown[]): unknown => ({ ...(content as JsonObject), parts });
 
 /**
@@ -260,7 +259,6 @@ function withRemembered(content: unknown, remembered: NonNullable<NativeRequest[
   return restored.every((part, index) => part === parts[index]) ? content : withParts(content, restored);
 }
 
-/** Tells whether a part has a wrapped signature. */
 function isSealed(part: unknown): boolean {
   const signature = isJsonObject(part) ? signatureIn(part) : undefined;
   return typeof signature === "string" && unwrapSeal(signature) !== undefined;

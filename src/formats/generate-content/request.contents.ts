@@ -46,7 +46,6 @@ export function decodeContents(contents: RequestContents): ChatMessage[] {
   return turns;
 }
 
-/** Adds a part of the wire to a turn. */
 function addPart(turn: Part[], part: RequestPart, calls: CallIds, turnNumber: number): void {
   const redacted = redactedIn(part);
   if (redacted) {

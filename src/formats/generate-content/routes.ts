@@ -32,7 +32,6 @@ export function methodIn(wildcardPath: string): string | undefined {
   return colon > address.lastIndexOf("/") ? address.slice(colon + 1) : undefined;
 }
 
-/** The fields that all routes have in common. */
 const common = {
   format: FORMAT,
   credential,
@@ -43,7 +42,6 @@ const common = {
 export const METHODS: readonly string[] = ["generateContent", "streamGenerateContent", "countTokens"];
 export const EMBEDDING_METHODS: readonly string[] = ["embedContent", "batchEmbedContents"];
 
-/** The routes for the methods of the models in one collection. */
 export interface MethodRoutes {
   readonly isTuned: boolean;
   readonly generate: LazyRoute;
@@ -82,7 +80,6 @@ function methodRoutes(collection: string): MethodRoutes {
   };
 }
 
-/** The routes for the list of models and for a single model. */
 export interface ModelRoutes {
   readonly list: LazyRoute;
   readonly read: LazyRoute;

@@ -190,7 +190,6 @@ export const MAX_MIME_TYPE_CHARS = 255;
 const essence = (mimeType: string): string =>
   (mimeType.slice(0, MAX_MIME_TYPE_CHARS).split(";", 1)[0] ?? "").trim().toLowerCase();
 
-/** Returns the kind of a type, or undefined for an unsupported type. */
 export const mediaKind = (mimeType: string): MediaKind | undefined =>
   KIND_OF.get(mimeType) ?? KIND_OF.get(essence(mimeType));
 

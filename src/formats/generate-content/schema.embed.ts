@@ -63,7 +63,6 @@ export const BatchEmbedContentsRequest = v.pipe(Batch, crossCheck<BatchEmbedCont
 export const unsupportedInOne = unsupportedFinder(Embedded);
 export const unsupportedInBatch = unsupportedFinder(Batch);
 
-/** The kinds of parts that can be embedded. */
 const EMBEDDABLE = ["text", "inlineData", "fileData"] as const satisfies (keyof RequestPart)[];
 
 function* contentBreaches(content: EmbedContentRequest["content"], path: FieldPath): Generator<RuleBreach> {

@@ -150,7 +150,6 @@ export const imagesDescription: FormatDescription<ImagesOptions> = {
   ],
 };
 
-/** Makes the bodies of the operations from the schema of all fields. */
 function bodies(fields: JsonSchema, catalog: ImageCatalog): Record<string, JsonSchema> {
   const edit = bodyOf("edit", fields, catalog, {
     image: FILES,
@@ -216,7 +215,6 @@ const when = (condition: JsonSchema, rules: JsonSchema): JsonSchema => ({ if: co
 
 const FINISHING = ["background", "moderation", "output_format", "output_compression", "partial_images"];
 
-/** The rules of one model, from its profile. */
 function rulesOf(profile: OperationProfile, operation: ImageOperation): JsonSchema {
   const oneOf = (values: readonly string[] | undefined): JsonSchema => (values ? { enum: [...values, null] } : NONE);
   const maxItems = profile.originals?.maxFiles;

@@ -59,12 +59,10 @@ export class ImageModels {
     return name;
   }
 
-  /** Returns the other names of a model. */
   aliasesOf(id: string): string[] {
     return [...this.#aliases].flatMap(([alias, model]) => (model === id ? [alias] : []));
   }
 
-  /** Returns the rules for a decoded request. */
   rulesOf({ model, operation }: Pick<ImageRequest, "model" | "operation">): OperationProfile {
     return this.#profiles.get(model)?.operations[operation] ?? this.#named(model, operation).rules;
   }

@@ -75,7 +75,6 @@ const traits = {
 const operation = (kind: string) =>
   ["image_generation", "image_edit", "image_variation"].map((name) => `${name}.${kind}`);
 
-/** The data of a stream's event. */
 export const ImagesStreamEvent = v.union([
   v.object({ type: v.picklist(operation("partial_image")), b64_json, partial_image_index: count, ...traits }),
   v.object({

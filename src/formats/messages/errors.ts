@@ -43,7 +43,6 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
     : `prompt is too long: ${inputTokens} tokens > ${maxTokens} maximum`;
 }
 
-/** Decodes an error response of an upstream. */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
   // A 404 without a type comes from a server without this route, so it does not mean an unknown model.
   const isOtherServer = status === 404 && errorObject(body)["type"] === undefined;

@@ -216,7 +216,6 @@ function decodeToolChoice(choice: RequestToolChoice): ToolChoice | undefined {
   return { type: choice.type === "any" ? "required" : "auto", parallel };
 }
 
-/** Encodes the choice of tools. */
 export function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
   if (choice.type === "none") return { type: "none" };
   const single = choice.parallel ? {} : { disable_parallel_tool_use: true };
@@ -405,7 +404,6 @@ function fitSampling(draft: Draft, { sampling }: ClaudeModel, lost: ConvertedFie
   }
 }
 
-/** Encodes the reasoning. */
 export function encodeThinking({ model, reasoning }: ChatRequest): Thinking | undefined {
   if (!reasoning || reasoning.type === "disabled") return reasoning && { type: reasoning.type };
   if (reasoning.type === "enabled") return { type: "enabled", budget_tokens: reasoning.budgetTokens };

@@ -98,7 +98,6 @@ export type MessagesError = v.InferOutput<typeof MessagesError>;
 
 const index = count;
 
-/** The data of one event of a stream. */
 export const MessagesStreamEvent = v.variant("type", [
   v.object({ type: v.literal("message_start"), message: StartedAnswer }),
   v.object({ type: v.literal("content_block_start"), index, content_block: ContentBlock }),

@@ -101,7 +101,6 @@ const OtherDelta = object({ type: v.string() }) as v.GenericSchema as typeof Kno
 
 const begun = { type: anything, role: anything, id: mayBeText, model: mayBeText, usage: v.nullish(UpstreamUsage) };
 
-/** A complete answer of an upstream. */
 export const UpstreamAnswer = object({
   ...begun,
   content: v.array(UpstreamBlock),
@@ -139,5 +138,4 @@ const FINDERS: ReadonlyMap<string, UnsupportedFinder> = new Map(
 );
 const inOtherFrames = unsupportedFinder(frame({}));
 
-/** Returns the finder of unsupported fields for frames of a type. */
 export const unsupportedInFrame = (type: string): UnsupportedFinder => FINDERS.get(type) ?? inOtherFrames;

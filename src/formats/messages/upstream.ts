@@ -189,7 +189,6 @@ const mayChange = derived(
 
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 
-/** Returns the number of thinking blocks in a message. */
 const thoughtsIn = (content: readonly JsonObject[]): number => content.filter(isThought).length;
 
 /** Returns a block as the upstream accepts it: itself, with its seal unwrapped, as text, or nothing. */

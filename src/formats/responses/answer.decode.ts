@@ -23,7 +23,6 @@ import {
   unsupportedInAnswer,
 } from "./schema.upstream.ts";
 
-/** An item of a stream that has begun. */
 interface BegunItem {
   /** True when deltas of the item came, so that its complete form says nothing new. */
   hasDeltas: boolean;
@@ -32,7 +31,6 @@ interface BegunItem {
   readonly callId: string | undefined;
 }
 
-/** The ids of an item. */
 type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
 
 /** The types of the events that end a response. */

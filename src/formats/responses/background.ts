@@ -246,7 +246,6 @@ export async function presentResponse(
 
 const isUnfinished = ({ head }: StoredResponse): boolean => head.background === true && UNFINISHED.has(head.status);
 
-/** Returns the whole response of a document. */
 export async function wholeResponse(
   kept: KeptDocuments,
   document: StoredDocument,

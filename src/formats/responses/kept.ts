@@ -30,7 +30,6 @@ export interface KeptHead {
   readonly status?: string;
 }
 
-/** The content of a kept response. */
 interface KeptResponse extends KeptHead {
   /** The response as its caller got it. */
   readonly response: JsonObject;
@@ -107,11 +106,9 @@ export interface OwnInput {
   readonly known: ReadonlySet<unknown>;
 }
 
-/** The most responses in a chain. */
 const MAX_CHAIN = 1_000;
 /** The most responses that are read at once. */
 const BLOCK = 32;
-/** The most items that are taken from a conversation. */
 const MAX_ITEMS = 10_000;
 /** The most characters of a page of documents. The next page has the rest. */
 export const PAGE_CHARS: number = 8 * 1024 ** 2;
@@ -678,7 +675,6 @@ export function responseDocuments(
   return [{ id, aliases: [], content: whole }, ...apart];
 }
 
-/** Returns the documents of a response's input. */
 export function inputDocuments({ request, requestId }: AnswerContext): NewKept[] {
   const { input } = (request.native as ResponsesNative).own;
   const base = baseOf(requestId);
@@ -732,7 +728,6 @@ export async function keepWith(
   return false;
 }
 
-/** Tells whether a conversation is still there. */
 export const hasConversation = async (id: string, kept: KeptDocuments): Promise<boolean> =>
   (await kept.peek([id])).some((found) => found.id === id && isConversation(found));
 

@@ -215,7 +215,6 @@ const isShortId = (id: string): boolean => id.length <= MAX_CALL_ID;
 
 const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 
-/** Encodes the conversation of one request. */
 export class InputEncoder {
   readonly #system: readonly TextPart[];
   readonly #messages: readonly ChatMessage[];

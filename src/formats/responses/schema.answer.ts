@@ -161,7 +161,6 @@ const itemEvent = <const Type extends string>(type: Type) =>
   v.object({ type: v.literal(type), sequence_number, output_index: count, item: ResponsesOutputItem });
 const progress = <const Type extends string>(type: Type) => v.object({ type: v.literal(type), ...place });
 
-/** The data of one event of a stream. */
 export const ResponsesStreamEvent = v.variant("type", [
   responseEvent("response.created"),
   responseEvent("response.in_progress"),

@@ -380,7 +380,6 @@ export type ResponsesRequest = v.InferOutput<typeof Body>;
 
 export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breaches));
 
-/** Tells whether a body has an input. */
 export const hasInput = (input: ResponsesRequest["input"] | null | undefined): boolean => input != null;
 
 /** The names of a tool as a caller or an upstream has sent them. */
@@ -399,7 +398,6 @@ export function flatName({ name, namespace }: NamedInSpace): string {
 
 export const isNamespace = (tool: WireTool): tool is NamespaceTool => tool.type === "namespace";
 
-/** Returns the items that add tools. */
 export const additionalTools = (input: ResponsesRequest["input"] | null | undefined): AdditionalTools[] =>
   input == null || typeof input === "string" ? [] : input.filter((item: InputItem) => item.type === "additional_tools");
 

@@ -34,7 +34,6 @@ const ofTypes = <const Schema extends v.GenericSchema>(schema: Schema, types: Re
 
 const PARTS: ReadonlySet<unknown> = new Set(["output_text", "text", "refusal", "summary_text", "reasoning_text"]);
 
-/** Tells whether the gateway reads a part of a message. */
 export const isKnownPart = ({ type }: { readonly type?: unknown }): boolean => type == null || PARTS.has(type);
 
 /** A part of a message, of a summary or of reasoning. */
@@ -109,7 +108,6 @@ export const LooseResponse = v.looseObject({
 });
 export type LooseResponse = v.InferOutput<typeof LooseResponse>;
 
-/** The events that the gateway reads. */
 const READ =
   /^response\.(?:created|queued|in_progress|completed|incomplete|failed|done|output_item\.(?:added|done)|(?:output_text|refusal|reasoning_summary_text|reasoning_text|function_call_arguments)\.delta)$/;
 export const isRead = (type: string): boolean => READ.test(type);
@@ -129,7 +127,6 @@ const ReadEvent = v.looseObject({
 const OtherEvent = v.looseObject({ type: v.string() }) as v.GenericSchema as typeof ReadEvent;
 export type LooseEvent = v.InferOutput<typeof ReadEvent>;
 
-/** An event of a stream. */
 export const LooseEvent: v.GenericSchema<unknown, LooseEvent> = choice([ReadEvent, OtherEvent], (input) =>
   isJsonObject(input) && typeof input["type"] === "string" && !isRead(input["type"]) ? OtherEvent : ReadEvent,
 );

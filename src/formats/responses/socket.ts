@@ -27,7 +27,6 @@ import { chainBehind } from "./kept.ts";
 import { ROUTES } from "./routes.ts";
 import { Turns, turnsOf } from "./turns.ts";
 
-/** Decodes the body of a request for a response. */
 export type Decode = (body: unknown, incoming: Incoming) => Promise<ChatRequest>;
 
 /** The endpoints of messages. They share the path of the connection, and have no route of their own. */

@@ -25,7 +25,6 @@ export const answerId = (
 export const showsThoughts = ({ reasoning }: ChatRequest): boolean =>
   reasoning === undefined || reasoning.type === "disabled" || reasoning.visible !== false;
 
-/** An event in neutral words. */
 export type NeutralEvent = Exclude<AnswerEvent, NativeAnswerEvent>;
 
 /** The last event of an answer. */

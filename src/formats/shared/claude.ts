@@ -19,7 +19,6 @@ const OTHER: ClaudeModel = { control: "budget", sampling: "all", isOffByDefault:
 /** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
 const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
 
-/** Tells whether a name is one of Claude's. */
 export const isClaude = (name: string): boolean => name.toLowerCase().includes("claude-");
 
 /** Returns the properties of a model by its name. A name of Claude without a known version is taken as new. */

@@ -485,7 +485,6 @@ function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format
   }
 }
 
-/** Tells whether two lists have the same elements. */
 export const isSame = (list: readonly unknown[], other: readonly unknown[]): boolean =>
   list.length === other.length && list.every((element, index) => element === other[index]);
 

@@ -50,7 +50,6 @@ export function embeddingConversions(table: EmbeddingConversions, request: Embed
   return conversions;
 }
 
-/** Writes a vector as a JSON array of numbers. */
 export const vectorJson = (vector: EmbeddingVector): string =>
   JSON.stringify(Array.isArray(vector) ? vector : Array.from(vector));
 
@@ -60,7 +59,6 @@ export interface Batch {
   readonly end: number;
 }
 
-/** Divides inputs into batches of at most `most`. */
 export function batchesOf(count: number, most: number): Batch[] {
   const batches: Batch[] = [];
   for (let start = 0; start < count; start += most) batches.push({ start, end: Math.min(count, start + most) });
@@ -72,7 +70,6 @@ export function batchesOf(count: number, most: number): Batch[] {
  */
 const LINGER_MS = 5_000;
 
-/** The answer for one batch. */
 interface BatchAnswer {
   readonly vectors: readonly EmbeddingVector[];
   /** The upstream's count; undefined without one. */

@@ -113,5 +113,4 @@ function decodeError(status: number, headers: Headers, body: unknown): GatewayEr
   return decodeUpstreamError(status === 404 && !isJsonObject(body) ? 500 : status, body, retryAfterOf(headers));
 }
 
-/** Encodes requests to an upstream of the embeddings format, and decodes its answers and errors. */
 export const openaiEmbeddings: EmbeddingCodec = { maxInputs, conversionsOf, encodeRequest, decodeAnswer, decodeError };

@@ -6,7 +6,6 @@ import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
 
-/** The largest number of unsupported fields that are reported for one body. */
 export const MAX_UNSUPPORTED = 32;
 /** The length to which the name of a reported field is cut, in characters. */
 const MAX_NAME_CHARS = 100;
@@ -216,7 +215,6 @@ function isDataUrl(url: string): boolean {
 
 const isWebUrl = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url);
 
-/** The address of a file on the web. */
 export const webUrl = v.pipe(
   v.string(),
   v.check(isWebUrl, "must be an http or https URL"),
@@ -242,7 +240,6 @@ export const fileData = v.pipe(
   ),
 );
 
-/** The name of the format of a sound. */
 export const audioFormat = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3"),
@@ -251,7 +248,6 @@ export const audioFormat = v.pipe(
 const DETAILS = ["auto", "low", "high"] as const;
 type Detail = (typeof DETAILS)[number];
 
-/** Tells whether a detail of a picture is one of the neutral model. */
 export const isDetail = (detail: string): detail is Detail => (DETAILS as readonly string[]).includes(detail);
 
 /** Decodes the detail of a picture. The neutral model has none above `high`, and none of an unknown name. */

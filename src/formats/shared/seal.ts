@@ -13,7 +13,6 @@ export interface Signed {
   readonly maker?: string | undefined;
 }
 
-/** The signature of a part of a request. */
 export type PartSignature = Pick<ToolCallPart, "signature" | "maker">;
 
 /** The content of a wrapped text. */

@@ -90,7 +90,6 @@ export class ToolCalls<Call extends { readonly ended: boolean }> extends Answere
     return call;
   }
 
-  /** Returns a call that has begun. */
   get(id: string): Call {
     const call = this.#calls.get(id);
     if (!call) throw failed("The model backend went on with a tool call that it had not begun.");

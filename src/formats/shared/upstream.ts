@@ -100,7 +100,6 @@ const MAX_HELD_CHARS = 16 * 1024 ** 2;
 /** An event inside a native event. */
 export type DecodedEvent = NativeEvent["events"][number];
 
-/** A frame that was parsed and decoded. */
 interface DecodedFrame {
   readonly frame: NativeFrame;
   readonly wire: JsonObject;

@@ -13,7 +13,6 @@ type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type:
 const CANDIDATE = { candidate: "number?" } as const;
 const SIGNED = { ...CANDIDATE, signature: "string?", maker: "string?" } as const;
 
-/** The fields of each event. */
 const SHAPES: EventShapes = {
   start: { id: "string?", model: "string?", maker: "string?", usage: "object?" },
   "text-delta": { text: "string", block: "string?", ...SIGNED },

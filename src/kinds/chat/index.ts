@@ -110,7 +110,6 @@ export const chat: ChatKind = {
   collector: () => new ChatContent(),
 };
 
-/** Returns the cost of one request, and its tokens. */
 function costOf(call: KindCall, request: ChatRequest, inputTokens: number): Cost {
   const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
   const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));

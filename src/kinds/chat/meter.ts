@@ -143,7 +143,6 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #isCut = false;
   /** True once the answer is complete, so that the backend's counts are its last. */
   #isFinal = false;
-  /** The usage of the complete answer. */
   #finalUsage: Usage | undefined;
   /** The end of the answer in its provider's own format, which the finish passes on. */
   #native: { format: string; frames: NativeFrame[]; body: string | undefined } | undefined;

@@ -33,7 +33,6 @@ const MIN_ANSWER_TOKENS = 256;
 export const budgetWithin = (budgetTokens: number, maxOutputTokens: number): number =>
   Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens / ANSWER_PARTS)));
 
-/** Tells whether a request wants reasoning. */
 export const wantsReasoning = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
   reasoning !== undefined && reasoning.type !== "disabled";
 

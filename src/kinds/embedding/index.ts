@@ -112,11 +112,9 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   isHeavy = false;
   readonly #call: KindCall;
   readonly #request: EmbeddingRequest;
-  /** The estimated tokens of all inputs. */
   readonly #estimate: number;
   /** The length of the first vector whose length the request does not choose. All such vectors must have this length. */
   #dimensions: number | undefined;
-  /** The numbers of all vectors. */
   #numbers = 0;
   #vectors = 0;
   /** The size of the inputs whose vectors have come. */

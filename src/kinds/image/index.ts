@@ -195,7 +195,6 @@ class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly #call: KindCall;
   readonly #request: ImageRequest;
   readonly #price: ImagePrice;
-  /** The estimated tokens of the prompt. */
   readonly #inputTextTokens: number;
   #usage: ImageUsage;
   #native: NativeUsage | undefined;

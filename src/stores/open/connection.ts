@@ -10,7 +10,6 @@ import { isAway, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
 
-/** An open SQL database. */
 export interface SqlConnection {
   readonly dialect: sqlStores.SqlDialect;
   readonly db: sqlStores.SqlDatabase;
@@ -25,7 +24,6 @@ export interface SqlConnection {
   close(): Promise<void>;
 }
 
-/** An open connection to Redis. */
 export interface RedisConnection {
   readonly dialect: "redis";
   readonly client: { sendCommand(args: string[]): Promise<unknown> };

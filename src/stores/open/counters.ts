@@ -7,13 +7,11 @@ import { checkOf, integer, MAX_TIMER_MS } from "../../options.ts";
 import type { RateCounter } from "../rate-limits.ts";
 import type { SqlDatabase } from "../sql/index.ts";
 
-/** The place where counters count. */
 export type CounterPlace =
   | { readonly kind: "memory" }
   | ({ readonly kind: "postgres" | "mysql"; readonly pool: unknown } & RatesTable)
   | { readonly kind: "redis"; readonly client: unknown; readonly keyPrefix: string };
 
-/** The table of all counters. */
 interface RatesTable {
   readonly schema?: string;
   readonly table: string;

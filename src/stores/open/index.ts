@@ -293,7 +293,6 @@ export async function openStores(address: string, options: OpenStoresOptions = {
 
 type Sweep = () => Promise<unknown>;
 
-/** A recorder that was made. */
 interface Recording {
   readonly sweeps: readonly Sweep[];
   readonly close: () => Promise<void>;

@@ -27,7 +27,6 @@ export interface OpenStoresOptions {
   readonly onError?: (error: unknown) => void;
 }
 
-/** The shapes of the options. */
 export const STORES_SHAPES: Shapes<OpenStoresOptions> = {
   prefix: "string?",
   connections: { optional: integer(1, 1_000) },

@@ -254,7 +254,6 @@ export class RedisDriver implements LedgerDriver {
       : undefined;
   }
 
-  /** Reads all ids of an index. */
   async *#pages(index: string): AsyncGenerator<readonly string[]> {
     for (let ids = await this.#pageOf(index, "", MOST_LISTED); ids.length > 0;) {
       yield ids;
@@ -277,7 +276,6 @@ export class RedisDriver implements LedgerDriver {
     return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#redis.aheadMs();
   }
 
-  /** Reads all of a scope. */
   async #read(scope: LedgerScope): Promise<Stored> {
     const { keys, budgets = [], secrets: hashes = [], secretsOf } = scope;
     const known = budgets.filter(isStorableId);

@@ -11,7 +11,6 @@ type Fields<Name extends string> = Readonly<Record<Name, string | undefined>>;
 export type KeyFields = Fields<(typeof KEY_FIELDS)[number]>;
 export type BudgetFields = Fields<(typeof BUDGET_FIELDS)[number]>;
 
-/** A hold as it is stored. */
 export interface StoredHold {
   readonly id: string;
   readonly value: string | undefined;
@@ -35,7 +34,6 @@ export interface StoredKey {
 export interface Stored {
   readonly now: number;
   readonly keys: readonly StoredKey[];
-  /** The budgets, by their ids. */
   readonly budgets: ReadonlyMap<string, BudgetFields>;
   /** The closed periods: the budget, the beginning, and the books. */
   readonly periods: readonly (readonly [budgetId: string, startsAt: number, books: string | undefined])[];
@@ -103,7 +101,6 @@ export class Writing {
     }
   }
 
-  /** Sets fields of a hash. */
   sets(name: string, fields: Partial<Fields<string>>): void {
     const pairs = Object.entries(fields).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
     const all = this.#sets.get(name);

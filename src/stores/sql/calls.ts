@@ -82,11 +82,9 @@ const DAY_MS = 86_400_000;
 const GRACE_MS = 60_000;
 /** A transaction corrects, or deletes, at most this many calls. */
 const MOST_AT_ONCE = 200;
-/** The most transactions of one sweep. */
 const MOST_PAGES = 500;
 /** The longest text of a model, a group or an upstream, in characters. */
 const MOST_CHARS = 256;
-/** The longest id, in characters. */
 const MOST_ID_CHARS = 190;
 /** The longest message of an error, in characters. */
 const MOST_MESSAGE_CHARS = 500;
@@ -401,7 +399,6 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets" | "cu
   end_ms: 0,
 };
 
-/** The charge of the ledger for a call. */
 interface Charge {
   /** Undefined while the hold lives. */
   readonly units: number | undefined;

@@ -83,13 +83,11 @@ export class SqlAccess {
     return new SqlAccess(withTables(db, tablesOf(names)), dialect, clock, new Map());
   }
 
-  /** The database's own time. */
   get time(): TimeExpression {
     const now = DATABASE_TIME[this.dialect];
     return this.#clock ? this.#clock(now) : now;
   }
 
-  /** Runs a statement, and returns its rows. */
   async run<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<readonly Row[]> {
     const compiled = this.#compile(statement);
     const parameters = compiled.parameters.map((value) => (value instanceof Slot ? values[value.index] : value));

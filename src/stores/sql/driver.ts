@@ -301,7 +301,6 @@ async function timeOf({ db, time }: SqlAccess): Promise<number> {
   return numberOf(now);
 }
 
-/** Writes the changes of a transaction. */
 async function write(access: SqlAccess, changes: LedgerChanges, now: number): Promise<void> {
   const { db } = access;
   const { keys, secrets } = changes;

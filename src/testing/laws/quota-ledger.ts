@@ -206,7 +206,6 @@ export class Ledger {
   }
 }
 
-/** The units that a refusal reports. */
 export const unitsOf = ({ available, held }: Refusal): Omit<Refusal, "refused"> => ({ available, held });
 
 /** The granted units, the most first. */

@@ -90,7 +90,6 @@ class Shelf {
     return (await store.list(this.keyId, parentId, { limit: 1_000, order: "asc", ...page })).map(({ id }) => id);
   }
 
-  /** Reads all pages of a list. */
   async pages(parentId: string, limit: number, order: "asc" | "desc"): Promise<string[][]> {
     const pages: string[][] = [];
     for (let after: string | undefined; ; after = pages.at(-1)?.at(-1)) {

@@ -3,7 +3,6 @@
 import type { CacheHint, ChatRequest } from "../../model/chat-request.ts";
 import type { EventLoopYielder } from "../../ports/clock.ts";
 
-/** A prefix of a request. */
 interface Prefix {
   /** An integer from 0 to 2⁵³ − 1. Equal prefixes of one tenant have equal fingerprints, in every process. */
   readonly id: number;

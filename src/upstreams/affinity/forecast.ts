@@ -300,7 +300,6 @@ interface CallFacts {
   /** The share of this input that the calls before have sent. */
   readonly laterShare: number;
   readonly outputTokens: number;
-  /** The expected number of further calls of the conversation. */
   readonly further: number;
   /** The expected number of further calls, at most 1, that reach a process which does not know the conversation. */
   readonly visits: number;

@@ -274,7 +274,6 @@ export class LocalPrefixes implements PrefixMemory {
     this.#clock = clock;
   }
 
-  /** The number of prefixes of all tenants. */
   get size(): number {
     return this.#size;
   }

@@ -53,7 +53,6 @@ export class ModelAnswerDecoder {
     return this.#started || events.length === 0 ? events : [...this.#start(undefined), ...events];
   }
 
-  /** Decodes a complete answer. */
   answer(answer: WirePart): ChatEvent[] {
     const { content, response } = answer;
     if (!Array.isArray(content)) throw failed("The model backend's answer has no content.");

@@ -59,7 +59,6 @@ export class ModelCall {
     return this.#abort.signal;
   }
 
-  /** Reports that the model is asked. */
   asks({ provider, modelId }: AiSdkModel, asked: Pick<AskedUpstream, "kind" | "stream" | "modelListed">): void {
     this.#askedAt = this.#clock.now();
     this.#provider = provider;

@@ -166,7 +166,6 @@ const afterwards = (choice: Exclude<ToolChoice, { type: "none" }> | undefined): 
     ? { type: "auto", parallel: choice.parallel, ...("names" in choice && choice.names && { names: choice.names }) }
     : { type: "auto", parallel: true };
 
-/** A call of the function. */
 interface Run {
   readonly id: string;
   readonly signed: Signed;
@@ -244,7 +243,6 @@ class Counted {
   }
 }
 
-/** An answer of the model. */
 class ModelTurn {
   /** The assistant's turn, as it goes back to the model. */
   readonly parts: Part[] = [];

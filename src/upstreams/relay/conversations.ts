@@ -44,7 +44,6 @@ const openSocket = "Bun" in globalThis || "Deno" in globalThis ? openInRuntime :
 export const openConversations: OpenConversations = (origin, headers, rules, authorization) =>
   new Conversations(origin, headers, rules, openSocket, authorization);
 
-/** The rules for the connections. */
 interface ConversationRules {
   readonly clock: Clock;
   /** The bounds of the JSON in one message. */
@@ -243,7 +242,6 @@ interface ConnectionOwner {
   idle(): void;
 }
 
-/** The running turn of a connection. */
 interface RunningTurn extends Omit<PlacedTurn, "after"> {
   after: ConversationState | undefined;
   readonly exchange: Exchange;
@@ -466,7 +464,6 @@ function parsed(text: string, limits: JsonLimits): JsonObject {
   }
 }
 
-/** Returns the texts and numbers of an object as headers. */
 const textsOf = (headers: JsonObject): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) => {

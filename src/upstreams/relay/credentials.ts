@@ -208,7 +208,6 @@ export class Authorization {
   }
 }
 
-/** A request with its credential. */
 interface Authorized {
   readonly request: UpstreamRequest;
   /** Undefined for a request that is only signed. */

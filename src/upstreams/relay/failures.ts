@@ -17,7 +17,6 @@ import { manyLines } from "../../options.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
-/** The most bytes that are read of an error's body. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /** The time limit for reading an error's body, in milliseconds. It is short, because the status already shows the error. */

@@ -129,7 +129,6 @@ const assertModel: Check = (path, model) => typeof model === "string" || assertO
 const assertModels: Check = (path, models) =>
   (Array.isArray(models) ? listOf(assertModel) : mapOf("string"))(path, models);
 
-/** The words of `reasoning`. */
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
 /** Checks a key, or a function that returns it. */
