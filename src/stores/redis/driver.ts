@@ -68,6 +68,19 @@ export class RedisDriver implements LedgerDriver {
    */
   #isCluster = false;
 
+  // The names of the keys in Redis.
+  readonly #index: string;
+  readonly #budgetIndex: string;
+  /** The ends of the leases of all holds with shares in budgets. */
+  readonly #leases: string;
+  readonly #budget = (id: string): string => this.#redis.name(`budget:${id}`);
+  readonly #budgetIdOf = (name: string): string => name.slice(this.#budget("").length);
+  readonly #secret = (hash: string): string => this.#redis.name(`secret:${hash}`);
+  readonly #owner = (id: string): string => this.#redis.name(`owner:${id}`);
+  readonly #ledger = (keyId: string): string => this.#redis.nameOfKey(keyId, "ledger");
+  readonly #times = (keyId: string): string => this.#redis.nameOfKey(keyId, "times");
+  readonly #secretsOf = (keyId: string): string => this.#redis.nameOfKey(keyId, "secrets");
+
   /**
    * The verbs as scripts with rules of their own. Without them, a key that four processes use at once does a quarter of the calls, because
    * changes that are compared fail each other.
@@ -103,6 +116,9 @@ export class RedisDriver implements LedgerDriver {
   constructor(redis: RedisAccess, retentionMs: number) {
     this.#redis = redis;
     this.#retentionMs = retentionMs;
+    this.#index = redis.name("keys");
+    this.#budgetIndex = redis.name("budgets");
+    this.#leases = redis.name("leases");
   }
 
   #runFast(
@@ -631,47 +647,6 @@ export class RedisDriver implements LedgerDriver {
 
   async #forgetSecret(hash: string): Promise<void> {
     await this.#redis.send(this.#secret(hash), "DEL", [this.#secret(hash)]);
-  }
-
-  #budget(id: string): string {
-    return this.#redis.name(`budget:${id}`);
-  }
-
-  #budgetIdOf(name: string): string {
-    return name.slice(this.#budget("").length);
-  }
-
-  get #budgetIndex(): string {
-    return this.#redis.name("budgets");
-  }
-
-  /** The ends of the leases of all holds with shares in budgets. */
-  get #leases(): string {
-    return this.#redis.name("leases");
-  }
-
-  get #index(): string {
-    return this.#redis.name("keys");
-  }
-
-  #secret(hash: string): string {
-    return this.#redis.name(`secret:${hash}`);
-  }
-
-  #owner(id: string): string {
-    return this.#redis.name(`owner:${id}`);
-  }
-
-  #ledger(keyId: string): string {
-    return this.#redis.nameOfKey(keyId, "ledger");
-  }
-
-  #times(keyId: string): string {
-    return this.#redis.nameOfKey(keyId, "times");
-  }
-
-  #secretsOf(keyId: string): string {
-    return this.#redis.nameOfKey(keyId, "secrets");
   }
 }
 

@@ -4,6 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
+import { given } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
 import type { DurableQuotaStore } from "../durable.ts";
 import { LEDGER_SHAPES, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../ledger-store.ts";
@@ -62,9 +63,8 @@ export function redisQuotaStore<Context = unknown>(
   });
   const { retentionMs = HOUR_MS, find, maxVerbsPerTransaction, onBudget, ...access } = options;
   assertInteger("retentionMs", retentionMs, 1);
-  return ledgerQuotaStore<Context>(new RedisDriver(new RedisAccess(access), retentionMs), {
-    ...(find && { find }),
-    ...(maxVerbsPerTransaction !== undefined && { maxVerbsPerTransaction }),
-    ...(onBudget && { onBudget }),
-  });
+  return ledgerQuotaStore<Context>(
+    new RedisDriver(new RedisAccess(access), retentionMs),
+    given({ find, maxVerbsPerTransaction, onBudget }),
+  );
 }

@@ -4,6 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
+import { given } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
 import type { DurableQuotaStore } from "../durable.ts";
 import { LEDGER_SHAPES, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../ledger-store.ts";
@@ -68,9 +69,8 @@ export interface SqlQuotaStoreOptions<Context = unknown> extends SqlStoreOptions
 export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> {
   assertOptions<SqlQuotaStoreOptions>("sqlQuotaStore", options, { ...SQL_SHAPES, ...LEDGER_SHAPES });
   const { find, maxVerbsPerTransaction, onBudget, ...access } = options;
-  return ledgerQuotaStore<Context>(new SqlDriver(SqlAccess.open(access)), {
-    ...(find && { find }),
-    ...(maxVerbsPerTransaction !== undefined && { maxVerbsPerTransaction }),
-    ...(onBudget && { onBudget }),
-  });
+  return ledgerQuotaStore<Context>(
+    new SqlDriver(SqlAccess.open(access)),
+    given({ find, maxVerbsPerTransaction, onBudget }),
+  );
 }
