@@ -213,6 +213,10 @@ export class GatewayError extends Error {
 
 Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
 
+/** Returns the error of a wrong field. Its message begins with the path of the field. */
+export const invalidField = (path: FieldPath, message: string): GatewayError =>
+  new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });
+
 /** Returns an error of the same code with another message, and with all other details but those that are given. */
 export const changedError = (error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError =>
   new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));

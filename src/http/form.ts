@@ -1,7 +1,7 @@
 /** Reads multipart forms (RFC 7578) within limits, while their bytes arrive, and writes them. */
 
 import type { Busboy, FileInfo } from "busboy";
-import { GatewayError } from "../errors.ts";
+import { GatewayError, invalidField } from "../errors.ts";
 import {
   type BodyIntake,
   chunksOf,
@@ -187,7 +187,7 @@ class FormParser {
     if (name === undefined) return this.#fail(malformed("A part of the form has no name."));
     const field = unescaped(name);
     if (++this.#fieldCount > maxFields)
-      return this.#fail(invalid(field, `The form has more than ${maxFields} fields.`));
+      return this.#fail(invalidField([field], `The form has more than ${maxFields} fields.`));
     if (isTruncated) return this.#fail(tooLargeField(field, `The field is larger than ${maxFieldBytes} bytes.`));
     if (value === undefined) return this.#fail(malformed("A field of the form is in a charset that is not supported."));
     // Browsers and fetch turn every line break into CRLF.
@@ -222,9 +222,10 @@ class FormParser {
   #maxBytesOf(field: string | undefined): number | undefined {
     const { maxFiles } = this.#rules.limits;
     if (field === undefined) return this.#fail(malformed("A part of the form has no name."));
-    if (++this.#fileCount > maxFiles) return this.#fail(invalid(field, `The form has more than ${maxFiles} files.`));
+    if (++this.#fileCount > maxFiles)
+      return this.#fail(invalidField([field], `The form has more than ${maxFiles} files.`));
     const maxBytes = this.#rules.maxFileBytes(field);
-    if (maxBytes === undefined) return this.#fail(invalid(field, "This field takes no file."));
+    if (maxBytes === undefined) return this.#fail(invalidField([field], "This field takes no file."));
     return this.#failure ? undefined : maxBytes;
   }
 }
@@ -297,8 +298,6 @@ const unescaped = (name: string): string =>
 
 const malformed = (message: string, cause?: unknown): GatewayError =>
   new GatewayError("malformed_body", message, { cause });
-const invalid = (field: string, message: string): GatewayError =>
-  new GatewayError("invalid_request", `${field}: ${message}`, { path: [field] });
 const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 const tooLargeField = (field: string, message: string): GatewayError =>

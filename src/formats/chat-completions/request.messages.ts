@@ -1,6 +1,6 @@
 /** Converts the conversation in both directions. This format has one message for each tool result; a neutral turn holds several. */
 
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, invalidField } from "../../errors.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -165,8 +165,7 @@ function decodeCall(call: CompletionCall, at: FieldPath, budget: JsonBudget): Pa
     return { type: "tool-call", id: call.id, name, input, ...readExtra(call.extra_content) };
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
-    const path = [...at, "arguments"];
-    throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, { path });
+    throw invalidField([...at, "arguments"], `${error.message}, with those of the body`);
   }
 }
 

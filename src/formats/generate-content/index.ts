@@ -1,6 +1,6 @@
 /** The generate-content format: complete and streamed answers, token counts, embeddings, models (spec 2.8, 2.9, 4, 6.2, 7.3). */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import { queryOf } from "../../http/request.ts";
 import { shown } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
@@ -160,8 +160,7 @@ async function listModels({ models }: Query, { request }: Incoming): Promise<obj
   // The official service takes a larger number as the largest.
   const size = Math.min(MAX_PAGE, pageSize(query.get("pageSize"), "pageSize", DEFAULT_PAGE));
   const start = Number(query.get("pageToken") || 0);
-  if (!Number.isInteger(start) || start < 0)
-    throw new GatewayError("invalid_request", "pageToken: is none that this service gave", { path: ["pageToken"] });
+  if (!Number.isInteger(start) || start < 0) throw invalidField(["pageToken"], "is none that this service gave");
   const end = start + size;
   return {
     models: all.slice(start, end).map(encodeModel),

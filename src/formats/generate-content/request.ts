@@ -1,6 +1,6 @@
 /** Converts the generate-content request (spec 2.8) to the neutral request and back, with its tools and its address (spec 4). */
 
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError, invalidField } from "../../errors.ts";
 import { assertValid, unknownIn } from "../../http/validation.ts";
 import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type {
@@ -429,10 +429,10 @@ export function modelIn(wildcardPath: string, isTuned: boolean): string {
   try {
     id = decodeURIComponent(address.slice(0, address.lastIndexOf(":")));
   } catch {
-    throw new GatewayError("invalid_request", "model: must be percent-encoded UTF-8", { path: ["model"] });
+    throw invalidField(["model"], "must be percent-encoded UTF-8");
   }
   const name = id.startsWith(prefix) ? id.slice(prefix.length) : id;
-  if (name === "") throw new GatewayError("invalid_request", "model: must not be empty", { path: ["model"] });
+  if (name === "") throw invalidField(["model"], "must not be empty");
   return isTuned ? prefix + name : name;
 }
 

@@ -1,6 +1,6 @@
 /** The image models of a gateway, and the check of a request against the rules of its model (spec 2.1 to 2.3, 8). */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import type { RuleBreach } from "../../http/validation.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import { isLonger } from "../../model/json.ts";
@@ -85,7 +85,7 @@ export class ImageModels {
     });
     const hint = able.length > 0 ? `; ${able.join(" and ")} ${able.length > 1 ? "take" : "takes"} it` : "";
     const name = fields.model ?? chosen.id;
-    throw new GatewayError("invalid_request", `${path.join(".")}: ${message} for the model "${name}"${hint}`, { path });
+    throw invalidField(path, `${message} for the model "${name}"${hint}`);
   }
 
   #named(name: string, operation: ImageOperation): ChosenModel {
@@ -95,8 +95,8 @@ export class ImageModels {
     const rules = profile.operations[operation];
     if (rules) return { id, profile, rules };
     const able = [...this.#profiles].filter(([, other]) => other.operations[operation]).map(([other]) => other);
-    const message = `model: "${name}" does not ${VERB[operation]}; ${able.join(" and ")} ${able.length > 1 ? "do" : "does"}`;
-    throw new GatewayError("invalid_request", message, { path: ["model"] });
+    const message = `"${name}" does not ${VERB[operation]}; ${able.join(" and ")} ${able.length > 1 ? "do" : "does"}`;
+    throw invalidField(["model"], message);
   }
 
   /** Returns the model of a request without `model`: the older one, unless an edit needs a parameter of the newer one (spec 2.2). */

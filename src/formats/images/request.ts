@@ -1,6 +1,6 @@
 /** Decodes image requests from JSON or a form (spec 2.1 to 2.3), checks their files (spec 8), and encodes requests for an upstream. */
 
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError, invalidField } from "../../errors.ts";
 import type { Form, FormPart, UploadedFile } from "../../http/form.ts";
 import { assertValid } from "../../http/validation.ts";
 import { probeImage } from "../../media/picture.ts";
@@ -38,14 +38,14 @@ export function readForm({ fields, files }: Form): RequestBody {
   for (const [field, [value = "", ...more]] of fields) {
     // A client that has no file may send an empty text or `null`.
     if (takesFiles(field) && ["", "null"].includes(value) && more.length === 0) continue;
-    if (takesFiles(field)) throw invalid([field], "must be a file: the part of a file has a filename");
-    if (more.length > 0) throw invalid([field], "is given more than once");
+    if (takesFiles(field)) throw invalidField([field], "must be a file: the part of a file has a filename");
+    if (more.length > 0) throw invalidField([field], "is given more than once");
     read.push([field, readFormText(field, value)]);
   }
   // A browser sends an empty file without a name if the user chose no file.
   const sent = files.filter(({ name, bytes }) => bytes.length > 0 || (name !== undefined && name !== ""));
   const [mask, ...masks] = sent.filter(({ field }) => field === "mask");
-  if (masks.length > 0) throw invalid(["mask"], "is given more than once");
+  if (masks.length > 0) throw invalidField(["mask"], "is given more than once");
   const images = sent.filter(({ field }) => field !== "mask").toSorted((one, other) => indexOf(one) - indexOf(other));
   return { fields: Object.fromEntries(read), images, mask };
 }
@@ -67,7 +67,7 @@ export async function decodeRequest(
   const { fields } = body;
   assertValid(ImageFields, fields);
   // A variation has no prompt (spec 2.3), so its value is ignored.
-  if (operation !== "vary" && fields.prompt === "") throw invalid(["prompt"], "must not be empty");
+  if (operation !== "vary" && fields.prompt === "") throw invalidField(["prompt"], "must not be empty");
   const facts = { operation, fields, originals: body.images.length, masked: body.mask !== undefined };
   const { id, profile, rules } = models.choose(facts);
   const { images, mask } = await readFiles(body, rules, limits);
@@ -106,7 +106,7 @@ async function readFiles(
 ): Promise<Pick<ImageRequest, "images" | "mask">> {
   const { originals } = rules;
   if (!originals) return { images: [] };
-  if (images.length === 0) throw invalid(["image"], "is required");
+  if (images.length === 0) throw invalidField(["image"], "is required");
   const yielder = new EventLoopYielder(limits);
   let pngPixels = 0;
   const read = (file: UploadedFile, profile: FileProfile, path: FieldPath): ImageFile => {
@@ -114,7 +114,7 @@ async function readFiles(
     // A PNG of few bytes may decode to very many pixels, so all PNGs share one limit.
     if (image.mediaType === "image/png") pngPixels += image.width * image.height;
     if (pngPixels <= limits.maxPngPixels) return image;
-    throw invalid(
+    throw invalidField(
       path,
       `The PNGs of a form may have ${limits.maxPngPixels} pixels together, and have more up to this one.`,
     );
@@ -130,7 +130,7 @@ async function readFiles(
   const readMask = read(mask, rules.mask, ["mask"]);
   if (readMask.width === width && readMask.height === height) return { images: files, mask: readMask };
   const sizes = `${width} × ${height} pixels, not ${readMask.width} × ${readMask.height}`;
-  throw invalid(["mask"], `must be as large as the image, ${sizes}`);
+  throw invalidField(["mask"], `must be as large as the image, ${sizes}`);
 }
 
 function readFile({ bytes, name }: UploadedFile, rules: FileProfile, maxPixels: number, path: FieldPath): ImageFile {
@@ -141,9 +141,9 @@ function readFile({ bytes, name }: UploadedFile, rules: FileProfile, maxPixels: 
   const { mediaType, width, height } = probeImage(bytes, { path, maxPixels });
   if (!rules.formats.includes(mediaType)) {
     const formats = rules.formats.map((format) => format.replace("image/", "").toUpperCase());
-    throw invalid(path, `must be a ${formats.join(", ")} file`);
+    throw invalidField(path, `must be a ${formats.join(", ")} file`);
   }
-  if (rules.square && width !== height) throw invalid(path, `must be square, not ${width} × ${height} pixels`);
+  if (rules.square && width !== height) throw invalidField(path, `must be square, not ${width} × ${height} pixels`);
   return { bytes, mediaType, width, height, ...(name !== undefined && { name }) };
 }
 
@@ -165,16 +165,13 @@ export async function inspectFiles(
     const isPng = mediaType === "image/png";
     const facts = isPng && (await inspectPng(bytes, { path, maxPixels }, { signal, seekTransparency }));
     if (seekTransparency && !(facts && facts.hasTransparency))
-      throw invalid(["image"], "must have transparent areas, which are to be edited, where no mask is sent");
+      throw invalidField(["image"], "must have transparent areas, which are to be edited, where no mask is sent");
   }
   if (mask) await inspectPng(mask.bytes, { path: ["mask"], maxPixels }, { signal });
 }
 
 /** Returns the field of an image, with its index if there are several. */
 const imagePath = (index: number, count: number): FieldPath => (count > 1 ? ["image", index] : ["image"]);
-
-const invalid = (path: FieldPath, message: string): GatewayError =>
-  new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });
 
 export interface EncodedRequest {
   /** The path below the upstream's base address, which names the version: `/images/edits`. */

@@ -5,7 +5,7 @@
  */
 
 import { keyNameOf } from "../../encryption.ts";
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, type GatewayError, invalidField } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import type { ChatKind } from "../../kinds/chat/index.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
@@ -99,9 +99,7 @@ function compactedIn(text: string, json: Incoming["json"] | undefined, path: Fie
     return parseJson(text, json) as Compacted;
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
-    throw new GatewayError("invalid_request", `${path.join(".")}: the request ${error.message}, with what is sealed`, {
-      path,
-    });
+    throw invalidField(path, `the request ${error.message}, with what is sealed`);
   }
 }
 
@@ -117,7 +115,7 @@ async function summaryIn(
     // The caller is told below.
   }
   const why = "it was changed, belongs to another API key, or comes from another service";
-  throw new GatewayError("invalid_request", `${path.join(".")}: the compaction cannot be opened: ${why}`, { path });
+  throw invalidField(path, `the compaction cannot be opened: ${why}`);
 }
 
 /** Returns the request with the prompt for a summary at its end. Its tools stay for the calls of the conversation, and may not be called. */
@@ -136,10 +134,7 @@ export function decodesTriggers(decode: Decode, { prompt }: Compactions): Decode
     const input = isJsonObject(body) && Array.isArray(body["input"]) ? (body["input"] as readonly unknown[]) : [];
     const last = input.at(-1);
     if (!isJsonObject(body) || !isJsonObject(last) || last["type"] !== TRIGGER) return decode(body, incoming);
-    if (body["background"] === true)
-      throw new GatewayError("invalid_request", "background: a compaction is not made in the background", {
-        path: ["background"],
-      });
+    if (body["background"] === true) throw invalidField(["background"], "a compaction is not made in the background");
     const request = await decode({ ...body, input: input.slice(0, -1) }, incoming);
     // No upstream gets the body as it came. The summary is the whole answer, so the conversation is not compacted before it.
     const { compaction: _automatic, ...own } = request.native as ResponsesNative;

@@ -1,6 +1,6 @@
 /** Kept responses and conversations: what a document holds, and the context that a request takes from earlier ones. */
 
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, GatewayError, invalidField } from "../../errors.ts";
 import type { NativeRequest } from "../../model/chat-request.ts";
 import {
   isJsonObject,
@@ -143,7 +143,7 @@ async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise
   const { kept } = incoming;
   const { previous_response_id: previousId, conversation } = body;
   if (previousId != null && conversation != null)
-    throw invalid("conversation: cannot stand beside previous_response_id", ["conversation"]);
+    throw invalidField(["conversation"], "cannot stand beside previous_response_id");
   const input = itemsOf(body.input);
   if (previousId == null && conversation == null && !input.some(isReference))
     return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
@@ -278,12 +278,10 @@ async function chainTo(
   if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field);
   const newest = await continued(last, input, kept, room);
   if (!CONTINUABLE.has(newest.status))
-    throw invalid(`${field}: the response is ${newest.status}, and only a finished response can be continued`, [field]);
+    throw invalidField([field], `the response is ${newest.status}, and only a finished response can be continued`);
   const { depth } = newest.chain;
   if (depth + 1 >= MAX_CHAIN && !mayDrop)
-    throw invalid(`${field}: continues more than ${MAX_CHAIN} responses: start anew, or send truncation "auto"`, [
-      field,
-    ]);
+    throw invalidField([field], `continues more than ${MAX_CHAIN} responses: start anew, or send truncation "auto"`);
   const ownChars = last.content.length + input.content.length;
   const chain = chainBehind(id, newest.chain, ownChars);
   // The newest items first. Each block begins with a response that names the block before.
@@ -449,9 +447,7 @@ async function itemsIn(
     }
     await room.turn();
     if (items.length > MAX_ITEMS)
-      throw invalid(`conversation: has more than ${MAX_ITEMS} items: start anew, or send truncation "auto"`, [
-        "conversation",
-      ]);
+      throw invalidField(["conversation"], `has more than ${MAX_ITEMS} items: start anew, or send truncation "auto"`);
     after = page.at(-1)?.id;
     if (after === undefined) return mayDrop ? items.toReversed() : items;
   }
@@ -461,7 +457,7 @@ async function itemsIn(
 function assertNew(input: readonly JsonObject[], known: ReadonlySet<unknown>): void {
   for (const [index, item] of input.entries())
     if (typeof item["id"] === "string" && known.has(item["id"]) && !isReference(item))
-      throw invalid(`input.${index}.id: the conversation has an item with this id already`, ["input", index, "id"]);
+      throw invalidField(["input", index, "id"], "the conversation has an item with this id already");
 }
 
 /** Finds the items that references name: in the context, or in any document of the key. */
@@ -565,14 +561,11 @@ function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
     const { call_id } = item;
     if (isCall(item)) calls.add(call_id);
     if (isResult(item) && !calls.has(call_id)) {
-      const path = ["input", Math.max(0, index - firstOwn), "call_id"];
-      throw invalid(`${path.join(".")}: answers no tool call of an earlier item`, path);
+      const at = Math.max(0, index - firstOwn);
+      throw invalidField(["input", at, "call_id"], "answers no tool call of an earlier item");
     }
   }
 }
-
-const invalid = (message: string, path: FieldPath): GatewayError =>
-  new GatewayError("invalid_request", message, { path });
 
 /** Returns an id as errors name it. The longest id of a document has 190 characters. */
 const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…` : id);

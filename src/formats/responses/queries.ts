@@ -1,6 +1,6 @@
 /** The routes of kept responses and conversations, which the gateway answers itself. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import { JsonPieces, RawJson } from "../../http/answer.ts";
 import { queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
@@ -168,10 +168,7 @@ function streamOf(_query: Query, incoming: Incoming): FrameSource | undefined {
   const query = queryOf(incoming.request.url);
   if (query.get("stream") !== "true" || incoming.wildcardPath.includes("/")) return undefined;
   const after = Number(query.get("starting_after") || -1);
-  if (!Number.isInteger(after) || after < -1)
-    throw new GatewayError("invalid_request", "starting_after: must be the number of an event", {
-      path: ["starting_after"],
-    });
+  if (!Number.isInteger(after) || after < -1) throw invalidField(["starting_after"], "must be the number of an event");
   const [id] = idsIn(incoming);
   const find = async (): Promise<StoredResponse> => {
     const found = await findResponse(id, incoming);
@@ -196,8 +193,7 @@ function pageOf({ request }: Incoming): {
 } {
   const query = queryOf(request.url);
   const order = query.get("order") || "desc";
-  if (order !== "asc" && order !== "desc")
-    throw new GatewayError("invalid_request", 'order: must be "asc" or "desc"', { path: ["order"] });
+  if (order !== "asc" && order !== "desc") throw invalidField(["order"], 'must be "asc" or "desc"');
   const after = query.get("after");
   return { limit: pageSize(query.get("limit"), "limit", 20, MAX_PAGE), order, ...(after && { after }) };
 }
@@ -292,9 +288,7 @@ async function changeConversation({ body }: Query, incoming: Incoming): Promise<
     const added = conversationItems(id, await newItems(body.items, incoming, base), base);
     if (!(await kept.create(added))) {
       if (!(await hasConversation(id, kept))) throw noConversation(id);
-      throw new GatewayError("invalid_request", "items: the conversation has an item with one of these ids already", {
-        path: ["items"],
-      });
+      throw invalidField(["items"], "the conversation has an item with one of these ids already");
     }
     return listOf(added.map(objectIn), added.length);
   }

@@ -1,6 +1,6 @@
 /** Converts the input items of a request in both directions. This format has an item for each call and result; a neutral turn has several. */
 
-import { type FieldPath, GatewayError } from "../../errors.ts";
+import { type FieldPath, invalidField } from "../../errors.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -127,9 +127,7 @@ class ItemDecoder {
       return { type: "tool-call", id, name: flatName(call), input };
     } catch (error) {
       if (!(error instanceof JsonLimitError)) throw error;
-      throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, {
-        path,
-      });
+      throw invalidField(path, `${error.message}, with those of the body`);
     }
   }
 

@@ -1,16 +1,9 @@
 /** Responses over a WebSocket: `GET /v1/responses` with an upgrade. Each `response.create` is a call; its events come as messages. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
-import {
-  isJsonObject,
-  JsonBudget,
-  type JsonLimits,
-  type JsonObject,
-  PARSED_BEFORE,
-  parseJson,
-} from "../../model/json.ts";
+import { isJsonObject, JsonBudget, type JsonLimits, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import { NO_USAGE } from "../../model/usage.ts";
 import type {
   AnswerContext,
@@ -171,25 +164,15 @@ function parsedMessage(message: string, limits: JsonLimits): unknown {
   }
 }
 
-const unknownType = ({ type }: JsonObject): GatewayError =>
-  new GatewayError("invalid_request", `type: must be "${CREATE}", not ${JSON.stringify(type)?.slice(0, 100)}`, {
-    path: ["type"],
-  });
-
 /** Returns the body of the request that a message makes. Throws `invalid_request` for another type, and for a background response. */
 function messageBody(body: unknown, { socket }: Incoming): unknown {
   if (!isJsonObject(body)) return body;
   const { type, stream_id, stream_options: _options, generate: _generate, background, ...request } = body;
-  if (type !== CREATE) throw unknownType(body);
+  if (type !== CREATE) throw invalidField(["type"], `must be "${CREATE}", not ${JSON.stringify(type)?.slice(0, 100)}`);
   if (stream_id != null && (typeof stream_id !== "string" || stream_id.length > MAX_LANE_CHARS))
-    throw new GatewayError("invalid_request", `stream_id: must be a text of at most ${MAX_LANE_CHARS} characters`, {
-      path: ["stream_id"],
-    });
+    throw invalidField(["stream_id"], `must be a text of at most ${MAX_LANE_CHARS} characters`);
   if (socket instanceof ResponseTurns) socket.lane = stream_id ?? undefined;
-  if (background === true)
-    throw new GatewayError("invalid_request", "background: a WebSocket has no responses in the background", {
-      path: ["background"],
-    });
+  if (background === true) throw invalidField(["background"], "a WebSocket has no responses in the background");
   return { ...request, stream: true };
 }
 

@@ -1,6 +1,6 @@
 /** The design of answers that all chat formats have: a builder of neutral events, the complete answer and the stream; and the list of models. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import { type AnswerEvent, type NativeAnswerEvent, type NativeFrame, textOfRun } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
@@ -211,5 +211,5 @@ export function pageSize(text: string | null, name: string, otherwise: number, m
   const size = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isInteger(size) && size >= 1 && size <= (most ?? size)) return size;
   const range = most === undefined ? "of at least 1" : `from 1 to ${most}`;
-  throw new GatewayError("invalid_request", `${name}: must be an integer ${range}`, { path: [name] });
+  throw invalidField([name], `must be an integer ${range}`);
 }

@@ -1,6 +1,6 @@
 /** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, invalidField } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
 import type { ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
@@ -181,8 +181,7 @@ export function assertSchemaSize(
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
     const [path = []] = present;
-    const message = `${path.join(".")}: ${error.message}, with all tools and schemas of the request`;
-    throw new GatewayError("invalid_request", message, { path });
+    throw invalidField(path, `${error.message}, with all tools and schemas of the request`);
   }
 }
 
