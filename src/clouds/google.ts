@@ -12,7 +12,16 @@ import { isJsonObject } from "../model/json.ts";
 import { assertOptions, type Check, CLOCK, lacking, hasMethod, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import { API_KEY, type ApiKeySource } from "../upstreams/relay/options.ts";
-import { assertName, bearer, type CloudUpstream, endpointOf, inCloud, segment, withRequests } from "./shaped.ts";
+import {
+  assertName,
+  bearer,
+  type CloudUpstream,
+  endpointOf,
+  inCloud,
+  segment,
+  withCounts,
+  withRequests,
+} from "./shaped.ts";
 
 export type { CloudUpstream } from "./shaped.ts";
 
@@ -133,21 +142,12 @@ const claudeCodec = (codec: ChatCodec): ChatCodec => {
       body: { ...rest, anthropic_version: VERSION },
     };
   });
-  const { count } = codec;
-  if (!count) return encoded;
-  return {
-    ...encoded,
-    count: {
-      encode(request) {
-        const { headers, body } = count.encode(request);
-        const { "anthropic-version": _version, ...others } = headers;
-        const { anthropic_beta: _unchecked, ...rest } = body;
-        const path = "/models/count-tokens:rawPredict";
-        return { path, headers: others, body: { ...rest, anthropic_version: VERSION } };
-      },
-      decode: (answer) => count.decode(answer),
-    },
-  };
+  return withCounts(encoded, ({ body, headers }) => {
+    const { "anthropic-version": _version, ...others } = headers;
+    const { anthropic_beta: _unchecked, ...rest } = body;
+    const path = "/models/count-tokens:rawPredict";
+    return { path, headers: others, body: { ...rest, anthropic_version: VERSION } };
+  });
 };
 
 /**
@@ -180,18 +180,8 @@ const COUNTED: ReadonlySet<string> = new Set([
   "tools",
 ]);
 
-const geminiCodec = (codec: ChatCodec): ChatCodec => {
-  const { count } = codec;
-  if (!count) return codec;
-  return {
-    ...codec,
-    count: {
-      encode(request) {
-        const { path, headers, body } = count.encode(request);
-        const whole = isJsonObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body;
-        return { path, headers, body: Object.fromEntries(Object.entries(whole).filter(([name]) => COUNTED.has(name))) };
-      },
-      decode: (answer) => count.decode(answer),
-    },
-  };
-};
+const geminiCodec = (codec: ChatCodec): ChatCodec =>
+  withCounts(codec, ({ body }) => {
+    const whole = isJsonObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body;
+    return { body: Object.fromEntries(Object.entries(whole).filter(([name]) => COUNTED.has(name))) };
+  });

@@ -117,6 +117,20 @@ export const withRequests = (
   },
 });
 
+/** Changes the requests of a codec for token counts. */
+export const withCounts = (
+  codec: ChatCodec,
+  change: (encoded: Omit<EncodedRequest, "conversions">) => Partial<EncodedRequest>,
+): ChatCodec => {
+  const { count } = codec;
+  if (!count) return codec;
+  const encode: typeof count.encode = (request) => {
+    const encoded = count.encode(request);
+    return { ...encoded, ...change(encoded) };
+  };
+  return { ...codec, count: { encode, decode: (answer) => count.decode(answer) } };
+};
+
 /** Writes a name as one segment of a path. */
 export const segment = (name: string): string => encodeURIComponent(name).replaceAll("%40", "@");
 

@@ -141,13 +141,7 @@ async function* notesOn(
 /** Alternatives to each token, in order of falling probability. */
 const ALTERNATIVES = "the a of to and in is it you that he was for on are with as at be this".split(" ");
 
-interface TokenLogprobs {
-  readonly chosen: readonly Logprob[];
-  readonly top: readonly (readonly Logprob[])[];
-  readonly average: number;
-}
-
-async function logprobsOf(said: readonly string[], most: number): Promise<TokenLogprobs> {
+async function logprobsOf(said: readonly string[], most: number) {
   const loop = new Loop();
   const chosen: Logprob[] = [];
   const top: Logprob[][] = [];

@@ -315,14 +315,8 @@ interface FormFile {
   readonly bytes: Uint8Array;
 }
 
-interface FormBody {
-  /** The content type, with the boundary between parts. */
-  readonly contentType: string;
-  readonly bytes: Uint8Array;
-}
-
 /** Writes a form as one piece of bytes. Each file is copied once. */
-export function encodeForm(parts: readonly FormPart[]): FormBody {
+export function encodeForm(parts: readonly FormPart[]): { readonly contentType: string; readonly bytes: Uint8Array } {
   // A random boundary, which no file contains.
   const boundary = `polygate-${crypto.randomUUID()}`;
   const encoder = new TextEncoder();

@@ -37,14 +37,8 @@ const ESCAPED: ReadonlyMap<string, number> = new Map(
   Object.entries({ b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" }).map(([letter, char]) => [letter, char.charCodeAt(0)]),
 );
 
-/** A unit of a text: its code, and the index behind it; `undefined` where the text ends before the unit does. */
-interface Unit {
-  readonly code: number;
-  readonly end: number;
-}
-
 /** Reads a unit of the string of a JSON text, which may be escaped. */
-export function escapedAt(source: string, at: number): Unit | undefined {
+export function escapedAt(source: string, at: number): { readonly code: number; readonly end: number } | undefined {
   if (at + 1 >= source.length) return undefined;
   const letter = source.charCodeAt(at + 1);
   if (letter !== U) return { code: ESCAPED.get(source.charAt(at + 1)) ?? letter, end: at + 2 };

@@ -139,19 +139,17 @@ function topKOf({ topK = 0 }: ChatRequest, family: ModelFamily, lost: ConvertedF
   return {};
 }
 
-interface EncodedTools {
-  readonly config: JsonObject | undefined;
-  /** Fields of the model. Only Claude's own choice of tools can forbid calls, or more than one. */
-  readonly fields: JsonObject;
-}
-
-/** Bedrock refuses a conversation with calls unless a tool is offered, and has no way to forbid calls. */
+/**
+ * Returns the tools, and fields of the model: only Claude's own choice of tools can forbid calls, or more than one.
+ *
+ * Bedrock refuses a conversation with calls unless a tool is offered, and has no way to forbid calls.
+ */
 function toolsOf(
   { tools, toolChoice }: ChatRequest,
   family: ModelFamily,
   { calledTools }: Pick<ConversationEncoder, "calledTools">,
   lost: ConvertedFields,
-): EncodedTools {
+): { readonly config: JsonObject | undefined; readonly fields: JsonObject } {
   const named = toolChoice && "names" in toolChoice && toolChoice.names ? new Set(toolChoice.names) : undefined;
   const offered = tools.filter(
     (tool): tool is FunctionTool => tool.type === "function" && (!named || named.has(tool.name)),
@@ -203,13 +201,8 @@ function encodeChoice(choice: ToolChoice): JsonObject | undefined {
   return choice.type === "required" ? { any: {} } : undefined;
 }
 
-interface EncodedFormat {
-  readonly outputConfig: JsonObject | undefined;
-  /** The instruction for a model that is not held to a schema. */
-  readonly instruction: readonly RequestBlock[];
-}
-
-function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields): EncodedFormat {
+/** The instruction is for a model that is not held to a schema. */
+function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields) {
   const { responseFormat, reasoning } = draft;
   const effort = family.isClaude && reasoning?.type === "adaptive" ? reasoning.effort : undefined;
   const schema = responseFormat && schemaOf(responseFormat);

@@ -16,7 +16,7 @@ import { derivedList } from "../../model/derived.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
-import { type EffortLevel, mayReason, nearestEffort, outputLimit, reasoningModel, sampling } from "../shared/openai.ts";
+import { type EffortLevel, mayReason, nearestEffort, levelsOf, outputLimit, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
@@ -132,7 +132,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { temperature, topP, presencePenalty, frequencyPenalty, logprobs } = sampling(request, effort, fields);
   const { seed, candidateCount, toolChoice, responseFormat, modalities, serviceTier, endUser } = request;
   // The gateway ends the answer at the texts that the upstream does not get.
-  const stopSequences = reasoningModel(request.model) ? [] : request.stopSequences.slice(0, MAX_STOPS);
+  const stopSequences = levelsOf(request.model) ? [] : request.stopSequences.slice(0, MAX_STOPS);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
   const messages = new MessagesEncoder(fields, request, options).encode(request.system, request.messages);
   if (stopSequences.length < request.stopSequences.length) fields.add("stopSequences");

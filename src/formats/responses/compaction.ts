@@ -26,6 +26,7 @@ import { COMPACT_FORMAT, type Compactions, SIGN } from "./compaction.keys.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
 import { InputEncoder } from "./request.input.ts";
 import { FORMAT } from "./routes.ts";
+import type { ResponsesRequest } from "./schema.ts";
 import type { Decode } from "./socket.ts";
 
 /** The sentence before a summary, in the message that takes the place of the earlier turns. */
@@ -311,16 +312,10 @@ async function decodeCompact(body: unknown, incoming: Incoming, decode: Decode, 
 /** The format of the request for the summary of an automatic compaction. */
 const SUMMARY_FORMAT = "responses/summary";
 
-/** The part of a request that asks for compactions. */
-interface WithManagement {
-  readonly context_management?:
-    | readonly { readonly type: string; readonly compact_threshold?: number | null | undefined }[]
-    | null
-    | undefined;
-}
-
 /** Returns the input tokens above which a request wants its conversation compacted; null for a request that does not want it. */
-export function thresholdIn({ context_management: entries }: WithManagement): number | undefined | null {
+export function thresholdIn({
+  context_management: entries,
+}: Partial<Pick<ResponsesRequest, "context_management">>): number | undefined | null {
   const entry = entries?.find(({ type }) => type === "compaction");
   return entry ? (entry.compact_threshold ?? undefined) : null;
 }

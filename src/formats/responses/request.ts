@@ -25,7 +25,7 @@ import {
   bareName,
   nearestEffort,
   outputLimit,
-  reasoningModel,
+  levelsOf,
   sampling,
 } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
@@ -283,7 +283,7 @@ const ENCRYPTED = "reasoning.encrypted_content";
 function encryptedReasoning(model: string, options: CodecOptions): string[] {
   const control = options.reasoning?.(model);
   const refuses =
-    control === undefined ? /^(?:gpt-\d|chatgpt)/.test(bareName(model)) && !reasoningModel(model) : control === "none";
+    control === undefined ? /^(?:gpt-\d|chatgpt)/.test(bareName(model)) && !levelsOf(model) : control === "none";
   return refuses ? [] : [ENCRYPTED];
 }
 

@@ -23,32 +23,29 @@ export const bareName = (model: string): string =>
 const LEVELS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export type EffortLevel = (typeof LEVELS)[number];
 
-/** OpenAI's reasoning models: the series o1, o3, o4, and GPT-5 and later. */
-interface ReasoningModel {
-  /** The levels of effort that the model accepts. */
-  readonly levels: readonly EffortLevel[];
-}
-
-/** Returns the properties of an OpenAI model that reasons. Returns undefined for any other model. */
-export function reasoningModel(model: string): ReasoningModel | undefined {
+/**
+ * Returns the levels of effort that a reasoning model of OpenAI accepts: of the series o1, o3, o4, and GPT-5 and later. Returns undefined for
+ * any other model.
+ */
+export function levelsOf(model: string): readonly EffortLevel[] | undefined {
   const name = bareName(model);
-  if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };
+  if (/^o[1-9](?:-|$)/.test(name)) return ["low", "medium", "high"];
   const [, major = "0", minor = "0", rest = ""] = /^gpt-(\d+)(?:\.(\d+))?(.*)/.exec(name) ?? [];
   if (Number(major) < 5 || rest.startsWith("-chat") || rest.startsWith("-search")) return undefined;
   const version = Number(major) * 100 + Number(minor);
-  if (rest.startsWith("-pro")) return { levels: version === 500 ? ["high"] : ["medium", "high", "xhigh"] };
-  if (rest.startsWith("-codex")) return { levels: ["low", "medium", "high"] };
-  if (version === 500) return { levels: ["minimal", "low", "medium", "high"] };
-  return { levels: ["none", "low", "medium", "high", ...(version > 501 ? (["xhigh"] as const) : [])] };
+  if (rest.startsWith("-pro")) return version === 500 ? ["high"] : ["medium", "high", "xhigh"];
+  if (rest.startsWith("-codex")) return ["low", "medium", "high"];
+  if (version === 500) return ["minimal", "low", "medium", "high"];
+  return ["none", "low", "medium", "high", ...(version > 501 ? (["xhigh"] as const) : [])];
 }
 
 /** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
 const reasoningControl = (model: string): ReasoningControl =>
-  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(bareName(model)) ? "effort" : "none";
+  levelsOf(model) || !/^(?:gpt-[345]|chatgpt)/.test(bareName(model)) ? "effort" : "none";
 
 /** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
 function nearestLevel(model: string, level: EffortLevel): EffortLevel {
-  const { levels = LEVELS } = reasoningModel(model) ?? {};
+  const levels = levelsOf(model) ?? LEVELS;
   const wanted = LEVELS.indexOf(level);
   return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
 }
@@ -86,7 +83,7 @@ const NEUTRAL = { temperature: 1, topP: 1, presencePenalty: 0, frequencyPenalty:
 
 /** Returns the fields that control sampling. OpenAI's reasoning models refuse them, except with the effort `none`. */
 export function sampling(request: ChatRequest, effort: EffortLevel | undefined, fields: ConvertedFields): Sampling {
-  if (effort === "none" || !reasoningModel(request.model)) return request;
+  if (effort === "none" || !levelsOf(request.model)) return request;
   for (const name of Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[])
     if (request[name] !== undefined && request[name] !== NEUTRAL[name]) fields.add(name);
   if (request.logprobs) fields.add("logprobs");
@@ -100,7 +97,7 @@ export function sampling(request: ChatRequest, effort: EffortLevel | undefined, 
 export function outputLimit(request: ChatRequest, options: CodecOptions): number {
   const { model, reasoning, maxOutputTokens } = request;
   const control = options.reasoning?.(model);
-  const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
+  const isKnown = control === undefined ? levelsOf(model) !== undefined : control !== "none";
   const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
   return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
 }

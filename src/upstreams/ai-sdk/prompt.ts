@@ -184,7 +184,7 @@ class PromptWriter {
   }
 
   /** Returns the provider options of a part other than reasoning: its cache hint and its signature. */
-  options(part: Pick<TextPart, "cache" | "signature" | "maker"> | Sealed): WithOptions {
+  options(part: Pick<TextPart, "cache" | "signature" | "maker">): WithOptions {
     const { signature = "", maker } = part;
     const cache = "cache" in part ? part.cache : undefined;
     const { signer, family } = this.#traits;
@@ -207,12 +207,6 @@ class PromptWriter {
   #tell(conversion: Conversion): void {
     this.conversions.set(conversion.field, conversion);
   }
-}
-
-/** The signature of a part that has no cache hint. */
-interface Sealed {
-  readonly signature?: string;
-  readonly maker?: string;
 }
 
 /** Joins reasoning and a signature that follows as a part without a text: some formats send the two apart. */
