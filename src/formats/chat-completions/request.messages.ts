@@ -18,7 +18,8 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
+import { decodeFile, decodePicture, decodeSound } from "../shared/openai.ts";
+import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
 import {
@@ -99,25 +100,13 @@ function decodePart(part: UserContent): ContentPart {
   switch (part.type) {
     case "text":
       return { type: "text", text: part.text };
-    case "image_url": {
-      const { url, detail } = part.image_url;
-      const inline = splitDataUrl(url);
-      return {
-        type: "media",
-        kind: "image",
-        source: inline ? { type: "base64", ...inline } : { type: "url", url },
-        ...detailIn(detail),
-      };
-    }
-    case "input_audio": {
-      const { data, format } = part.input_audio;
-      return { type: "media", kind: "audio", source: { type: "base64", mediaType: `audio/${format}`, data } };
-    }
+    case "image_url":
+      return decodePicture(part.image_url.url, part.image_url.detail);
+    case "input_audio":
+      return decodeSound(part.input_audio);
     case "file": {
       const { file_data, file_id, filename } = part.file;
-      const title = filename == null ? {} : { title: filename };
-      if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
-      return { type: "document", source: fileSource(file_data), ...title };
+      return decodeFile({ file_data, file_id, filename });
     }
     default:
       return unknownContent(part);

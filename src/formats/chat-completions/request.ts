@@ -17,7 +17,7 @@ import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, levelsOf, outputLimit, sampling } from "../shared/openai.ts";
-import { enumSchema } from "../shared/schema.ts";
+import { enumSchema, FORMATS } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
@@ -46,7 +46,6 @@ import {
   type CompletionTool,
   type CompletionToolChoice,
   type ExtraContent,
-  FORMATS,
   isEffort,
   isKnownChoice,
   isModality,

@@ -22,8 +22,12 @@ import {
   audioFormat,
   base64,
   between,
+  customFields,
+  EFFORTS,
   fileData,
-  isDetail,
+  FORMATS,
+  functionFields,
+  imageDetail,
   jsonObject,
   text,
   unsupported,
@@ -41,32 +45,16 @@ const integer = (least: number, most: number, message = `must be between ${least
 
 const outputLimit = integer(1, Number.MAX_SAFE_INTEGER, "must be an integer of at least 1");
 
-/** A tool's name. The official service allows 64 characters; local servers allow more, because agents put a server's name before it. */
-const toolName = atMost(text, 128);
-
 const FunctionTool = object({
   // Clients of Mistral leave the type out.
   type: v.nullish(v.literal("function")),
-  function: object({
-    name: toolName,
-    description: v.nullish(v.string()),
-    parameters: v.nullish(jsonObject),
-    strict: v.nullish(v.boolean()),
-  }),
+  function: object({ ...functionFields, strict: v.nullish(v.boolean()) }),
 });
 
 /** A tool of a request with `functions`, which is older than `tools`. */
-const DeprecatedFunction = object({
-  name: toolName,
-  description: v.nullish(v.string()),
-  parameters: v.nullish(jsonObject),
-});
+const DeprecatedFunction = object(functionFields);
 
-/** A tool whose input is a text, which may have to follow a grammar. */
-const CustomTool = object({
-  type: v.literal("custom"),
-  custom: object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) }),
-});
+const CustomTool = object({ type: v.literal("custom"), custom: object(customFields) });
 
 const CompletionTool = openVariant([FunctionTool, CustomTool]);
 export type CompletionTool = v.InferOutput<typeof CompletionTool>;
@@ -113,10 +101,7 @@ const ImageContent = object({
   type: v.literal("image_url"),
   image_url: object({
     url: webOrDataUrl,
-    detail: unsupported(
-      v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
-      (detail) => !isDetail(detail),
-    ),
+    detail: imageDetail,
   }),
 });
 
@@ -292,9 +277,7 @@ const CompletionFormat = openVariant([
   }),
 ]);
 export type CompletionFormat = v.InferOutput<typeof CompletionFormat>;
-export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export const isEffort = (effort: string): effort is (typeof EFFORTS)[number] =>
   (EFFORTS as readonly string[]).includes(effort);
 

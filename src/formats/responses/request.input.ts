@@ -16,7 +16,8 @@ import type {
 import { isJsonObject, type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { dataUrl, detailIn, fileSource, splitDataUrl } from "../shared/schema.ts";
+import { decodeFile, decodePicture, decodeSound } from "../shared/openai.ts";
+import { dataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
 import { FORMAT } from "./routes.ts";
@@ -180,28 +181,12 @@ function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {
     case "output_text":
     case "text":
       return { type: "text", text: part.text };
-    case "input_image": {
-      const { image_url: url, file_id, detail } = part;
-      const inline = url == null ? undefined : splitDataUrl(url);
-      const source = url == null ? ({ type: "file", id: file_id ?? "" } as const) : ({ type: "url", url } as const);
-      return {
-        type: "media",
-        kind: "image",
-        source: inline ? { type: "base64", ...inline } : source,
-        ...detailIn(detail),
-      };
-    }
-    case "input_audio": {
-      const { data, format } = part.input_audio;
-      return { type: "media", kind: "audio", source: { type: "base64", mediaType: `audio/${format}`, data } };
-    }
-    case "input_file": {
-      const { file_data, file_id, file_url: url, filename } = part;
-      const title = filename == null ? {} : { title: filename };
-      if (url != null) return { type: "document", source: { type: "url", url }, ...title };
-      if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
-      return { type: "document", source: fileSource(file_data), ...title };
-    }
+    case "input_image":
+      return decodePicture(part.image_url, part.detail, part.file_id ?? "");
+    case "input_audio":
+      return decodeSound(part.input_audio);
+    case "input_file":
+      return decodeFile(part);
     default:
       return { type: "provider", format: FORMAT, value: part, isContent: true };
   }

@@ -28,7 +28,7 @@ import {
   levelsOf,
   sampling,
 } from "../shared/openai.ts";
-import { enumSchema } from "../shared/schema.ts";
+import { enumSchema, FORMATS } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
@@ -38,7 +38,6 @@ import { FORMAT } from "./routes.ts";
 import {
   additionalTools,
   flatName,
-  FORMATS,
   isChoice,
   isEffort,
   isNamespace,

@@ -23,8 +23,12 @@ import {
   audioFormat,
   base64,
   between,
+  customFields,
+  EFFORTS,
   fileData,
-  isDetail,
+  FORMATS,
+  functionFields,
+  imageDetail,
   jsonObject,
   text,
   unsupported,
@@ -34,18 +38,13 @@ import {
   whole,
 } from "../shared/schema.ts";
 
-const toolName = atMost(text, 128);
-
 const InputText = object({ type: v.literal("input_text"), text: v.string() });
 const InputImage = v.pipe(
   object({
     type: v.literal("input_image"),
     image_url: v.nullish(webOrDataUrl),
     file_id: v.nullish(text),
-    detail: unsupported(
-      v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
-      (detail) => !isDetail(detail),
-    ),
+    detail: imageDetail,
   }),
   v.check(({ image_url, file_id }) => (image_url == null) !== (file_id == null), "must hold image_url or file_id"),
 );
@@ -129,25 +128,13 @@ const ReasoningItem = object({
 });
 const ItemReference = object({ type: v.literal("item_reference"), id: text });
 
-const FunctionTool = object({
-  type: v.literal("function"),
-  name: toolName,
-  description: v.nullish(v.string()),
-  parameters: v.nullish(jsonObject),
-  strict: v.nullish(v.boolean()),
-});
-/** A tool whose input is a text, which may have to follow a grammar. */
-const CustomTool = object({
-  type: v.literal("custom"),
-  name: toolName,
-  description: v.nullish(v.string()),
-  format: v.nullish(jsonObject),
-});
+const FunctionTool = object({ type: v.literal("function"), ...functionFields, strict: v.nullish(v.boolean()) });
+const CustomTool = object({ type: v.literal("custom"), ...customFields });
 /** Tools that are called by the name of their group and their own. */
 const NamespaceTool = object({
   type: v.literal("namespace"),
-  name: toolName,
-  description: v.nullish(v.string()),
+  name: functionFields.name,
+  description: functionFields.description,
   tools: array(
     choice([FunctionTool, CustomTool], (input) =>
       isJsonObject(input) && input["type"] === "custom" ? CustomTool : FunctionTool,
@@ -294,7 +281,6 @@ const TextFormat = openVariant([
   }),
 ]);
 export type TextFormat = v.InferOutput<typeof TextFormat>;
-export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
 
 const MAX_METADATA = 16;
 const Metadata = v.pipe(
@@ -307,7 +293,6 @@ const Metadata = v.pipe(
   v.metadata({ maxProperties: MAX_METADATA, propertyNames: { minLength: 1, maxLength: 64 } }),
 );
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export const isEffort = (effort: string): effort is Exclude<(typeof EFFORTS)[number], "none"> =>
   effort !== "none" && (EFFORTS as readonly string[]).includes(effort);
 

@@ -2,7 +2,14 @@
 
 import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type { Annotation, Logprob, Logprobs } from "../../model/chat-event.ts";
-import type { ChatRequest, Reasoning, ReasoningControl } from "../../model/chat-request.ts";
+import type {
+  ChatRequest,
+  DocumentPart,
+  MediaPart,
+  MediaSource,
+  Reasoning,
+  ReasoningControl,
+} from "../../model/chat-request.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
@@ -11,6 +18,7 @@ import {
   type ConvertedFields,
   dropped,
 } from "./conversions.ts";
+import { detailIn, EFFORTS, fileSource, splitDataUrl } from "./schema.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 export const bareName = (model: string): string =>
@@ -19,9 +27,7 @@ export const bareName = (model: string): string =>
     .replace(/^ft:/, "")
     .toLowerCase();
 
-/** The levels of effort, from least to most, with `none` for no reasoning. */
-const LEVELS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
-export type EffortLevel = (typeof LEVELS)[number];
+export type EffortLevel = (typeof EFFORTS)[number];
 
 /**
  * Returns the levels of effort that a reasoning model of OpenAI accepts: of the series o1, o3, o4, and GPT-5 and later. Returns undefined for
@@ -45,9 +51,9 @@ const reasoningControl = (model: string): ReasoningControl =>
 
 /** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
 function nearestLevel(model: string, level: EffortLevel): EffortLevel {
-  const levels = levelsOf(model) ?? LEVELS;
-  const wanted = LEVELS.indexOf(level);
-  return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
+  const levels = levelsOf(model) ?? EFFORTS;
+  const wanted = EFFORTS.indexOf(level);
+  return levels.find((known) => EFFORTS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
 }
 
 /** Tells whether a model reasons at all. Notes the loss when the request asks a model to reason that does not. */
@@ -74,6 +80,32 @@ export function nearestEffort(model: string, reasoning: Reasoning, fields: Conve
   const level = wanted && nearestLevel(model, wanted);
   if (level !== wanted) fields.add("reasoning.effort");
   return level;
+}
+
+/** Decodes a picture, which stands at an address, in the address itself, or in a file of the provider. */
+export function decodePicture(
+  url: string | null | undefined,
+  detail: string | null | undefined,
+  fileId = "",
+): MediaPart {
+  const inline = url == null ? undefined : splitDataUrl(url);
+  const source: MediaSource = url == null ? { type: "file", id: fileId } : { type: "url", url };
+  return { type: "media", kind: "image", source: inline ? { type: "base64", ...inline } : source, ...detailIn(detail) };
+}
+
+export const decodeSound = ({ data, format }: { readonly data: string; readonly format: string }): MediaPart => ({
+  type: "media",
+  kind: "audio",
+  source: { type: "base64", mediaType: `audio/${format}`, data },
+});
+
+type WireFile = { readonly [field in "file_data" | "file_id" | "file_url" | "filename"]?: string | null | undefined };
+
+export function decodeFile({ file_data, file_id, file_url: url, filename }: WireFile): DocumentPart {
+  const title = filename == null ? {} : { title: filename };
+  if (url != null) return { type: "document", source: { type: "url", url }, ...title };
+  if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
+  return { type: "document", source: fileSource(file_data), ...title };
 }
 
 type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;

@@ -1,7 +1,7 @@
 /** Schemas that several formats share, and the search for the fields of a body that the neutral model cannot hold. */
 
 import * as v from "valibot";
-import { object, type Shape, shapeOf } from "../../http/validation.ts";
+import { object, openWords, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
@@ -245,10 +245,28 @@ export const audioFormat = v.pipe(
   v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3"),
 );
 
+/** A tool's name. The official service allows 64 characters; local servers allow more, because agents put a server's name before it. */
+const toolName = atMost(text, 128);
+
+export const functionFields = { name: toolName, description: v.nullish(v.string()), parameters: v.nullish(jsonObject) };
+
+/** The fields of a tool whose input is a text, which may have to follow a grammar. */
+export const customFields = { name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) };
+
+/** The levels of effort of OpenAI's formats, from least to most, with `none` for no reasoning. */
+export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
+
 const DETAILS = ["auto", "low", "high"] as const;
 type Detail = (typeof DETAILS)[number];
 
 export const isDetail = (detail: string): detail is Detail => (DETAILS as readonly string[]).includes(detail);
+
+export const imageDetail = unsupported(
+  v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
+  (detail) => !isDetail(detail),
+);
 
 /** Decodes the detail of a picture. The neutral model has none above `high`, and none of an unknown name. */
 export function detailIn(detail: string | null | undefined): { readonly detail?: Detail } {
