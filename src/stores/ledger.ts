@@ -150,13 +150,11 @@ export class Books implements Record<Book, number> {
   }
 }
 
-export const booksIn = ({ granted, charged, held, overdraft, estimated }: Books): Record<Book, number> => ({
-  granted,
-  charged,
-  held,
-  overdraft,
-  estimated,
-});
+/** Returns the books alone, of an object that has more. */
+export const booksIn = <Units>(books: Readonly<Record<Book, Units>>): Record<Book, Units> => {
+  const { granted, charged, held, overdraft, estimated } = books;
+  return { granted, charged, held, overdraft, estimated };
+};
 
 /** A budget that a hold draws on, with the books of the period in which the hold was reserved. */
 export interface Share {

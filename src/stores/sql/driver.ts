@@ -26,7 +26,7 @@ import {
   type Worked,
 } from "../driver.ts";
 import { HOLDS_AT_ONCE, isStorableId } from "../durable.ts";
-import { BOOKS, type BudgetUser, RECALLS_MS } from "../ledger.ts";
+import { BOOKS, booksIn, type BudgetUser, RECALLS_MS } from "../ledger.ts";
 import { asText, byCount, slot, slotRows, type SqlAccess, type Statement } from "./database.ts";
 import { takeEntriesOf } from "./journal.ts";
 import { fastVerbs } from "./postgres.ts";
@@ -331,15 +331,8 @@ async function write(access: SqlAccess, changes: LedgerChanges, now: number): Pr
   for (const { hash, endsAt } of splitOf(secrets).changed)
     await db.updateTable("secrets").set({ ends_at: endsAt }).where("hash", "=", hash).execute();
   const { added, deleted } = splitOf(secrets);
-  if (deleted.length > 0)
-    await db
-      .deleteFrom("secrets")
-      .where(
-        "hash",
-        "in",
-        deleted.map(({ hash }) => hash),
-      )
-      .execute();
+  const hashes = deleted.map(({ hash }) => hash);
+  if (hashes.length > 0) await db.deleteFrom("secrets").where("hash", "in", hashes).execute();
   if (added.length > 0)
     await db
       .insertInto("secrets")
@@ -418,14 +411,6 @@ const keyTableOf = (row: KeyRow): Insertable<KeyTable> => ({
   metadata: row.metadata && JSON.stringify(row.metadata),
   ...booksIn(row),
 });
-
-const booksIn = <Books extends Record<(typeof BOOKS)[number], unknown>>({
-  granted,
-  charged,
-  held,
-  overdraft,
-  estimated,
-}: Books): Pick<Books, (typeof BOOKS)[number]> => ({ granted, charged, held, overdraft, estimated });
 
 /** Reads a hold. Undefined when its shares are corrupt. */
 function holdRowOf(row: Selectable<HoldTable>): HoldRow | undefined {
@@ -618,20 +603,12 @@ const RESOLVED: Statement<Selectable<HoldTable>> = {
 };
 
 const budgetsStatement = (locks: boolean) =>
-  byCount<Selectable<BudgetTable>>(({ db, dialect }, count) =>
-    db
-      .selectFrom("budgets")
-      .selectAll()
-      .where(
-        "id",
-        "in",
-        Array.from({ length: count }, (_, index) => slot<string>(index)),
-      )
-      .orderBy("id")
-      // In SQLite, the transaction has the only write lock already.
-      .$if(locks && dialect !== "sqlite", (query) => query.forUpdate())
-      .compile(),
-  );
+  byCount<Selectable<BudgetTable>>(({ db, dialect }, count) => {
+    const ids = Array.from({ length: count }, (_, index) => slot<string>(index));
+    const query = db.selectFrom("budgets").selectAll().where("id", "in", ids).orderBy("id");
+    // In SQLite, the transaction has the only write lock already.
+    return (locks && dialect !== "sqlite" ? query.forUpdate() : query).compile();
+  });
 
 const LOCK_BUDGETS = budgetsStatement(true);
 const READ_BUDGETS = budgetsStatement(false);

@@ -189,19 +189,8 @@ export class Forecaster {
     draw: number,
     isHome: boolean,
   ): Forecast<Upstream> {
-    const {
-      model,
-      prints,
-      known,
-      inputTokens,
-      laterTokens,
-      laterShare,
-      outputTokens,
-      further,
-      visits,
-      isForeign,
-      now,
-    } = facts;
+    const { model, prints, known, inputTokens, outputTokens, now } = facts;
+    const { laterTokens, laterShare, further, visits, isForeign } = facts;
     const learned = this.#of(upstream.name);
     const marks = marksOf(prints);
     const chanceOf = (age: number): Chance => learned.chances[marks].of(age);
