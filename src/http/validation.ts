@@ -190,12 +190,12 @@ function isAnyText(schema: v.GenericSchema): boolean {
 }
 
 /** The fields of an object that have a rule. */
-interface Fields {
+interface PreparedFields {
   readonly byKey: ReadonlyMap<string, KnownField>;
   readonly required: readonly KnownField[];
 }
 
-function fieldsOf(entries: v.ObjectEntries): Fields {
+function fieldsOf(entries: v.ObjectEntries): PreparedFields {
   const fields = Object.entries(entries)
     .map(fieldOf)
     .filter(({ schema, mayBeAbsent }) => !mayBeAbsent || "pipe" in schema || schema.reference !== v.unknown);
@@ -219,7 +219,7 @@ export function object<const Entries extends v.ObjectEntries>(
   message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
   // Prepare the fields with the first value, because the schema of a field may refer to a later schema.
-  let prepared: Fields | undefined;
+  let prepared: PreparedFields | undefined;
   const anyObject = v.custom<JsonObject>(isJsonObject, message);
   return running(v.looseObject(entries), (dataset, config) => {
     const input = dataset.value;

@@ -91,12 +91,12 @@ async function tellProblems(backend: ModelBackend): Promise<void> {
 }
 
 /** What a check has found. Only routes name the upstream. */
-interface Found {
+interface CheckFinding {
   readonly upstream?: string;
   readonly problem?: string | undefined;
 }
 
-type CheckedBackend = ModelBackend & { check(): Promise<Found | readonly Found[]> };
+type CheckedBackend = ModelBackend & { check(): Promise<CheckFinding | readonly CheckFinding[]> };
 
 /** Ends the server and the process. A part that fails or hangs does not keep the next part from its end. */
 async function close(

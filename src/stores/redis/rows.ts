@@ -7,9 +7,9 @@ import { BOOKS, type BudgetUser } from "../ledger.ts";
 import { type BUDGET_FIELDS, KEY_FIELDS, MISSING } from "./scripts.ts";
 
 /** The fields of a hash as they are stored. */
-type Fields<Name extends string> = Readonly<Record<Name, string | undefined>>;
-export type KeyFields = Fields<(typeof KEY_FIELDS)[number]>;
-export type BudgetFields = Fields<(typeof BUDGET_FIELDS)[number]>;
+type HashFields<Name extends string> = Readonly<Record<Name, string | undefined>>;
+export type KeyFields = HashFields<(typeof KEY_FIELDS)[number]>;
+export type BudgetFields = HashFields<(typeof BUDGET_FIELDS)[number]>;
 
 export interface StoredHold {
   readonly id: string;
@@ -49,10 +49,10 @@ export interface BudgetsField {
 export const itemsOf = (answer: unknown): readonly unknown[] => (Array.isArray(answer) ? answer : []);
 export const textOf = (item: unknown): string | undefined => (typeof item === "string" ? item : undefined);
 
-export function fieldsOf<Name extends string>(names: readonly Name[], values: unknown): Fields<Name> {
+export function fieldsOf<Name extends string>(names: readonly Name[], values: unknown): HashFields<Name> {
   const found = itemsOf(values);
   // The cast is safe: each name has a value.
-  return Object.fromEntries(names.map((name, index) => [name, textOf(found[index])])) as Fields<Name>;
+  return Object.fromEntries(names.map((name, index) => [name, textOf(found[index])])) as HashFields<Name>;
 }
 
 export const NO_KEY: KeyFields = fieldsOf(KEY_FIELDS, []);
@@ -92,7 +92,7 @@ export class Writing {
   readonly #sets = new Map<string, string[]>();
 
   /** Demands that fields still have the values that were read. */
-  expects<Name extends string>(name: string, fields: readonly Name[], values: Partial<Fields<Name>>): void {
+  expects<Name extends string>(name: string, fields: readonly Name[], values: Partial<HashFields<Name>>): void {
     const expected = this.#expected.get(name) ?? { fields: [], values: [] };
     this.#expected.set(name, expected);
     for (const field of fields) {
@@ -101,7 +101,7 @@ export class Writing {
     }
   }
 
-  sets(name: string, fields: Partial<Fields<string>>): void {
+  sets(name: string, fields: Partial<HashFields<string>>): void {
     const pairs = Object.entries(fields).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
     const all = this.#sets.get(name);
     if (all) all.push(...pairs);

@@ -101,13 +101,13 @@ function storable(text: string): string {
 
 const hasRoom = (text: string, bytes: number = MOST_BYTES): boolean => new TextEncoder().encode(text).length <= bytes;
 
-type Fields = NonNullable<AuditRecord["changes"]>;
+type ChangedFields = NonNullable<AuditRecord["changes"]>;
 
 /**
  * Writes the fields of a change as JSON: an object, or a list of the fields and their former values. A change whose former values have no
  * room is kept without them, and a change that has no room itself is kept without its long fields.
  */
-function writtenFields(changes: Fields | undefined, former: Fields | undefined): string | null {
+function writtenFields(changes: ChangedFields | undefined, former: ChangedFields | undefined): string | null {
   if (changes === undefined) return null;
   const both = former && JSON.stringify([changes, former]);
   if (both !== undefined && hasRoom(both)) return both;
@@ -123,8 +123,8 @@ function writtenFields(changes: Fields | undefined, former: Fields | undefined):
 /** Reads what `writtenFields` has written. The casts are safe for that reason. */
 function readFields(written: string): Pick<AuditRecord, "changes" | "former"> {
   const fields = parseJson(written);
-  if (!Array.isArray(fields)) return { changes: fields as Fields };
-  const [changes, former] = fields as [Fields, Fields];
+  if (!Array.isArray(fields)) return { changes: fields as ChangedFields };
+  const [changes, former] = fields as [ChangedFields, ChangedFields];
   return { changes, former };
 }
 
