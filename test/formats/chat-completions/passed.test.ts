@@ -46,6 +46,8 @@ async function read(text: string) {
   }));
 }
 
+const goesOn = (content: string, more: object = {}) => said({ content }, { finish_reason: null, ...more });
+
 describe("a stream of an upstream", () => {
   it.each<[string, object[]]>([
     ["index", [said({ role: "assistant", content: "a" }, {}), { ...said({}, { finish_reason: "stop" }), ...USAGE }]],
@@ -61,7 +63,6 @@ describe("a stream of an upstream", () => {
   });
 
   it("is completed behind chunks that lack nothing", async () => {
-    const goesOn = (content: string, more: object = {}) => said({ content }, { finish_reason: null, ...more });
     const text = passed([FIRST, goesOn("b", { index: 0 }), goesOn('{"c"}', { index: 0 }), goesOn("d"), chunk()]);
     expect(text.match(/"index":0/g)).toHaveLength(5);
     expect(text.match(/"finish_reason":"stop"/g)).toHaveLength(1);
