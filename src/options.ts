@@ -362,8 +362,9 @@ export function shown(value: unknown): string {
 export const shownWord = (value: unknown): string =>
   typeof value === "string" && /^[\w.-]{1,20}$/.test(value) ? JSON.stringify(value) : shown(value);
 
-/** Longer names are not compared. */
+/** Longer names are not compared. A known name may have the prefixes of a provider. */
 const MAX_COMPARED = 64;
+const MAX_KNOWN = 256;
 
 /** Returns the known name that was probably meant; undefined when none is near. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
@@ -371,6 +372,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   const lower = name.toLowerCase();
   let best: { readonly name: string; readonly distance: number } | undefined;
   for (const candidate of known) {
+    if (candidate.length > MAX_KNOWN) continue;
     const other = candidate.toLowerCase();
     // A name of one letter, or of none, is a part of any other.
     const isPart = lower.length >= 3 && (other.includes(lower) || (other.length > 1 && lower.includes(other)));

@@ -655,5 +655,7 @@ describe("nearest", () => {
     expect(nearest("ext-1", ["e", "", "x"])).toBeUndefined();
     expect(nearest("ext-1", ["e", "", "ext"])).toBe("ext");
     expect(nearest("b", ["a"])).toBe("a");
+    const known = `arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.claude-sonnet-1`;
+    expect(nearest("claude-sonnet", [`claude-sonnet-${"x".repeat(300)}`, known])).toBe(known);
   });
 });

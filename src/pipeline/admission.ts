@@ -12,7 +12,7 @@ import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
 import { meantHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
-import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
+import { MODEL_SHAPES, type ModelInfo, takesUnlisted } from "../ports/model-backend.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
@@ -212,7 +212,7 @@ function learnModels(call: Call): void {
   };
   void quietly(() => {
     const told = backend.models?.() ?? [];
-    return "then" in told ? Promise.resolve(told).then(learn) : learn(told);
+    return Array.isArray(told) ? learn(told) : Promise.resolve(told).then(learn);
   });
 }
 
@@ -253,15 +253,16 @@ async function listedModel(
   const answersKind = ({ kinds }: ModelInfo): boolean => kinds?.includes(kind) ?? true;
   const info = models?.find((model) => names.includes(model.id) && answersKind(model));
   // A model of another kind does not exist for this caller.
-  if (models && !info && !takesUnlisted(call, name)) throw noModel(said, visibleIn(call, models.filter(answersKind)));
+  if (models && !info && !isTaken(call, name))
+    throw noModel(said, visibleIn(call, models.filter(answersKind).slice(0, MOST_COMPARED)));
   call.found.modelListed = info !== undefined;
   return info;
 }
 
 /** Tells whether the backend may answer a model that it does not list. Rejects as `models()` does. */
-function takesUnlisted({ services: { backend } }: Call, name: string): boolean {
+function isTaken({ services: { backend } }: Call, name: string): boolean {
   try {
-    return backend.takesUnlisted?.(name) ?? false;
+    return takesUnlisted(backend, name);
   } catch (error) {
     throw toGatewayError(error, "model-backend");
   }
@@ -288,6 +289,8 @@ function allowedModels(key: ApiKey, said: string): string {
     .filter((name) => name.length <= LONGEST_NAMED)
     .slice(0, MOST_NAMED);
   const more = allowed.length - named.length;
+  if (named.length === 0)
+    return `It may use ${more > 1 ? `${more} models of long names` : "one model, of a long name"}.`;
   const names = [...named.map((name) => JSON.stringify(name)), ...(more > 0 ? [`${more} more`] : [])];
   return `It may use ${names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]}.`;
 }
@@ -317,7 +320,7 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
   if (!backend.models) return undefined;
   try {
     const told = backend.models();
-    const models = "then" in told ? await call.wait(told) : told;
+    const models: readonly ModelInfo[] = Array.isArray(told) ? told : await call.wait(told);
     checkModels(models, kindNames);
     call.assertLive();
     call.services.listed.models = models;

@@ -1,6 +1,7 @@
 /** Compares the models that a key names with those that the gateway has. */
 
 import { meantHint } from "../options.ts";
+import { takesUnlisted } from "../ports/model-backend.ts";
 import { checkModels } from "./admission.ts";
 import type { Services } from "./services.ts";
 
@@ -18,7 +19,7 @@ export async function modelFault(
     checkModels(models, kindNames);
     const ids = models.map(({ id }) => id);
     const known = new Set(ids.flatMap((id) => [id, ...aliasesOf(id)]));
-    const unknown = names.filter((name) => !known.has(name) && !backend.takesUnlisted?.(name));
+    const unknown = names.filter((name) => !known.has(name) && !takesUnlisted(backend, name));
     if (unknown.length === 0) return undefined;
     const sentences = unknown
       .slice(0, MOST_NAMED)

@@ -5,7 +5,7 @@ import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { EmbeddingEvent, EmbeddingRequest } from "../model/embedding.ts";
 import type { ImageEvent, ImageRequest } from "../model/image.ts";
-import { listOf, type Shapes } from "../options.ts";
+import { listOf, type Shapes, shown } from "../options.ts";
 import type { CallInfo, ModelKind } from "./call-info.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamStatus } from "./observer.ts";
@@ -47,10 +47,10 @@ export interface ModelBackend<Context = unknown> {
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
-   * Tells whether the backend may also answer a model that `models()` does not list. `route` sets it for patterns whose upstreams list no
-   * models. Default: it answers only the listed models.
+   * True for a backend that may also answer models that `models()` does not list. A function tells by the requested model. `route` sets it
+   * for patterns whose upstreams list no models. Default: the backend answers only the listed models.
    */
-  takesUnlisted?(model: string): boolean;
+  readonly takesUnlisted?: boolean | ((model: string) => boolean);
   /**
    * Returns the upstreams that may answer a call of a model, so that quota is held for the dearest of them. Default: unknown; the price is
    * then asked for the caller's model before the call.
@@ -107,9 +107,17 @@ export const takesUnknown = (backend: ModelBackend, model: string): boolean => t
 /** Tells whether a backend compacts the conversations of this model itself. */
 export const compactsItself = (backend: ModelBackend, model: string): boolean => tells(backend, "compacts", model);
 
-function tells(backend: ModelBackend, member: "takesUnknown" | "compacts", model: string): boolean {
-  const told = backend[member];
-  return typeof told === "function" ? told.call(backend, model) : (told ?? false);
+/** Tells whether a backend may answer a model that it does not list. */
+export const takesUnlisted = (backend: ModelBackend, model: string): boolean => tells(backend, "takesUnlisted", model);
+
+/** Throws a TypeError for an answer that is no boolean: a promise would always count as true. */
+function tells(backend: ModelBackend, member: "takesUnknown" | "compacts" | "takesUnlisted", model: string): boolean {
+  const trait = backend[member];
+  const told: unknown = typeof trait === "function" ? trait.call(backend, model) : trait;
+  if (typeof told === "boolean" || told === undefined) return told ?? false;
+  // Hear of its failure here: nobody else waits for such a promise.
+  Promise.resolve(told).catch(() => {});
+  throw new TypeError(`${member} of a backend must be, or return, true or false, not ${shown(told)}.`);
 }
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */

@@ -51,9 +51,13 @@ const embedding = async function* () {
   yield [1, 2];
 } as unknown as NonNullable<ModelBackend["embed"]>;
 
-function gatewayOver(backend: ModelBackend, models?: readonly string[]) {
+function gatewayOver(backend: ModelBackend, models?: readonly string[], causes?: unknown[]) {
   const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", ...(models && { models }) }]);
-  const { fetch } = createGateway({ backend: { ...backend, embed: embedding }, quotas });
+  const { fetch } = createGateway({
+    backend: { ...backend, embed: embedding },
+    quotas,
+    ...(causes && { onFailure: ({ error }) => void causes.push(error.cause) }),
+  });
   const headers = {
     authorization: "Bearer sk-one",
     "x-api-key": "sk-one",
@@ -107,6 +111,25 @@ describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask
     expect(await send(...(ask("zebra") as [string, unknown]))).toMatchObject(notFound('There is no model "zebra".'));
   });
 
+  it("is answered by a backend that takes unlisted models, and by none that answers with no truth value", async () => {
+    const taking = gatewayOver({ ...listing("a"), takesUnlisted: true });
+    expect(await taking(...(ask("b") as [string, unknown]))).toMatchObject({ status: 200 });
+    // The casts are mistakes of the host. A promise is no answer, also one that rejects.
+    for (const told of [() => Promise.resolve(false), () => Promise.reject(new Error("away")), () => "no"]) {
+      const causes: unknown[] = [];
+      const lying = gatewayOver(
+        { ...listing("a"), takesUnlisted: told as unknown as () => boolean },
+        undefined,
+        causes,
+      );
+      expect(await lying(...(ask("b") as [string, unknown]))).toMatchObject({ status: 500 });
+      expect(String(causes)).toMatch(
+        /takesUnlisted of a backend must be, or return, true or false, not a (?:Promise|text)/,
+      );
+      expect(await lying(...(ask("a") as [string, unknown]))).toMatchObject({ status: 200 });
+    }
+  });
+
   it("is refused with no name that the list of the key does not show", async () => {
     const send = gatewayOver(listing("claude-sonnet", "mine"), ["claude-sonet", "mine"]);
     const refused = await send(...(ask("claude-sonet") as [string, unknown]));
@@ -121,6 +144,10 @@ describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask
     expect((body["error"] as { readonly message: string }).message).toBe(
       'This API key may not use the model "claude-sonet". It may use "claude-sonnet", "a", "m-0", "m-1", "m-2", "m-3", "m-4", "m-5" and 5 more.',
     );
+    const long = await gatewayOver(listing("a"), ["x".repeat(200)])(...(ask("a") as [string, unknown]));
+    expect(long.body).toMatchObject({
+      error: { message: 'This API key may not use the model "a". It may use one model, of a long name.' },
+    });
     const { body: none } = await gatewayOver(listing("a"), [])(...(ask("a") as [string, unknown]));
     expect(none).toMatchObject({
       error: { message: 'This API key may not use the model "a". It may use no model.' },

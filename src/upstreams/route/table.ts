@@ -3,7 +3,7 @@
 import { backendError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
-import { assertOptions, CLOCK, hasMethod, mapOf, overridden, portOf, type Shapes } from "../../options.ts";
+import { assertOptions, CLOCK, hasMethod, mapOf, overridden, portOf, type Shapes, shown } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -15,6 +15,7 @@ import {
   type ModelInfo,
   compactsItself,
   takesUnknown,
+  takesUnlisted,
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
@@ -464,7 +465,7 @@ class RouteTable {
   /** True when a pattern may stand for models that no upstream lists. */
   get hasOpen(): boolean {
     return this.#prefixes.some(([, { upstreams }]) =>
-      upstreams.some((one) => !listsCallersNames(one) || hasMethod(one.backend, "takesUnlisted")),
+      upstreams.some((one) => !listsCallersNames(one) || one.backend.takesUnlisted !== undefined),
     );
   }
 
@@ -472,12 +473,11 @@ class RouteTable {
   takesUnlisted(model: string): boolean {
     if (this.#targets.has(model)) return false;
     const { upstreams = [] } = this.#find(model) ?? {};
-    return upstreams.some((one) => !listsCallersNames(one) || (one.backend.takesUnlisted?.(model) ?? false));
+    return upstreams.some((one) => !listsCallersNames(one) || takesUnlisted(one.backend, model));
   }
 
   models(): Models | Promise<Models> {
-    const lists = [...this.#targets].map(([pattern, target]) => this.#modelsOf(pattern, target));
-    return joined(lists, once);
+    return joined([...this.#targets], ([pattern, target]) => this.#modelsOf(pattern, target), once);
   }
 
   #modelsOf(pattern: string, target: Target): Models | Promise<Models> {
@@ -485,7 +485,6 @@ class RouteTable {
     const listing = target.upstreams.filter((one) =>
       isOpen ? listsCallersNames(one) : hasMethod(one.backend, "models"),
     );
-    const lists = listing.map(({ backend }) => backend.models?.() ?? []);
     const infosIn = (told: readonly Models[]): Models => {
       // Leave out names that belong to a more exact route.
       if (isOpen) return told.flat().filter(({ id }) => this.#find(id) === target);
@@ -494,7 +493,7 @@ class RouteTable {
       const limits = infos.flatMap(({ maxOutputTokens }) => maxOutputTokens ?? []);
       return [{ ...infos[0], id: pattern, ...(limits.length > 0 && { maxOutputTokens: Math.min(...limits) }) }];
     };
-    return joined(lists, infosIn);
+    return joined(listing, ({ backend }) => backend.models?.() ?? [], infosIn);
   }
 
   #find(model: string): Target | undefined {
@@ -509,12 +508,27 @@ const listsCallersNames = ({ backend, model }: RoutedBackend): boolean =>
 type Models = readonly ModelInfo[];
 
 /** Joins lists of models: at once if all are there, because a gateway asks for every call. */
-function joined(
-  lists: readonly (Models | Promise<Models>)[],
+function joined<Source>(
+  sources: readonly Source[],
+  listOf: (source: Source) => Models | Promise<Models>,
   join: (lists: readonly Models[]) => Models,
 ): Models | Promise<Models> {
-  const ready = lists.flatMap((list) => ("then" in list ? [] : [list]));
-  return ready.length === lists.length ? join(ready) : Promise.all(lists.map(async (list) => list)).then(join);
+  const lists = sources.map((source) => {
+    try {
+      return listOf(source);
+    } catch (error) {
+      // Throw it below: the failure of a list that is on its way must be heard, too.
+      return Promise.reject<Models>(error);
+    }
+  });
+  const ready = lists.filter((list) => Array.isArray(list));
+  return ready.length === lists.length ? join(ready) : Promise.all(lists.map(asList)).then(join);
+}
+
+async function asList(told: Models | Promise<Models>): Promise<Models> {
+  const list = await told;
+  if (!Array.isArray(list)) throw new TypeError(`models() must return a list of models, not ${shown(list)}.`);
+  return list;
 }
 
 /** Joins lists, with each model once. */

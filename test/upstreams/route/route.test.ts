@@ -5,7 +5,7 @@ import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
 import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
-import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { type ModelBackend, takesUnlisted } from "../../../src/ports/model-backend.ts";
 import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
@@ -64,6 +64,10 @@ async function ask(
 
 const routed = (routes: RouteOptions["routes"], options: Partial<RouteOptions> = {}): RouteBackend =>
   route({ routes, random: () => 0, ...options });
+
+/** The cast allows the mistakes of hosts. */
+const listingBy = (models: () => unknown): ModelBackend =>
+  fake("one", [], { models: models as NonNullable<ModelBackend["models"]> });
 
 describe("a call", () => {
   const backend = routed({
@@ -459,7 +463,7 @@ describe("a route", () => {
     });
     expect(await backend.models?.()).toEqual([{ id: "fast" }, { id: "claude-1" }, { id: "own-1" }]);
     const taken = ["claude-2", "gpt-4", "o-1", "own-2", "fast", "unknown"].map((model) =>
-      backend.takesUnlisted?.(model),
+      takesUnlisted(backend, model),
     );
     expect(taken).toEqual([true, true, true, false, false, false]);
   });
@@ -468,7 +472,41 @@ describe("a route", () => {
     const below = routed({ "a-1": fake("one"), "a-*": fake("two") });
     const backend = routed({ "*": below, b: fake("three") });
     expect(await backend.models?.()).toEqual([{ id: "a-1" }, { id: "b" }]);
-    expect(["a-2", "c"].map((model) => backend.takesUnlisted?.(model))).toEqual([true, false]);
+    expect(["a-2", "c"].map((model) => takesUnlisted(backend, model))).toEqual([true, false]);
+  });
+
+  it("takes the word of its upstreams about unlisted names, and no promise of it", () => {
+    const listing = { models: () => [{ id: "a-1" }] };
+    const open = routed({ "a-*": fake("one", [], { ...listing, takesUnlisted: true }) });
+    expect(takesUnlisted(open, "a-2")).toBe(true);
+    // The cast is a mistake of the host.
+    const promised = {
+      ...listing,
+      takesUnlisted: (() => Promise.reject(new Error("away"))) as unknown as () => boolean,
+    };
+    const backend = routed({ "a-*": fake("one", [], promised) });
+    expect(() => takesUnlisted(backend, "a-2")).toThrow(
+      "takesUnlisted of a backend must be, or return, true or false, not a Promise: await it first.",
+    );
+  });
+
+  it("hears of every list that fails, and refuses one that is none", async () => {
+    const backend = routed({
+      "a-*": listingBy(async () => {
+        throw new Error("late");
+      }),
+      "b-*": listingBy(() => {
+        throw new Error("at once");
+      }),
+    });
+    await expect(backend.models?.()).rejects.toThrow("late");
+    for (const [told, words] of [
+      ["a-1", "a text"],
+      [{ data: [] }, "an object"],
+    ] as const)
+      await expect(routed({ "a-*": listingBy(() => told) }).models?.()).rejects.toThrow(
+        `models() must return a list of models, not ${words}.`,
+      );
   });
 
   it("does what any of its upstreams does", async () => {
