@@ -96,6 +96,8 @@ const OF_HOST: readonly (readonly [fault: string, status: number, body: unknown]
   ["an empty account, whatever else it says", 402, coded("content_filter")],
 ];
 
+const OUTAGE = { error: { code: 503, message: "A secret.", metadata: { reasons: ["The provider is away."] } } };
+
 describe.each(Object.entries(CODECS))("an upstream of %s", (_format, codec) => {
   it.each(OF_CONTENT)("refuses the content, as %s does with %i", (_vendor, status, body) => {
     const error = codec.decodeError(status, new Headers(), body);
@@ -108,6 +110,12 @@ describe.each(Object.entries(CODECS))("an upstream of %s", (_format, codec) => {
 
   it.each(OF_HOST)("refuses the host: %s", (_fault, status, body) => {
     expect(codec.decodeError(status, new Headers(), body).code).toBe("backend_refused");
+  });
+});
+
+describe.each(Object.entries(CHAT_CODECS))("an outage of %s", (_format, codec) => {
+  it("is no refusal of the content, whatever its reasons", () => {
+    expect(codec.decodeError(503, new Headers(), OUTAGE).code).toBe("backend_unavailable");
   });
 });
 

@@ -189,8 +189,9 @@ const CONTENT_MESSAGE =
  */
 function refusesContent({ code, type, status, innererror, metadata, details, message }: JsonObject): boolean {
   const { code: inner } = isJsonObject(innererror) ? innererror : {};
-  const { error_type, reasons, flagged_input } = isJsonObject(metadata) ? metadata : {};
-  if (Array.isArray(reasons) || typeof flagged_input === "string") return true;
+  // OpenRouter's moderation names the text that it has flagged.
+  const { error_type, flagged_input } = isJsonObject(metadata) ? metadata : {};
+  if (typeof flagged_input === "string") return true;
   const causes = Array.isArray(details) ? details.map((detail) => isJsonObject(detail) && detail["reason"]) : [];
   return (
     [code, type, status, inner, error_type, ...causes].some(
