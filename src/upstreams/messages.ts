@@ -32,7 +32,7 @@ const ABOUT_ACCOUNT =
  * Returns the upstream's message as callers may read it; undefined for a message that stays hidden.
  *
  * @param message Already without the secrets that the host has configured.
- * @param status The status of the upstream's response; undefined for an error in the middle of a stream.
+ * @param status The status of the upstream's response; undefined for an error in the middle of a stream that names none.
  */
 export function shownMessage(
   message: string | undefined,

@@ -121,7 +121,7 @@ const STATUS_OF_NAME: ReadonlyMap<unknown, number> = new Map([
 ]);
 
 /** Returns the HTTP status that an upstream's error object means, by its status, code or type; undefined if it has no known one. */
-function statusIn({ status, code, type }: Readonly<Record<string, unknown>>): number | undefined {
+export function statusIn({ status, code, type }: Readonly<Record<string, unknown>>): number | undefined {
   const found = [status, code].find(isErrorStatus);
   if (found !== undefined) return Number(found);
   return STATUS_OF_CODE.get(code) ?? STATUS_OF_NAME.get(status) ?? STATUS_OF_TYPE.get(type);

@@ -8,7 +8,13 @@ import {
   SettingMistake,
   toGatewayError,
 } from "../../errors.ts";
-import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";
+import {
+  decodeUpstreamError,
+  errorObject,
+  retryAfterOf,
+  statusIn,
+  upstreamError,
+} from "../../formats/shared/errors.decode.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -120,7 +126,7 @@ export function decodeError(thrown: unknown, rules: MessageRules): GatewayError 
     // Do not show callers an error about the host's key or account.
     if (code === "backend_refused") return error;
     const { statusCode } = propertiesOf(thrown);
-    const status = typeof statusCode === "number" ? statusCode : undefined;
+    const status = typeof statusCode === "number" ? statusCode : statusIn(wireErrorOf(thrown));
     const message = shownMessage(messageOf(thrown), code, rules, status);
     const shown = (text: string): string | undefined =>
       text.search(KEY_LIKE) < 0 ? shownMessage(text, code, rules, status) : undefined;
@@ -157,9 +163,9 @@ function mistakeIn(thrown: unknown): SettingMistake | undefined {
   const isPage = statusCode < 400 && typeof type === "string" && type.startsWith("text/html");
   const hasNoRoute = typeof responseBody === "string" && isAboutRoute(statusCode, parsedOrText(responseBody));
   if (!isPage && !hasNoRoute) return undefined;
-  // The query may hold a key.
-  const [address = ""] = url.split(/[?#]/, 1);
-  const shown = address.slice(0, MAX_SHOWN_CHARS).replaceAll(KEY_LIKE, "[redacted]");
+  // The query and the user's name in an address may hold a key.
+  const { origin = "", pathname = "" } = URL.parse(url) ?? {};
+  const shown = (origin + pathname).slice(0, MAX_SHOWN_CHARS).replaceAll(KEY_LIKE, "[redacted]");
   const does = isPage ? "answers with a page of HTML to" : "does not serve";
   return new SettingMistake(`The provider ${does} POST ${shown}. Check its baseURL.`, { cause: causeOf(thrown) });
 }

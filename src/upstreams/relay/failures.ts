@@ -9,7 +9,7 @@ import {
   type VendorLimits,
 } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
-import { errorObject } from "../../formats/shared/errors.decode.ts";
+import { errorObject, statusIn } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import { redact } from "../../http/request.ts";
 import { parseJson } from "../../model/json.ts";
@@ -98,11 +98,9 @@ export class Failures {
     const cause = this.#shown(thrown.cause);
     if (OWN_ACCOUNT.has(thrown.code)) return backendError("refused", cause);
     // Do not show the message of an `Error`: it comes from the connection or this library, and may contain the host's addresses.
-    return this.#reworded(
-      thrown,
-      cause,
-      thrown.cause instanceof Error ? undefined : messageOf(errorObject(thrown.cause)),
-    );
+    if (thrown.cause instanceof Error) return this.#reworded(thrown, cause, undefined);
+    const error = errorObject(thrown.cause);
+    return this.#reworded(thrown, cause, messageOf(error), statusIn(error));
   }
 
   redacted(text: string): string {
@@ -142,7 +140,7 @@ export class Failures {
 
   /**
    * @param message The upstream's own message.
-   * @param status The status of the upstream's response; undefined after the headers.
+   * @param status The status of the upstream's response, or the one that an error in the middle of a stream names.
    */
   #reworded(
     error: GatewayError,

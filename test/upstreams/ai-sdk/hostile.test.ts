@@ -61,6 +61,11 @@ describe("what a provider throws", () => {
       callError(200, { responseHeaders: { "content-type": "text/html; charset=utf-8" }, responseBody: "<h1>Hi</h1>" }),
       mistaken("answers with a page of HTML to POST https://api.example.com/v1"),
     ],
+    [
+      "a page at an address with the host's name and key",
+      callError(404, { url: "https://host:key@api.example.com/v1?key=1#key", responseBody: "<h1>Not Found</h1>" }),
+      mistaken("does not serve POST https://api.example.com/v1"),
+    ],
     ["a bad request", callError(400), { code: "invalid_request" }],
     [
       "an empty account",

@@ -48,6 +48,8 @@ const PROMISED = head(200, { "content-type": "text/event-stream", "content-lengt
 const SILENT: Setting = { isSilent: true, relay: { timeouts: { betweenEventsMs: 5_000 } } };
 const NO_EVENT = /next event did not come within 5000 ms/;
 
+const FLAGGED = { message: "A rule of Team Seven forbids this.", metadata: { flagged_input: "x" } };
+
 const CASES: readonly Case[] = [
   {
     does: "closes",
@@ -94,6 +96,13 @@ const CASES: readonly Case[] = [
     ...REFUSED_CONTENT,
     outcome: "refused",
     told: /content_filter/,
+  },
+  {
+    does: "refuses to go on by its policy, with the 403 that hides its words",
+    answer: then(`event: error\ndata: ${JSON.stringify({ error: { code: 403, ...FLAGGED } })}\n\n`),
+    ...REFUSED_CONTENT,
+    outcome: "refused",
+    told: /of Team Seven/,
   },
   {
     does: "tells of its failure",
