@@ -237,6 +237,8 @@ async function createLedger(step: Step): Promise<void> {
   await step.index("journal", "by_key", ["key_id", "seq"]);
   await step.index("journal", "by_hold", ["hold_id", "key_id"]);
   await step.table("schema_version", [["version", bigint, "primary key"]]);
+  // The row may be there already: its primary key would refuse a second one.
+  await step.db.deleteFrom("schema_version").execute();
   await step.db.insertInto("schema_version").values({ version: 1 }).execute();
 }
 
