@@ -1919,6 +1919,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     const models = async () => Object.keys((await stores.ports.quotas.report("one"))?.modelLimits ?? {});
     expect(await models()).toEqual(["claude-sonet", "claude-sonnet"]);
+    // A name that has no room in an address is not asked for, and the others are.
+    await page.getByRole("button", { name: "Edit one" }).click();
+    const long = "x".repeat(20_000);
+    await dialog.getByLabel("Models", { exact: true }).fill(`${long}\nquagga`);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").filter({ hasText: 'no model "quagga". To save it, choose Save again.' }).waitFor();
+    await page.keyboard.press("Escape");
     // What the key has already is asked for no more.
     await page.getByRole("button", { name: "Edit one" }).click();
     await dialog.getByLabel("Models", { exact: true }).fill("claude-sonet\nzebra");

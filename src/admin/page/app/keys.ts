@@ -211,8 +211,18 @@ const RIGHTS: readonly Field[] = [
   },
 ];
 
-/** The most models that one question has: it stands in an address. */
-const MOST_ASKED = 50;
+/** The most characters of one question about models: it stands in an address, and servers refuse a long one. */
+const MOST_ASKED_CHARS = 4_000;
+
+/** Writes names as a query. Leaves out those that have no room. */
+function queryOf(names: readonly string[]): string {
+  let query = "";
+  for (const name of names) {
+    const longer = `${query}&${new URLSearchParams({ name })}`;
+    if (longer.length <= MOST_ASKED_CHARS) query = longer;
+  }
+  return query.slice(1);
+}
 
 /**
  * Returns a function that asks the user of a dialog once more for models that the gateway does not have.
@@ -222,10 +232,9 @@ const MOST_ASKED = 50;
 function againForModels(how: string, before: readonly string[] = []): (models: readonly string[]) => Promise<void> {
   const ask = againFor();
   return async (models) => {
-    const added = models.filter((name) => !before.includes(name)).slice(0, MOST_ASKED);
-    const names = added.map((name): [string, string] => ["name", name]);
-    if (names.length === 0) return;
-    const { body } = await read<{ note: string | null }>(`models/unknown?${new URLSearchParams(names)}`);
+    const query = queryOf(models.filter((name) => !before.includes(name)));
+    if (query === "") return;
+    const { body } = await read<{ note: string | null }>(`models/unknown?${query}`);
     ask(models.join("\n"), body.note ?? undefined, how);
   };
 }
