@@ -1708,6 +1708,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     });
     await quotas.add({ id: "bob", apiKey: "sk-bob", models: ["large"], metadata: { tier: "free" } });
     await call("ann", "small");
+    // This name would be chosen as two models.
+    await call("ann", "tiny\nlargest");
     // A refused call names a model that there may not be.
     await call("bob", "mistyped");
     const page = await open();

@@ -182,7 +182,12 @@ async function loadModels(): Promise<void> {
   );
 }
 
-const sorted = (texts: readonly string[]): readonly string[] => [...new Set(texts)].toSorted().slice(0, MOST_OFFERED);
+/** Sorts texts to offer. A caller may write a line break into the name of a model, which would be chosen as two models. */
+const sorted = (texts: readonly string[]): readonly string[] =>
+  [...new Set(texts)]
+    .filter((text) => linesIn(text)[0] === text)
+    .toSorted()
+    .slice(0, MOST_OFFERED);
 
 /** The models of charged calls, and those of the listed keys. */
 const knownModels = computed(() =>
