@@ -153,6 +153,15 @@ it.each<[format: RelayFormat, server: string, body: string]>([
   ["chat-completions", "Ollama", error('model "m" not found, try pulling it first', { type: "api_error" })],
   ["chat-completions", "vLLM", error("The model `m` does not exist.", { type: "NotFoundError", code: 404 })],
   ["images", "OpenAI", error("The model `m` does not exist.", { code: "model_not_found" })],
+  // A caller must not make an upstream of all callers look wrong by the name of a model.
+  ["chat-completions", "OpenAI, a hostile name", error("The model `my url was not found` does not exist.")],
+  ["chat-completions", "Ollama, a hostile name", error("model 'route not found' not found, try pulling it first")],
+  ["messages", "Anthropic, a hostile name", error("model: url is not found", { type: "not_found_error" })],
+  [
+    "generate-content",
+    "Google, a hostile name",
+    '{"error":{"code":404,"message":"models/route is not found for API version v1","status":"NOT_FOUND"}}',
+  ],
 ])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body) => {
   const { text, failures, record } = await refused(format, 404, body);
   expect(text).toMatch(/model_not_found|not_found_error|NOT_FOUND/);
