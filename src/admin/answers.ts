@@ -18,6 +18,7 @@ import {
   tableFor,
 } from "./columns.ts";
 import { type IssuedKey, type KeyState, modelsInWords, stateOf } from "./key-admin.ts";
+import { unlimitedInWords } from "./much.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
@@ -407,9 +408,9 @@ export function textOf(answer: object, currency?: string): string {
 const olderLine = (endAt: number): string =>
   endAt > Date.now() ? `older secrets: valid until ${new Date(endAt).toISOString()}` : "older secrets: have ended";
 
-/** Notes that nothing limits a key. */
+/** Notes that nothing limits a key, with the command that does. */
 export const unlimitedNote = (id: string): string =>
-  `The key "${oneLine(id)}" is unlimited: it has neither a quota nor a budget. "polygate budgets assign ${argument(id)} BUDGET" limits it.`;
+  `${unlimitedInWords(oneLine(id))} "polygate budgets assign ${argument(id)} BUDGET" limits it.`;
 
 /** What reports of usage sum up for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
 const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "overdraft">): number =>

@@ -10,7 +10,7 @@ import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { type Addition, muchInWords, unlimitedWithout } from "./much.ts";
+import { type AmountChange, doubtInWords, unlimitedWithout } from "./much.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -228,14 +228,14 @@ export async function assertStaysLimited(
   if (words !== undefined) await assertMeant(words, values, terminal);
 }
 
-/** Asks at a terminal whether an amount is meant that adds more than was given so far. Elsewhere, notes what it is: a script goes on. */
-export async function askIfMuch(
-  addition: Addition,
+/** Asks at a terminal whether a doubtful change of an amount is meant. Elsewhere, notes what it does: a script goes on. */
+export async function askIfDoubtful(
+  change: AmountChange,
   values: Values,
   terminal: Pick<Terminal, "ask" | "warn">,
 ): Promise<void> {
   const { yes = false, json = false, currency } = values;
-  const words = yes ? undefined : muchInWords(addition, (units) => unitsInWords(units, currency));
+  const words = yes ? undefined : doubtInWords(change, (units) => unitsInWords(units, currency));
   if (words === undefined) return;
   if (terminal.ask && !json) await assertMeant(words, values, terminal);
   else terminal.warn?.(words);

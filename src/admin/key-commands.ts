@@ -11,7 +11,7 @@ import { UsageError } from "../stores/open/connection.ts";
 import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import {
-  askIfMuch,
+  askIfDoubtful,
   assertStaysLimited,
   doneInWords,
   type Command,
@@ -69,7 +69,7 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
     const units = unitsOf("AMOUNT", text, values.currency, readAddition);
     return async (keys, { store }) => {
       const before = verb === "grant" ? await store.report(id) : undefined;
-      await askIfMuch({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
+      await askIfDoubtful({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
       const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
       if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
       return key;

@@ -1,12 +1,12 @@
 /** Words the questions for changes that are often mistakes, on the command line, over HTTP and on the page. */
 
-import { unitsInWords } from "../model/money.ts";
+import { DECIMALS, unitsInWords } from "../model/money.ts";
+import type { BudgetReport } from "../stores/budgets.ts";
 
 /** The words for what was given before. */
 const NAMES = {
   key: "what this key was granted so far",
   budget: "what this budget was given so far",
-  amount: "the amount of this budget",
 } as const;
 
 /** Units that a user adds. */
@@ -15,35 +15,84 @@ export interface Addition {
   /** The units that were given so far. Nothing is much where nothing was given. */
   readonly given: number;
   readonly to: keyof typeof NAMES;
-  /** The units that the user has written. Default: those that are added. */
-  readonly written?: number;
+}
+
+/** A new amount of a budget. */
+export interface NewAmount {
+  readonly amount: number;
+  /** The budget before the change. */
+  readonly before: Pick<BudgetReport, "amount" | "used" | "available" | "gap" | "period">;
+}
+
+/** A change of what a key or a budget is given. */
+export type AmountChange = Addition | NewAmount;
+
+/** Writes amounts and numbers. */
+interface Writer {
+  readonly amount: (units: number) => string;
+  readonly numbers: Pick<Intl.NumberFormat, "format">;
 }
 
 /**
- * Says how much larger some units are than those that were given so far. Undefined for an addition of at most as many units as were given.
+ * Says what makes a change of an amount doubtful: it adds more than was given so far, or it leaves a budget less than a tenth of its amount, or
+ * nothing. Undefined for any other change.
  *
- * @param inWords Writes an amount.
+ * @param amount Writes an amount.
  * @param numbers Writes a number.
  */
-export function muchInWords(
-  { added, given, to, written = added }: Addition,
-  inWords: (units: number) => string,
-  numbers: Pick<Intl.NumberFormat, "format"> = new Intl.NumberFormat("en"),
+export function doubtInWords(
+  change: AmountChange,
+  amount: Writer["amount"],
+  numbers: Writer["numbers"] = new Intl.NumberFormat("en"),
 ): string | undefined {
-  if (given <= 0 || added <= given) return undefined;
-  const times = Number((written / given).toPrecision(2));
-  return `${inWords(written)} is ${times >= 2 ? `${numbers.format(times)} times` : "more than"} ${NAMES[to]}, ${inWords(given)}.`;
+  const writer = { amount, numbers };
+  if ("added" in change) {
+    const { added, given, to } = change;
+    return added > given ? muchInWords(added, given, NAMES[to], writer) : undefined;
+  }
+  const { before } = change;
+  if (change.amount < before.amount) return lowInWords(change, writer);
+  return change.amount > 2 * before.amount ? muchInWords(change.amount, before.amount, OF_BUDGET, writer) : undefined;
 }
 
-/** Fewer units than these are less than a hundredth of a currency: money that was written as units. */
-const LEAST_MONEY = 10_000;
+const OF_BUDGET = "the amount of this budget";
+
+function muchInWords(units: number, given: number, name: string, { amount, numbers }: Writer): string | undefined {
+  if (given <= 0) return undefined;
+  const times = Number((units / given).toPrecision(2));
+  return `${amount(units)} is ${times >= 2 ? `${numbers.format(times)} times` : "more than"} ${name}, ${amount(given)}.`;
+}
+
+function lowInWords({ amount: units, before }: NewAmount, { amount }: Writer): string | undefined {
+  const { used, available, gap = 0, period } = before;
+  const until = `until ${units > 0 && period !== undefined ? "the next period begins, or " : ""}the budget gets more.`;
+  if (available - gap <= before.amount - units) {
+    const use = used > 0 ? `, which has used ${amount(used)}` : "";
+    return `With ${amount(units)}, nothing is left of this budget${use}: its calls are refused ${until}`;
+  }
+  if (units * 10 >= before.amount) return undefined;
+  return `${amount(units)} is less than a tenth of ${OF_BUDGET}, ${amount(before.amount)}. When it is used up, calls are refused ${until}`;
+}
+
+/**
+ * Fewer units than these were probably meant as money: less than 1 in the currency for the amount of a budget, and less than a tenth for a
+ * quota, which may be small, and for units that are added or taken.
+ */
+const LEAST_MONEY = { amount: 1_000_000, granted: 100_000, units: 100_000 } as const;
+
+/** The field of a request that has units. */
+export type UnitsField = keyof typeof LEAST_MONEY;
 
 /** True for some units that are hardly anything in a currency. */
-export const isLittle = (units: number): boolean => units > 0 && units < LEAST_MONEY;
+export const isLittle = (units: number, field: UnitsField): boolean => units > 0 && units < LEAST_MONEY[field];
 
-/** Says what some units are in a currency. */
+/** Says what some units are in a currency, and how many units so much money is. */
 export const littleInWords = (units: number, currency: string): string =>
-  `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}.`;
+  `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}. ${units} ${currency} would be ${units * 10 ** DECIMALS} units.`;
+
+/** Says that nothing limits a key. */
+export const unlimitedInWords = (id: string): string =>
+  `The key "${id}" is unlimited: it has neither a quota nor a budget.`;
 
 /**
  * Says that a key would be unlimited without its quota or its budget. Undefined for a key that something still limits, or that has no such

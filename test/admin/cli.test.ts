@@ -2335,6 +2335,16 @@ describe("polygate budgets", () => {
       "Nothing was changed.",
       "30000.00 USD is 100 times the amount of this budget, 300.00 USD. Is it meant? (y/N) ",
     ]);
+    const lowers =
+      "0.01 USD is less than a tenth of the amount of this budget, 300.00 USD. When it is used up, calls are refused until the next period begins, or the budget gets more.";
+    expect(await run("n", "budgets", "update", "red", "--amount", "0.01")).toEqual([
+      "Nothing was changed.",
+      `${lowers} Is it meant? (y/N) `,
+    ]);
+    expect(await run("n", "budgets", "update", "red", "--amount", "0")).toEqual([
+      "Nothing was changed.",
+      "With 0.00 USD, nothing is left of this budget: its calls are refused until the budget gets more. Is it meant? (y/N) ",
+    ]);
     expect(await run("n", "keys", "grant", "wealthy", "11")).toEqual([
       "Nothing was changed.",
       "11.00 USD is more than what this key was granted so far, 10.00 USD. Is it meant? (y/N) ",
@@ -2345,7 +2355,10 @@ describe("polygate budgets", () => {
       ["budgets", "top-up", "red", "300"],
       ["budgets", "lower", "red", "300"],
       ["budgets", "update", "red", "--amount", "600"],
-      ["budgets", "update", "red", "--amount", "300"],
+      ["budgets", "update", "red", "--amount", "30", "--yes"],
+      ["budgets", "update", "red", "--amount", "3"],
+      ["budgets", "update", "red", "--amount", "0.01", "--yes"],
+      ["budgets", "update", "red", "--amount", "300", "--yes"],
       ["keys", "grant", "wealthy", "10"],
       ["budgets", "top-up", "red", "5000", "--yes"],
       ["budgets", "lower", "red", "5000"],
@@ -2353,7 +2366,10 @@ describe("polygate budgets", () => {
       expect(await run("n", ...args)).toEqual([]);
     expect(await run(" Yes ", "keys", "grant", "wealthy", "21")).toHaveLength(1);
     expect(await json("usage", "wealthy")).toMatchObject({ granted: 41_000_000 });
+    // A script goes on, with a note.
     expect(await run(undefined, "budgets", "top-up", "red", "5000000")).toEqual([tops]);
+    expect(await run(undefined, "budgets", "update", "red", "--amount", "0.01")).toEqual([lowers]);
+    await run("n", "budgets", "update", "red", "--amount", "300", "--yes");
     expect(await run("n", "keys", "grant", "wealthy", "42", "--json")).toHaveLength(1);
     expect(await budget()).toMatchObject({ granted: 5_000_300_000_000 });
     expect(await run("n", "budgets", "top-up", "nobody", "5")).toEqual([

@@ -104,7 +104,7 @@ const streamed = (model: string): Request =>
 
 /** The questions for little money, and for the last limit of a key. */
 const little = (units: number, money: string): string =>
-  `A unit is a millionth of USD: ${units} units would be only ${money} USD.`;
+  `A unit is a millionth of USD: ${units} units would be only ${money} USD. ${units} USD would be ${units}000000 units.`;
 const without = (limit: string): string =>
   `Without its ${limit}, the key counted is unlimited: nothing refuses its calls.`;
 
@@ -136,14 +136,14 @@ describe("adminHandler", () => {
       body: {
         error: {
           code: "invalid_request",
-          message: expect.stringContaining("too few available units: 10"),
+          message: `The key ${key.id} has only 10 units available.`,
           limit: { owner: `key ${key.id}`, available: 10 },
         },
       },
     });
     const most = Number.MAX_SAFE_INTEGER;
     expect((await ask("POST", `${at}/grant`, { units: most }, { confirm: "true" })).body.error).toMatchObject({
-      message: `The granted units of the key ${key.id} would be beyond 2^53 - 1.`,
+      message: `The granted amount of the key ${key.id} would be beyond ${most} units.`,
       limit: { owner: `key ${key.id}`, book: "granted", most },
     });
     expect((await ask("POST", `${at}/grant`, { units: -1 })).body.error).not.toHaveProperty("limit");
@@ -358,8 +358,17 @@ describe("adminHandler", () => {
       expect((await by(method, path, body, { ...key, confirm: "true" })).status).toBeLessThan(300);
     };
     await unconfirmed(ask, "POST", "/keys", { id: "team", granted: 50 }, little(50, "0.00005"));
-    await unconfirmed(ask, "POST", "/budgets", { id: "all", amount: 9_999 }, little(9_999, "0.009999"));
-    await unconfirmed(ask, "PATCH", "/budgets/all", { amount: 300 }, little(300, "0.0003"));
+    await unconfirmed(ask, "POST", "/keys", { id: "small", granted: 99_999 }, little(99_999, "0.099999"));
+    await unconfirmed(ask, "POST", "/budgets", { id: "all", amount: 999_999 }, little(999_999, "0.999999"));
+    await unconfirmed(ask, "PATCH", "/budgets/all", { amount: 300_000 }, little(300_000, "0.30"));
+    await unconfirmed(ask, "POST", "/budgets/all/lower", { units: 99_999 }, little(99_999, "0.099999"));
+    // The least amounts that need no confirmation.
+    for (const [path, body] of [
+      ["/budgets", { id: "least", amount: 1_000_000 }],
+      ["/keys", { id: "least", granted: 100_000 }],
+      ["/budgets/least/top-up", { units: 100_000 }],
+    ] as const)
+      expect((await ask("POST", path, body)).status).toBeLessThan(300);
     await unconfirmed(ask, "POST", "/keys/team/grant", { units: 5 }, little(5, "0.000005"));
     await unconfirmed(ask, "POST", "/budgets/all/top-up", { units: 20 }, little(20, "0.00002"));
     await unconfirmed(ask, "POST", "/keys/team/lower", { units: 5 }, little(5, "0.000005"));
@@ -390,6 +399,38 @@ describe("adminHandler", () => {
       { amount: 5_000 },
       "5000 units is 100 times the amount of this budget, 50 units.",
     );
+    // An amount that is far below the present one, or that leaves nothing.
+    const low = "is less than a tenth of the amount of this budget,";
+    await unconfirmed(
+      units,
+      "PATCH",
+      "/budgets/counts",
+      { amount: 499 },
+      `499 units ${low} 5000 units. When it is used up, calls are refused until the budget gets more.`,
+    );
+    const gone = "nothing is left of this budget: its calls are refused until";
+    // Of the top-up, 500 units are left.
+    await units("POST", "/budgets/counts/lower", { units: 500 });
+    await unconfirmed(units, "PATCH", "/budgets/counts", { amount: 0 }, `With 0 units, ${gone} the budget gets more.`);
+    await ask("POST", "/budgets", { id: "monthly", amount: 300_000_000, period: "month" });
+    await ask("POST", "/keys", { id: "spending", budget: "monthly" });
+    await stores.ports.quotas.reserve({
+      id: "spent",
+      keyId: "spending",
+      atLeast: 40_000_000,
+      atMost: 40_000_000,
+      leaseMs: 60_000,
+    });
+    const next = "until the next period begins, or the budget gets more.";
+    await unconfirmed(
+      ask,
+      "PATCH",
+      "/budgets/monthly",
+      { amount: 40_000_000 },
+      `With 40000000 units (40.00 USD), nothing is left of this budget, which has used 40000000 units (40.00 USD): its calls are refused ${next}`,
+    );
+    for (const amount of [300_000_000, 40_000_001, 300_000_000])
+      expect((await ask("PATCH", "/budgets/monthly", { amount }, { confirm: String(amount > 1e8) })).status).toBe(200);
     // The last limit of a key.
     await units("PUT", "/keys/counted/budget", { budget: "counts" });
     expect((await units("PATCH", "/keys/counted", { granted: null })).status).toBe(200);
@@ -401,10 +442,45 @@ describe("adminHandler", () => {
     expect((await units("PUT", "/keys/nobody/budget", { budget: null })).status).toBe(404);
     expect((await units("POST", "/budgets/nobody/top-up", { units: 5 })).status).toBe(404);
     const { body } = await units("GET", "/audit?target=counted&action=keys.grant");
+    // Readers of the log send no headers.
+    const reason = `500 units ${times} key was granted so far, 50 units. It was not confirmed.`;
+    expect(body["data"]).toMatchObject([{ state: "done" }, { state: "refused", reason }]);
+  });
+
+  it("refuses units beyond what is available in units and in money, and has the units in the log of changes", async () => {
+    const ask = asking({ gateway: { health: unasked, currency: "USD" } });
+    await ask("POST", "/budgets", { id: "all", amount: 299_954_500 });
+    expect((await ask("POST", "/budgets/all/lower", { units: 300_000_000 })).body.error).toEqual({
+      code: "invalid_request",
+      message: "The budget all has only 299954500 units (299.9545 USD) available.",
+      limit: { owner: "budget all", available: 299_954_500 },
+    });
+    const { body } = await ask("GET", "/audit?action=budgets.lower");
     expect(body["data"]).toMatchObject([
-      { state: "done" },
-      { state: "refused", reason: expect.stringContaining(times) },
+      { state: "refused", reason: "The budget all has too few available units: 299954500." },
     ]);
+  });
+
+  it("notes that a key is unlimited", async () => {
+    const ask = asking();
+    const note =
+      'The key "team" is unlimited: it has neither a quota nor a budget. PUT /keys/ID/budget, or `granted` in PATCH /keys/ID, limits it.';
+    await ask("POST", "/budgets", { id: "all", amount: 10 });
+    expect((await ask("POST", "/keys", { id: "team" })).body).toMatchObject({ id: "team", note });
+    for (const [method, path, body, noted] of [
+      ["PATCH", "/keys/team", { name: "Team" }, undefined],
+      ["PATCH", "/keys/team", { granted: 5 }, undefined],
+      ["PUT", "/keys/team/budget", { budget: null }, undefined],
+      ["PATCH", "/keys/team", { granted: null }, note],
+      ["PUT", "/keys/team/budget", { budget: "all" }, undefined],
+      ["PUT", "/keys/team/budget", { budget: null }, note],
+      ["POST", "/keys", { id: "quota", granted: 0 }, undefined],
+      ["POST", "/keys", { id: "drawing", budget: "all" }, undefined],
+    ] as const) {
+      const answer = await ask(method, path, body, { confirm: "true" });
+      expect(answer.status).toBeLessThan(300);
+      expect([path, body, answer.body["note"]]).toEqual([path, body, noted]);
+    }
   });
 
   it("refuses a time in the past for a key and for a secret, but takes back the one that a key has", async () => {
@@ -750,9 +826,15 @@ describe("adminHandler", () => {
     const ask = asking({ gateway: createGateway({ backend, quotas }) });
     const note = 'The gateway has no model "claude-sonet". Did you mean "claude-sonnet"?';
     const models = ["claude-sonet", "claude-sonnet", "gpt-9"];
-    expect(await ask("POST", "/keys", { id: "one", models })).toMatchObject({ status: 201, body: { id: "one", note } });
+    const made = await ask("POST", "/keys", { id: "one", granted: 5, models });
+    expect(made).toMatchObject({ status: 201, body: { id: "one", note } });
+    expect((await ask("POST", "/keys", { models })).body).toMatchObject({
+      note: expect.stringMatching(
+        /^The key "[^"]+" is unlimited: .* limits it\. The gateway has no model "claude-sonet"/,
+      ),
+    });
     expect((await quotas.report("one"))?.modelLimits).toMatchObject({ "claude-sonet": true });
-    expect((await ask("POST", "/keys", { id: "two", models: ["gpt-9"] })).body).not.toHaveProperty("note");
+    expect((await ask("POST", "/keys", { id: "two", granted: 5, models: ["gpt-9"] })).body).not.toHaveProperty("note");
     expect((await ask("PATCH", "/keys/two", { models })).body).toMatchObject({ id: "two", note });
     // A name that the key has already is noted no more.
     expect((await ask("PATCH", "/keys/two", { models })).body).not.toHaveProperty("note");
@@ -776,7 +858,10 @@ describe("adminHandler", () => {
     ["a backend whose list is wrong", { backend: { async *chat() {}, models: () => [{ id: 5 }] as never } }],
   ])("notes no model with %s", async (_name, { backend }: { backend?: ModelBackend }) => {
     const gateway = backend && createGateway({ backend, quotas: stores.ports.quotas });
-    const { status, body } = await asking(gateway ? { gateway } : {})("POST", "/keys", { models: ["any"] });
+    const { status, body } = await asking(gateway ? { gateway } : {})("POST", "/keys", {
+      granted: 5,
+      models: ["any"],
+    });
     expect(status).toBe(201);
     expect(body).not.toHaveProperty("note");
   });

@@ -2327,11 +2327,43 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("team-a is changed.").waitFor();
     expect(await amountNow()).toBe(11_000_000_000_000);
-    // An amount up to the double, and a smaller one, are saved at once.
-    for (const amount of ["22000000", "1"]) {
+    // An amount up to the double, and down to the tenth, are saved at once.
+    for (const amount of ["22000000", "2200000"]) {
       await edit(amount);
       await page.getByRole("dialog").waitFor({ state: "detached" });
       expect(await amountNow()).toBe(Number(amount) * 1_000_000);
+    }
+    await page.close();
+  });
+
+  it("asks once more for an edit that takes nearly all of a budget, or all that is left of it", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team-a", amount: 300_000_000, period: "month" });
+    await quotas.add({ id: "ann", apiKey: "sk-ann", budget: "team-a" });
+    await quotas.reserve({ id: "spent", keyId: "ann", atLeast: 50_000_000, atMost: 50_000_000, leaseMs: 60_000 });
+    await quotas.settle("spent", { used: 50_000_000, certainty: "exact" });
+    await quotas.addBudget({ id: "team-b", amount: 300_000_000 });
+    const page = await open("?part=budgets", { locale: "en-US" });
+    for (const [id, amount, words] of [
+      [
+        "team-a",
+        "50",
+        "With $50.00, nothing is left of this budget, which has used $50.00: its calls are refused until the next period begins, or the budget gets more.",
+      ],
+      [
+        "team-b",
+        "0.01",
+        "$0.01 is less than a tenth of the amount of this budget, $300.00. When it is used up, calls are refused until the budget gets more.",
+      ],
+    ] as const) {
+      await page.getByRole("button", { name: `Edit ${id}` }).click();
+      await page.getByLabel("Amount in USD").fill(amount);
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByRole("alert").getByText(`${words} To set it, choose Save again.`).waitFor();
+      expect((await quotas.budgetReport(id))?.amount).toBe(300_000_000);
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByText(`${id} is changed.`).waitFor();
+      expect((await quotas.budgetReport(id))?.amount).toBe(Number(amount) * 1_000_000);
     }
     await page.close();
   });

@@ -108,7 +108,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     tagged: true,
     async run(desk, { body, isConfirmed }) {
       const { store } = desk;
-      await assertAmount(desk, { isConfirmed }, body.amount);
+      await assertAmount(desk, { isConfirmed }, "amount", body);
       await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
       return { ...(await tellBudget(desk, body.id)), made: body.id };
     },
@@ -170,12 +170,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       const expected = expects(ifMatch, tagOfBudget);
       const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
       if (amount !== undefined && before && expected.holds(before))
-        await assertAmount(desk, { isConfirmed }, amount, {
-          added: amount - before.amount,
-          given: before.amount,
-          to: "amount",
-          written: amount,
-        });
+        await assertAmount(desk, { isConfirmed }, "amount", body, { amount, before });
       return expected.in(async () => {
         await desk.store.updateBudget?.(id, body, expected.holds);
         return tellBudget(desk, id);
@@ -199,7 +194,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       async run(desk, { id, body, isConfirmed }) {
         const { granted = 0 } = (await desk.store.budgetReport?.(id)) ?? {};
         const addition = { added: body.units, given: granted, to: "budget" } as const;
-        await assertAmount(desk, { isConfirmed }, body.units, verb === "top-up" ? addition : undefined);
+        await assertAmount(desk, { isConfirmed }, "units", body, verb === "top-up" ? addition : undefined);
         await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
         return tellBudget(desk, id);
       },

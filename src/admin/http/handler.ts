@@ -9,7 +9,7 @@ import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answe
 import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
-import { RefusedUnits } from "../../model/refused-units.ts";
+import { limitInWords, RefusedUnits } from "../../model/refused-units.ts";
 import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -30,12 +30,15 @@ import {
   type AdminGateway,
   type AdminUser,
   type Asked,
+  currencyOf,
   type Desk,
   deskOf,
   type Operation,
   partsOf,
+  type Refused,
   refused,
   type Told,
+  unitsAndMoney,
   withIdsMeant,
 } from "./operation.ts";
 import { OPERATIONS } from "./operations.ts";
@@ -326,8 +329,16 @@ class Admin {
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const status = (await this.#isMissing(operation, asked)) ? 404 : 400;
-      throw new HTTPError({ status, message: await withIdsMeant(this.#desk, error.message), data: error });
+      throw await this.#refusal(status, error);
     }
+  }
+
+  async #refusal(status: number, error: RangeError): Promise<HTTPError> {
+    if (!(error instanceof RefusedUnits))
+      return new HTTPError({ status, message: await withIdsMeant(this.#desk, error.message) });
+    const currency = await currencyOf(this.#desk);
+    const message = limitInWords(error.limit, (units) => unitsAndMoney(units, currency));
+    return new HTTPError({ status, message, data: { limit: error.limit, reason: error.message } satisfies Refused });
   }
 
   async #isMissing({ path }: Operation, { id }: Asked): Promise<boolean> {
@@ -350,7 +361,7 @@ class Admin {
       () => this.#told(operation, asked),
       {
         idOf: ({ made }) => made,
-        reasonOf: (error) => (HTTPError.isError(error) ? error.message : undefined),
+        reasonOf: (error) => (HTTPError.isError(error) ? (detailsOf(error).reason ?? error.message) : undefined),
       },
     );
   }
@@ -395,7 +406,8 @@ class Admin {
   /** Answers with an error. Tells the user the cause of a refusal only. */
   #failed(thrown: unknown): Response {
     const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
-    const { status, message, data } = error;
+    const { status, message } = error;
+    const { limit } = detailsOf(error);
     const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
     return toResponse(
       jsonAnswer(
@@ -405,7 +417,7 @@ class Admin {
             code: CODES[status] ?? "refused",
             // People paste secrets for ids.
             message: masked(text),
-            ...(data instanceof RefusedUnits && { limit: data.limit }),
+            ...(limit && { limit }),
           },
         },
         { ...HEADERS, ...Object.fromEntries(error.headers ?? []) },
@@ -436,6 +448,9 @@ class Admin {
     });
   }
 }
+
+/** The cast is safe: nothing else gives an error data. */
+const detailsOf = ({ data }: HTTPError): Refused => (data ?? {}) as Refused;
 
 /**
  * Returns the request, without its body, at the address that the client asked for.

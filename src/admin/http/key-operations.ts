@@ -2,13 +2,14 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
+import { oneLine } from "../../options.ts";
 import { type Clock, LATE, within } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-admin.ts";
-import { unlimitedWithout } from "../much.ts";
+import { unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
@@ -128,7 +129,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "POST",
     path: "/keys",
     about:
-      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about models that the gateway does not have.",
+      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about an unlimited key, and about models that the gateway does not have.",
     action: "keys.create",
     body: NEW_KEY,
     confirmed: true,
@@ -137,12 +138,14 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     async run(desk, { body, isConfirmed }) {
       const { keys, store, clock, gateway } = desk;
       const { id = "" } = body;
-      const note = await noteOfModels({ gateway, clock }, body.models);
+      const models = await noteOfModels({ gateway, clock }, body.models);
       assertAhead(body.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, body).key);
-      await assertAmount(desk, { isConfirmed }, body.granted);
+      await assertAmount(desk, { isConfirmed }, "granted", body);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
-      return { body: { ...issued, ...given({ note }) }, made: issued.id };
+      const hasLimit = body.granted !== undefined || body.budget !== undefined;
+      const note = noteOf(!hasLimit && noteOfUnlimited(issued.id), models);
+      return { body: { ...issued, ...note }, made: issued.id };
     },
   }),
   operation({
@@ -172,14 +175,14 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
       if (before && expected.holds(before)) {
-        await assertAmount(desk, { isConfirmed }, body.granted);
+        await assertAmount(desk, { isConfirmed }, "granted", body);
         if (body.granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
       }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
-      const note = await noteOfModels(desk, named);
+      const models = await noteOfModels(desk, named);
       return expected.in(async () => {
-        const { body: key, tag } = await tellKey(desk, await keys.update(id, body, expected.holds));
-        return { body: { ...key, ...given({ note }) }, tag };
+        const key = await keys.update(id, body, expected.holds);
+        return tellKey(desk, key, noteOf(body.granted === null && isUnlimited(key) && noteOfUnlimited(id), models));
       });
     },
   }),
@@ -244,7 +247,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       async run(desk, { id, body, isConfirmed }) {
         const { granted } = (await desk.store.report(id)) ?? {};
         const addition = { added: body.units, given: granted ?? 0, to: "key" } as const;
-        await assertAmount(desk, { isConfirmed }, body.units, verb === "grant" ? addition : undefined);
+        await assertAmount(desk, { isConfirmed }, "units", body, verb === "grant" ? addition : undefined);
         return tellKey(desk, await desk.keys[verb](id, body.units));
       },
     }),
@@ -257,12 +260,13 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     needs: "budgets",
     body: v.strictObject({ budget: v.nullable(ID) }),
     confirmed: true,
-    answer: KEY,
+    answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
     async run(desk, { id, body, isConfirmed }) {
       if (body.budget === null) assertStaysLimited({ isConfirmed }, "budget", await desk.store.report(id));
       await desk.store.assignBudget?.(id, body.budget ?? undefined);
-      return tellKey(desk, await desk.keys.usage(id));
+      const key = await desk.keys.usage(id);
+      return tellKey(desk, key, noteOf(isUnlimited(key) && noteOfUnlimited(id)));
     },
   }),
   operation({
@@ -320,8 +324,19 @@ function assertStaysLimited(
   assertMeant(asked, key && unlimitedWithout(taken, { ...key, hasQuota: !key.unlimited }));
 }
 
-const tellKey = async ({ store }: Desk, key: KeyReport): Promise<{ body: object; tag: string }> => ({
-  body: await withBudgets(key, store),
+const isUnlimited = ({ unlimited, budget }: KeyReport): boolean => unlimited && budget === undefined;
+
+const noteOfUnlimited = (id: string): string =>
+  `${unlimitedInWords(oneLine(id))} PUT /keys/ID/budget, or \`granted\` in PATCH /keys/ID, limits it.`;
+
+/** Joins the notes that there are. */
+function noteOf(...notes: readonly (string | false | undefined)[]): { readonly note?: string } {
+  const told = notes.filter(Boolean);
+  return told.length > 0 ? { note: told.join(" ") } : {};
+}
+
+const tellKey = async ({ store }: Desk, key: KeyReport, note: object = {}): Promise<{ body: object; tag: string }> => ({
+  body: { ...(await withBudgets(key, store)), ...note },
   tag: tagOfKey(key),
 });
 

@@ -3,6 +3,7 @@
 import { HTTPError } from "h3";
 import * as v from "valibot";
 import { moneyOf, unitsInWords } from "../../model/money.ts";
+import type { UnitsLimit } from "../../model/refused-units.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -15,7 +16,7 @@ import type { CallAdmin } from "../call-admin.ts";
 import { masked, notedCurrency } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
-import { type Addition, isLittle, littleInWords, muchInWords } from "../much.ts";
+import { type AmountChange, doubtInWords, isLittle, littleInWords, type UnitsField } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -200,28 +201,37 @@ export function assertMeant({ isConfirmed }: Pick<Asked, "isConfirmed">, questio
     throw refused(
       428,
       `${question} Nothing was changed. If this is meant, send the request again with the header confirm: true.`,
+      { reason: `${question} It was not confirmed.` },
     );
 }
 
+/** Writes units for a sentence: as units, and as money if the currency is known. */
+export const unitsAndMoney = (units: number, currency: string | undefined): string =>
+  `${unitsInWords(units, undefined)}${currency === undefined ? "" : ` (${moneyOf(units, currency)})`}`;
+
 /**
- * Refuses an amount that may be a mistake, as `assertMeant` does: more units than were given so far, or so few that they were meant as money.
+ * Refuses an amount that may be a mistake, as `assertMeant` does: a doubtful change, or so few units that they were meant as money.
  *
- * @param written The units that the client has sent. Nothing is asked without any.
- * @param addition The units that are added. Undefined if the amount adds to nothing.
+ * @param body The body of the request. Nothing is asked unless it has units in the field.
+ * @param change What the amount changes. Undefined for that of something new, and for units that are taken.
  */
-export async function assertAmount(
+export async function assertAmount<Field extends UnitsField>(
   desk: Desk,
   asked: Pick<Asked, "isConfirmed">,
-  written: number | null | undefined,
-  addition?: Addition,
+  field: Field,
+  body: { readonly [Name in Field]?: number | null },
+  change?: AmountChange,
 ): Promise<void> {
+  const written = body[field];
   if (asked.isConfirmed || typeof written !== "number") return;
-  const isMuch = addition !== undefined && muchInWords(addition, String) !== undefined;
-  if (!isMuch && !isLittle(written)) return;
+  const isDoubtful = change !== undefined && doubtInWords(change, String) !== undefined;
+  if (!isDoubtful && !isLittle(written, field)) return;
   const currency = await currencyOf(desk);
-  const inWords = (units: number): string =>
-    `${unitsInWords(units, undefined)}${currency === undefined ? "" : ` (${moneyOf(units, currency)})`}`;
-  if (isMuch) assertMeant(asked, muchInWords(addition, inWords));
+  if (isDoubtful)
+    assertMeant(
+      asked,
+      doubtInWords(change, (units) => unitsAndMoney(units, currency)),
+    );
   else if (currency !== undefined) assertMeant(asked, littleInWords(written, currency));
 }
 
@@ -248,9 +258,17 @@ export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promis
   return currency;
 }
 
+/** What a refusal tells beside its message. */
+export interface Refused {
+  /** The limit that has refused some units, for programs. */
+  readonly limit?: UnitsLimit;
+  /** The reason in the log of changes. Default: the message. */
+  readonly reason?: string;
+}
+
 /** An error with the reason that the user gets. */
-export const refused = (status: 400 | 404 | 409 | 412 | 428, message: string): HTTPError =>
-  new HTTPError({ status, message });
+export const refused = (status: 400 | 404 | 409 | 412 | 428, message: string, data: Refused = {}): HTTPError =>
+  new HTTPError({ status, message, data });
 
 export function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {
   const last = data.at(-1);

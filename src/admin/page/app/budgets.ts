@@ -19,7 +19,7 @@ import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts"
 import { PERIODS } from "./change-words.ts";
 import {
   againFor,
-  muchOnPage,
+  doubtOnPage,
   amountsIn,
   amountsNamed,
   askUser,
@@ -244,8 +244,7 @@ const edit = (id: string): Promise<boolean> =>
       ],
       run: async ({ name, amount: written = "" }) => {
         const amount = readAmount("Amount", written);
-        const change = { added: amount - body.amount, given: body.amount, to: "amount", written: amount } as const;
-        askAgain(written, muchOnPage(change), "To set it, choose Save again.");
+        askAgain(written, doubtOnPage({ amount, before: body }), "To set it, choose Save again.");
         await write("PATCH", at(id), { name, amount }, tag);
         await loadBudgets();
         return `${id} is changed.`;
@@ -270,7 +269,7 @@ export function topUp(id: string, amount = "", reload: () => Promise<void> = loa
     run: async ({ units = "" }) => {
       const added = readAdded("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
-      askAgain(units, muchOnPage({ added, given: granted, to: "budget" }), "To add it, choose Top up again.");
+      askAgain(units, doubtOnPage({ added, given: granted, to: "budget" }), "To add it, choose Top up again.");
       await write("POST", `${at(id)}/top-up`, { units: added });
       await reload();
       return `${id} is topped up.`;

@@ -30,7 +30,7 @@ import {
   html,
   linesIn,
   More,
-  muchOnPage,
+  doubtOnPage,
   Nothing,
   RowButton,
   RowMenu,
@@ -387,8 +387,8 @@ export const changeQuota = (
       const units = readAdded("Amount", written);
       if (verb === "grant") {
         const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        const much = muchOnPage({ added: units, given: quota?.granted ?? 0, to: "key" });
-        askAgain(written, much, "To add it, choose Add again.");
+        const doubt = doubtOnPage({ added: units, given: quota?.granted ?? 0, to: "key" });
+        askAgain(written, doubt, "To add it, choose Add again.");
       }
       await write("POST", `${at(id)}/${verb}`, { units });
       await reload();

@@ -4,7 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { type Addition, muchInWords } from "../../much.ts";
+import { type AmountChange, doubtInWords } from "../../much.ts";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import {
   amountBelow,
@@ -286,8 +286,8 @@ export function More({ name, load, children }: { name: string; load: () => Promi
   </p>`;
 }
 
-/** Words the question for a large amount, as the page writes amounts. Undefined for an amount that needs none. */
-export const muchOnPage = (addition: Addition): string | undefined => muchInWords(addition, amountInWords, plain);
+/** Says what makes a change of an amount doubtful, as the page writes amounts. Undefined for any other change. */
+export const doubtOnPage = (change: AmountChange): string | undefined => doubtInWords(change, amountInWords, plain);
 
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
 class AskAgain extends Error {}
