@@ -4,7 +4,7 @@ import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
-import { type KeyReport, knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
+import { knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -24,6 +24,7 @@ import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from ".
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
+import { metadataDoubt } from "./much.ts";
 import { idsInWords } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
@@ -275,9 +276,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
     operands: ["[FILE]"],
     options: ["update"],
-    async read([file], { update = false }, { read, print }) {
+    async read([file], { update = false }, { read, print, warn }) {
       const lines = readLines(await read(file));
       return async (keys, { store }) => {
+        const doubt = metadataDoubt(Object.assign({}, ...lines.map(({ key }) => key.metadata)));
+        if (doubt !== undefined) warn?.(doubt);
         const failed = await importLines(lines, { keys, store, update, print });
         if (failed > 0) throw new CommandError(`${failed} of ${lines.length} keys were not imported.`, { failed });
       };
@@ -346,8 +349,8 @@ interface InUse {
 }
 
 /**
- * Notes names that may be mistyped: only a gateway knows its tiers and its models, so they are compared with those in use. Looks at one page
- * of keys, and at the recorded calls. Notes nothing while nothing is in use.
+ * Notes names that may be mistyped: only a gateway knows its tiers and its models, so they are compared with those of answered calls. Those of
+ * other keys may be as wrong. Notes nothing while no call is recorded.
  *
  * @param own The id of the key. Undefined for a new one.
  */
@@ -357,17 +360,24 @@ async function notesOf(
   own?: string,
 ): Promise<readonly string[]> {
   const tier = metadata?.["tier"];
-  if (!tier && !models?.length) return [];
-  const page = (await keys.list({ limit: MOST_LISTED })).filter(({ id }) => id !== own);
+  const before = metadata && own !== undefined ? (await keys.usage(own).catch(() => undefined))?.metadata : undefined;
   return [
-    ...(tier ? await noteOfTier(tier, page, calls) : []),
-    ...(models?.length ? await noteOfModels(models, page, calls) : []),
+    ...[metadataDoubt(metadata, before) ?? []].flat(),
+    ...(tier ? await noteOfTier(tier, { keys, calls }, own) : []),
+    ...(models?.length ? await noteOfModels(models, calls) : []),
   ];
 }
 
-async function noteOfTier(tier: string, page: readonly KeyReport[], calls: InUse["calls"]): Promise<readonly string[]> {
-  const named = page.flatMap(({ metadata }) => metadata?.["tier"] ?? []);
-  // A tier may be as wrong as this one: a gateway has then refused calls, and has told why.
+/** Returns what the answered calls have, such as their models. A key is made without the record, too. */
+async function answered(calls: InUse["calls"], by: "key" | "model"): Promise<readonly string[]> {
+  const report = await calls?.usage({ by: [by], limit: MOST_LISTED }).catch(() => undefined);
+  return (report?.rows ?? []).filter((row) => row.calls > row.refused + row.failed).flatMap((row) => row[by] || []);
+}
+
+async function noteOfTier(tier: string, { keys, calls }: InUse, own?: string): Promise<readonly string[]> {
+  const users = new Set(await answered(calls, "key"));
+  const page = users.size > 0 ? await keys.list({ limit: MOST_LISTED }) : [];
+  const named = page.flatMap(({ id, metadata }) => (id !== own && users.has(id) && metadata?.["tier"]) || []);
   const failed = (await calls?.list({ errorCode: ["misconfigured"], limit: MOST_FAILED }).catch(() => [])) ?? [];
   const isRefused = (name: string): boolean =>
     failed.some(({ errorMessage }) => errorMessage?.includes(`names the rate tier ${JSON.stringify(name)},`));
@@ -376,33 +386,21 @@ async function noteOfTier(tier: string, page: readonly KeyReport[], calls: InUse
   if (isRefused(tier))
     return [`A gateway has refused calls of the tier ${oneLine(tier)}.${nearestHint(tier, known)} ${consequence}`];
   if (known.length === 0 || known.includes(tier)) return [];
-  const others = `${noneOf(page)} the tier ${oneLine(tier)}; known are ${idsInWords(known.map(oneLine))}.`;
+  const others = `No call of a key with the tier ${oneLine(tier)} was answered, only of ${idsInWords(known.map(oneLine))}.`;
   return [`${others}${nearestHint(tier, known)} ${consequence}`];
 }
 
-async function noteOfModels(
-  models: readonly string[],
-  page: readonly KeyReport[],
-  calls: InUse["calls"],
-): Promise<readonly string[]> {
-  // A key is made without the record, too.
-  const report = await calls?.usage({ by: ["model"], limit: MOST_LISTED }).catch(() => undefined);
-  const rows = report?.rows ?? [];
-  // A caller may mistype a model, too: no such call is answered.
-  const answered = rows.filter((row) => row.calls > row.refused + row.failed).flatMap(({ model }) => model || []);
-  const known = [...new Set([...answered, ...page.flatMap(({ modelLimits }) => Object.keys(modelLimits))])];
+async function noteOfModels(models: readonly string[], calls: InUse["calls"]): Promise<readonly string[]> {
+  const known = await answered(calls, "model");
   if (known.length === 0) return [];
   return models
     .filter((model) => !known.includes(model))
     .slice(0, MOST_NOTED)
     .map(
       (model) =>
-        `${noneOf(page)} the model ${oneLine(model)}, and no call of it is recorded.${nearestHint(model, known)} A gateway without this model refuses its calls.`,
+        `No recorded call of the model ${oneLine(model)} was answered.${nearestHint(model, known)} A gateway without this model refuses its calls.`,
     );
 }
-
-const noneOf = (page: readonly KeyReport[]): string =>
-  page.length < MOST_LISTED - 1 ? "No other key has" : `None of the first ${MOST_LISTED} keys has`;
 
 /** The most refused calls that are read, and the most models that are noted. */
 const MOST_FAILED = 100;

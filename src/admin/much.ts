@@ -1,6 +1,7 @@
 /** Words the questions for changes that are often mistakes, on the command line, over HTTP and on the page. */
 
 import { DECIMALS, unitsInWords } from "../model/money.ts";
+import { nearest, oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 
 /** The words for what was given before. */
@@ -89,6 +90,28 @@ export const isLittle = (units: number, field: UnitsField): boolean => units > 0
 /** Says what some units are in a currency, and how many units so much money is. */
 export const littleInWords = (units: number, currency: string): string =>
   `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}. ${units} ${currency} would be ${units * 10 ** DECIMALS} units.`;
+
+/** The metadata of a key that a gateway reads by itself. */
+const READ_BY_GATEWAYS = ["tier", "group"] as const;
+
+/**
+ * Says of names of metadata that they are nearly those that a gateway reads: such a key has no rate tier, or no group, and nothing else would
+ * tell. Undefined for other names, and for those that the key has already.
+ */
+export function metadataDoubt(
+  metadata: Readonly<Record<string, unknown>> | undefined,
+  before: Readonly<Record<string, string>> = {},
+): string | undefined {
+  const notes = Object.entries(metadata ?? {}).flatMap(([name, text]) => {
+    // A longer name that has one of these in it is a name of its own, such as `price-tier`.
+    const alike = READ_BY_GATEWAYS.filter((known) => known !== name && Math.abs(known.length - name.length) < 2);
+    const meant = text === null || Object.hasOwn(before, name) ? undefined : nearest(name, alike);
+    return meant === undefined
+      ? []
+      : `A gateway reads the metadata ${READ_BY_GATEWAYS.join(" and ")} by itself, not ${oneLine(name)}. Did you mean ${meant}?`;
+  });
+  return notes.length > 0 ? notes.join(" ") : undefined;
+}
 
 /** Says that nothing limits a key. */
 export const unlimitedInWords = (id: string): string =>

@@ -239,21 +239,38 @@ describe("polygate keys", () => {
     expect(row).toMatch(/^free,free,active,,30,,/);
   });
 
-  it("notes a model that no other key names, where others name some, and makes the key all the same", async () => {
+  it("notes no model and no tier by those of other keys, which may be as wrong", async () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "models.db")}`, POLYGATE_CURRENCY: "usd" };
     await polygate(["keys", "migrate"], env);
-    const note =
-      "No other key has the model claude-sonet, and no call of it is recorded. Did you mean claude-sonnet? A gateway without this model refuses its calls.\n";
-    const create = ["create", "--granted", "1", "--models"];
-    for (const [args, stderr] of [
-      [[...create, "claude-sonnet,small"], ""],
-      [[...create, "small"], ""],
-      [["create", "--granted", "1", "--id", "a"], ""],
-      [["update", "a", "--models", "claude-sonet,small"], note],
-      [["update", "a", "--models", "*"], ""],
-      [[...create, "claude-sonet", "--json"], ""],
+    for (const [option, wrong, right] of [
+      ["--models", "gpt-5-mni", "gpt-5-mini"],
+      ["--metadata", "tier=golld", "tier=gold"],
     ] as const)
-      expect([args, await polygate(["keys", ...args], env)]).toMatchObject([args, { code: 0, stderr }]);
+      for (const name of [wrong, right])
+        expect(await polygate(["keys", "create", "--granted", "1", option, name], env)).toMatchObject({
+          code: 0,
+          stderr: "",
+        });
+  });
+
+  it("notes names of metadata that are nearly those that a gateway reads", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "near-names.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const note = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?\n";
+    const create = ["create", "--granted", "1", "--id"];
+    for (const [args, stderr] of [
+      [[...create, "a", "--metadata", "teir=gold"], note],
+      [[...create, "b", "--metadata", "teir=gold", "--json"], ""],
+      [[...create, "c", "--metadata", "tier=gold", "--metadata", "team=a", "--metadata", "price-tier=b"], ""],
+      [["update", "c", "--metadata", "teir=gold"], note],
+      // A name that the key has already, and one that it loses, are noted no more.
+      [["update", "c", "--metadata", "teir=blue"], ""],
+      [["update", "c", "--metadata", "teir="], ""],
+      [["update", "nobody", "--metadata", "teir="], expect.stringContaining("nobody") as string],
+    ] as const)
+      expect([args, await polygate(["keys", ...args], env)]).toMatchObject([args, { stderr }]);
+    const lines = ["d", "e"].map((id) => JSON.stringify({ id, metadata: { teir: "gold" } })).join("\n");
+    expect(await polygate(["keys", "import"], env, lines)).toMatchObject({ code: 0, stderr: note });
   });
 
   it("notes names by the recorded calls: models that were answered, and tiers that a gateway has refused", async () => {
@@ -262,7 +279,7 @@ describe("polygate keys", () => {
     await polygate(["keys", "migrate"], env);
     const stores = await openStores(address);
     const { quotas } = stores.ports;
-    await quotas.add({ id: "good", apiKey: "sk-good" });
+    await quotas.add({ id: "good", apiKey: "sk-good", metadata: { tier: "gold" } });
     await quotas.add({ id: "bad", apiKey: "sk-bad", metadata: { tier: "golld" } });
     const gateway = createGateway({
       backend: { ...scriptedBackend("Hello."), models: () => [{ id: "claude-sonnet" }] },
@@ -287,38 +304,25 @@ describe("polygate keys", () => {
       ).text();
     await gateway.close();
     await stores.close();
-    const create = async (...args: string[]) =>
-      (await polygate(["keys", "create", "--granted", "1", ...args], env)).stderr;
+    const noted = async (...args: string[]) => (await polygate(["keys", ...args], env)).stderr;
+    const create = (...args: string[]) => noted("create", "--granted", "1", ...args);
+    const model =
+      "No recorded call of the model claude-sonet was answered. Did you mean claude-sonnet? A gateway without this model refuses its calls.\n";
     expect(await create("--models", "claude-sonnet")).toBe("");
-    expect(await create("--models", "claude-sonet")).toContain("Did you mean claude-sonnet?");
-    expect(await create("--metadata", "tier=golld")).toBe(
-      "A gateway has refused calls of the tier golld. A gateway without this tier refuses the calls of the key.\n",
-    );
-    // The refused tier is suggested to nobody.
+    // Another key with the same mistake makes the name no better.
+    for (const id of ["a", "b"]) expect(await create("--id", id, "--models", "claude-sonet")).toBe(model);
+    expect(await noted("update", "a", "--models", "claude-sonnet,claude-sonet")).toBe(model);
+    expect(await noted("update", "a", "--models", "*")).toBe("");
+    expect(await create("--models", "claude-sonet", "--json")).toBe("");
     expect(await create("--metadata", "tier=gold")).toBe("");
-    expect(await create("--metadata", "tier=golld")).toContain(" Did you mean gold? ");
-    expect(await create("--metadata", "tier=gould")).toContain("; known are gold. Did you mean gold? ");
-  });
-
-  it("notes a tier that no other key has, where others have tiers", async () => {
-    const env = { POLYGATE_STORE: `sqlite:${join(folder, "tiers.db")}`, POLYGATE_CURRENCY: "usd" };
-    await polygate(["keys", "migrate"], env);
-    const note =
-      "No other key has the tier golld; known are gold. Did you mean gold? A gateway without this tier refuses the calls of the key.\n";
-    const create = ["create", "--granted", "1", "--metadata"];
-    for (const [args, stderr] of [
-      [[...create, "tier=gold"], ""],
-      [["create", "--granted", "1", "--id", "a"], ""],
-      [["update", "a", "--metadata", "team=golld"], ""],
-      [["update", "a", "--metadata", "tier=golld"], note],
-      // The tier that the key itself has is none of another key.
-      [["update", "a", "--metadata", "tier=gold"], ""],
-      [["update", "a", "--metadata", "tier="], ""],
-      [[...create, "tier=golld"], note],
-      [[...create, "tier=golld"], ""],
-      [[...create, "tier=other", "--json"], ""],
-    ] as const)
-      expect([args, await polygate(["keys", ...args], env)]).toMatchObject([args, { code: 0, stderr }]);
+    const consequence = "Did you mean gold? A gateway without this tier refuses the calls of the key.\n";
+    const refused = `A gateway has refused calls of the tier golld. ${consequence}`;
+    const unknown = `No call of a key with the tier gould was answered, only of gold. ${consequence}`;
+    expect(await create("--metadata", "tier=golld")).toBe(refused);
+    for (const id of ["c", "d"]) expect(await create("--id", id, "--metadata", "tier=gould")).toBe(unknown);
+    expect(await noted("update", "a", "--metadata", "tier=gould")).toBe(unknown);
+    expect(await noted("update", "a", "--metadata", "tier=")).toBe("");
+    expect(await noted("update", "a", "--metadata", "team=gould")).toBe("");
   });
 
   it("makes a key with models and an end", async () => {

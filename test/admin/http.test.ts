@@ -487,7 +487,8 @@ describe("adminHandler", () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team" });
     await stores.ports.quotas.add({ id: "old", expiresAt: 1_000 });
-    const message = "expiresAt: must be in the future, or 0 for never, not 1000. To stop a key, pause it.";
+    const message =
+      "expiresAt: must be in the future, or 0 for never, and 1970-01-01T00:16:40.000Z is over. To stop a key, pause it.";
     for (const [method, path] of [
       ["POST", "/keys"],
       ["PATCH", "/keys/team"],
@@ -849,6 +850,22 @@ describe("adminHandler", () => {
     expect((await ask("GET", `/models/unknown?${many}`)).body).toMatchObject({
       note: expect.stringMatching(/zebra-4"\. Nor has it 2 more of these models\.$/) as string,
     });
+  });
+
+  it("notes names of metadata that are nearly those that a gateway reads", async () => {
+    const ask = asking();
+    const note = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?";
+    const made = await ask("POST", "/keys", { id: "one", granted: 5, metadata: { teir: "gold" } });
+    expect(made.body).toMatchObject({ id: "one", note });
+    for (const [metadata, noted] of [
+      // A name that the key has already, and one that it loses, are noted no more.
+      [{ teir: "blue" }, undefined],
+      [{ teir: null }, undefined],
+      [{ teir: "gold", Group: "a" }, `${note} ${note.replaceAll("teir", "Group").replace("mean tier", "mean group")}`],
+      [{ teir: null, tiers: null, groups: null }, undefined],
+      [{ tier: "gold", group: "a", team: "a", "price-tier": "b", subgroup: "c" }, undefined],
+    ] as const)
+      expect([metadata, (await ask("PATCH", "/keys/one", { metadata })).body["note"]]).toEqual([metadata, noted]);
   });
 
   it.each([

@@ -2368,6 +2368,46 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for metadata that a gateway does not read by its name, and takes no day that is over", async () => {
+    const { quotas } = stores.ports;
+    const page = await open("", { locale: "en-US" });
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id", { exact: true }).fill("ann");
+    await page.getByLabel("Metadata").last().fill("teir=gold");
+    await page.getByLabel("Expires on").fill("2020-05-17");
+    const create = page.getByRole("button", { name: "Create" });
+    await create.click();
+    await page
+      .getByRole("alert")
+      .getByText("Expires on: May 17, 2020 is over. Choose today or a later day. To stop a key, pause it.")
+      .waitFor();
+    await page.getByLabel("Expires on").fill("2120-05-17");
+    const words = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?";
+    await create.click();
+    await page.getByRole("alert").getByText(`${words} To make the key, choose Create again.`).waitFor();
+    expect(await quotas.report("ann")).toBeUndefined();
+    await create.click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    expect(await quotas.report("ann")).toMatchObject({ metadata: { teir: "gold" } });
+    // An edit asks for new names alone.
+    for (const [added, question] of [
+      ["plan=a", undefined],
+      ["Group=a", words.replace("teir", "Group").replace("mean tier", "mean group")],
+    ] as const) {
+      await page.getByRole("button", { name: "Edit ann" }).click();
+      const metadata = page.getByLabel("Metadata").last();
+      await metadata.fill(`${await metadata.inputValue()}\n${added}`);
+      await page.getByRole("button", { name: "Save" }).click();
+      if (question !== undefined) {
+        await page.getByRole("alert").getByText(`${question} To save it, choose Save again.`).waitFor();
+        await page.getByRole("button", { name: "Save" }).click();
+      }
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+    }
+    expect(await quotas.report("ann")).toMatchObject({ metadata: { teir: "gold", plan: "a", Group: "a" } });
+    await page.close();
+  });
+
   it("says what refuses an amount in the currency of the page, in dialogs and in the log of changes", async () => {
     await stores.ports.quotas.addBudget({ id: "gg", amount: 893_574 });
     await stores.ports.quotas.add({ id: "zoe", apiKey: "sk-zoe", granted: 10_000_000 });

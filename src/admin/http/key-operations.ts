@@ -9,7 +9,7 @@ import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-admin.ts";
-import { unlimitedInWords, unlimitedWithout } from "../much.ts";
+import { metadataDoubt, unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
@@ -129,7 +129,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "POST",
     path: "/keys",
     about:
-      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about an unlimited key, and about models that the gateway does not have.",
+      "Makes a key. Without `granted` and `budget`, the key is unlimited. Its secret is in the answer, and is never shown again. The answer has a `note` about an unlimited key, models that the gateway does not have, and mistyped names of metadata.",
     action: "keys.create",
     body: NEW_KEY,
     confirmed: true,
@@ -144,7 +144,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       await assertAmount(desk, { isConfirmed }, "granted", body);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       const hasLimit = body.granted !== undefined || body.budget !== undefined;
-      const note = noteOf(!hasLimit && noteOfUnlimited(issued.id), models);
+      const note = noteOf(!hasLimit && noteOfUnlimited(issued.id), models, metadataDoubt(body.metadata));
       return { body: { ...issued, ...note }, made: issued.id };
     },
   }),
@@ -182,7 +182,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       const models = await noteOfModels(desk, named);
       return expected.in(async () => {
         const key = await keys.update(id, body, expected.holds);
-        return tellKey(desk, key, noteOf(body.granted === null && isUnlimited(key) && noteOfUnlimited(id), models));
+        const unlimited = body.granted === null && isUnlimited(key) && noteOfUnlimited(id);
+        return tellKey(desk, key, noteOf(unlimited, models, metadataDoubt(body.metadata, before?.metadata)));
       });
     },
   }),
@@ -286,7 +287,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
 /** Refuses a time that is over. */
 function assertAhead(expiresAt = 0, clock: Clock): void {
   if (expiresAt > 0 && expiresAt * 1_000 <= clock.now())
-    throw refused(400, `expiresAt: must be in the future, or 0 for never, not ${expiresAt}. To stop a key, pause it.`);
+    throw refused(
+      400,
+      `expiresAt: must be in the future, or 0 for never, and ${new Date(expiresAt * 1_000).toISOString()} is over. To stop a key, pause it.`,
+    );
 }
 
 /** Refuses a key whose calls the gateway would refuse. A key that had the same fault before can still be paused or renamed. */

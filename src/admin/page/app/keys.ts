@@ -4,9 +4,9 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
-import { unlimitedWithout } from "../../much.ts";
+import { metadataDoubt, unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
-import { amountField, amountInWords, dayIn, plain, readAdded, readAmount } from "./amounts.ts";
+import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
 import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import {
   budgetField,
@@ -257,8 +257,14 @@ function metadataIn(text: string): Record<string, string> {
   );
 }
 
-/** The end of a day, in seconds of Unix time; 0 for no end. */
-const endOf = (date: string): number => (date === "" ? 0 : Math.floor(Date.parse(`${date}T23:59:59`) / 1_000));
+/** Returns the end of a day, in seconds of Unix time; 0 for no end. Throws for a day that is over. */
+function endOf(date: string): number {
+  if (date === "") return 0;
+  const end = Date.parse(`${date}T23:59:59`);
+  if (end <= Date.now())
+    throw new Error(`Expires on: ${shownDay(date)} is over. Choose today or a later day. To stop a key, pause it.`);
+  return Math.floor(end / 1_000);
+}
 
 /** The effect of taking the last limit of a key. */
 const UNLIMITED = "Nothing limits what its calls cost from then on.";
@@ -275,7 +281,8 @@ async function create(): Promise<void> {
   void loadModels();
   await renewBudgets();
   const quota = amountField("Quota");
-  const askAgain = againForModels("To make the key, choose Create again.");
+  const how = "To make the key, choose Create again.";
+  const [askForModels, askForMetadata] = [againForModels(how), againFor()];
   askUser({
     title: "New key",
     action: "Create",
@@ -293,9 +300,10 @@ async function create(): Promise<void> {
     note: ({ granted, budget }) => limitsInWords(granted, budget),
     run: async (values) => {
       const models = linesIn(values["models"] ?? "");
-      await askAgain(models);
       const metadata = metadataIn(values["metadata"] ?? "");
       const expiresAt = endOf(values["expires"] ?? "");
+      await askForModels(models);
+      askForMetadata(values["metadata"] ?? "", metadataDoubt(metadata), how);
       await issued("keys", {
         ...(values["id"] && { id: values["id"] }),
         ...(values["name"] && { name: values["name"] }),
@@ -327,7 +335,8 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
     const askForBudget = againFor();
-    const askForModels = againForModels("To save it, choose Save again.", models);
+    const how = "To save it, choose Save again.";
+    const [askForModels, askForMetadata] = [againForModels(how, models), againFor()];
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
     askUser({
       title: `Change ${id}`,
@@ -344,6 +353,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
         await askForModels(named);
+        askForMetadata(written["metadata"] ?? "", metadataDoubt(metadata, before), how);
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
