@@ -44,7 +44,7 @@ const END_MS = 5_000;
 /** The most characters of former values as JSON. */
 const MOST_FORMER = 64 * 1024;
 
-/** Makes a change, and notes it before and after. A change that cannot be noted is not made. */
+/** Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. */
 export async function withLog<Made>(
   { audit, store, clock, onFailure }: ChangeLog,
   { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isTagged = false }: Change,
@@ -58,6 +58,8 @@ export async function withLog<Made>(
   const before = told === LATE ? undefined : told;
   // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
   const changes = isTagged && before ? changedFields(fields, before) : fields;
+  // The store looks once more whether somebody has changed what the user has seen.
+  if (before && Object.keys(changes).length === 0) return make();
   const former = { ...(before && namedIn(changes, before)), ...known };
   await audit.begin(
     withoutSecrets({

@@ -1585,6 +1585,8 @@ describe("the log of changes", () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold", team: "x" } });
     await ask("POST", "/budgets", { id: "all", name: "All", amount: 5 });
+    const latest = async () =>
+      ((await ask("GET", "/audit?limit=1")).body["data"] as { id: string; changes?: object }[])[0];
     const same = { models: ["b", "a"], paused: false, expiresAt: 0 };
     const metadata = { plan: "blue", team: "x", none: null };
     for (const [path, fields, changes] of [
@@ -1600,10 +1602,22 @@ describe("the log of changes", () => {
       ["/keys/nobody", { name: "New" }, { name: "New" }],
     ] as const) {
       const tag = (await ask("GET", path)).headers.get("etag") ?? '"none"';
-      await ask("PATCH", path, fields, { "if-match": tag });
-      const [entry] = (await ask("GET", "/audit?limit=1")).body["data"] as { changes?: object }[];
-      expect(entry?.changes).toEqual(changes);
+      const before = await latest();
+      const { status } = await ask("PATCH", path, fields, { "if-match": tag });
+      const entry = await latest();
+      // An edit that changes nothing is answered, and has no entry.
+      expect([status, entry?.changes, entry?.id === before?.id]).toEqual([
+        path === "/keys/nobody" ? 404 : 200,
+        changes ?? before?.changes,
+        changes === undefined,
+      ]);
     }
+    const last = await latest();
+    expect(await ask("PATCH", "/keys/team", {})).toMatchObject({ status: 200, body: { id: "team", paused: true } });
+    expect((await ask("PATCH", "/budgets/all", {})).body).toMatchObject({ id: "all", amount: 6 });
+    expect(await latest()).toEqual(last);
+    expect((await ask("PATCH", "/keys/nobody", {})).status).toBe(404);
+    expect(await latest()).toMatchObject({ target: "nobody", state: "refused" });
     // Other changes are noted as they are asked for.
     await ask("PUT", "/keys/team/budget", { budget: null });
     expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: { budget: null } }] });

@@ -929,7 +929,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const [record] = (await stores.calls?.list({})) ?? [];
     const [key] = (await stores.ports.quotas.list({})) ?? [];
     await Promise.all(Array.from({ length: 99 }, (_, at) => stores.ports.quotas.add({ id: `z${at}` })));
-    await fetch(`${url}/keys/z1`, { method: "PATCH", headers: { "content-type": "application/json" }, body: "{}" });
+    await fetch(`${url}/keys/z1`, {
+      method: "PATCH",
+      headers: { "content-type": "application/json" },
+      body: '{"name":"Zed"}',
+    });
     const period = {
       ...(await stores.ports.quotas.budgetReport("daily")),
       ended: true,
@@ -1021,7 +1025,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("shows the times of calls and changes to the second", async () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     await call("poor", "small");
-    await fetch(`${url}/keys/poor`, { method: "PATCH", headers: { "content-type": "application/json" }, body: "{}" });
+    await fetch(`${url}/keys/poor`, {
+      method: "PATCH",
+      headers: { "content-type": "application/json" },
+      body: '{"name":"Poor"}',
+    });
     const page = await open("?part=refusals", { locale: "en-US" });
     for (const part of ["Refusals", "Live", "Changes"]) {
       await page.getByRole("link", { name: part }).click();

@@ -449,8 +449,8 @@ class Admin {
   }
 }
 
-/** The cast is safe: nothing else gives an error data. */
-const detailsOf = ({ data }: HTTPError): Refused => (data ?? {}) as Refused;
+/** Returns what a refusal tells beside its message. No other error has data. */
+const detailsOf = ({ data }: HTTPError): Refused => data ?? {};
 
 /**
  * Returns the request, without its body, at the address that the client asked for.
