@@ -215,8 +215,8 @@ export interface CallReader {
   /** Returns the sums of calls. */
   usage(query?: UsageQuery): Promise<UsageReport>;
   /**
-   * Returns the call that was answered with this `request-id`, or whose id begins with it: `req_` and at least eight digits. Undefined when
-   * it is not recorded, or not any more. Rejects with a RangeError when several ids begin so.
+   * Returns the call that was answered with this `request-id`, or whose id begins with it: at least eight digits, with or without `req_`.
+   * Undefined when it is not recorded, or not any more. Rejects with a RangeError when several ids begin so.
    */
   find(requestId: string): Promise<RecordedCall | undefined>;
   /** Lists calls, the latest first. */

@@ -1419,7 +1419,8 @@ describe("polygate usage and why", () => {
       new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d +team-key {2}large +refused +budget team +${short}$`),
     );
     expect(notes).toEqual(["Left out for the width: SPENT. --csv and --json have them."]);
-    expect((await run("why", short)).stdout).toContain(`Request id: ${ids["budget"]}\n`);
+    for (const given of [short, short.slice("req_".length), ids["budget"]?.slice("req_".length) ?? ""])
+      expect((await run("why", given)).stdout).toContain(`Request id: ${ids["budget"]}\n`);
     for (const [args, found] of [
       [
         ["--key", "Rich"],
@@ -1567,7 +1568,9 @@ describe("polygate usage and why", () => {
         `No call of the request id ${name} is recorded. "polygate calls --key rich" lists the calls of the key rich.\n`,
       );
     expect((await run("why", "nobody")).stderr).toContain('"polygate calls" lists the calls with theirs.');
-    expect((await run("why", "req_12345678")).stderr).toContain("Calls are written a second after their end");
+    expect((await run("why", "9c3")).stderr).toContain("9c3 is recorded. Give at least 8 digits of the id.");
+    for (const name of ["req_12345678", "12345678"])
+      expect((await run("why", name)).stderr).toContain("Calls are written a second after their end");
   });
 
   it("leaves out of a reason what is zero or empty", async () => {

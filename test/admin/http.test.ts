@@ -1094,6 +1094,8 @@ describe("recorded calls", () => {
       errorCodes: expect.arrayContaining(["quota_exhausted", "quota_insufficient"]),
     });
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
+    for (const id of [refused.slice("req_".length), refused.slice("req_".length, "req_12345678".length)])
+      expect((await ask("GET", `/calls/${id}`)).body).toMatchObject({ requestId: refused });
       requestId: refused,
       errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),
       reasons: [

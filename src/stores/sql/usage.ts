@@ -31,19 +31,21 @@ export function sqlCallReader(options: SqlStoreOptions): CallReader {
   return readerOf(SqlAccess.open(options));
 }
 
-/** The beginning of a request id, as a narrow table shows it. */
-const SHORT_ID = /^req_[\da-f]{8,31}$/;
+/** The beginning of a request id, as a narrow table shows it, or its digits alone. */
+const SHORT_ID = /^(?:req_)?([\da-f]{8,32})$/;
 
 export const readerOf = (access: SqlAccess): CallReader => ({
   usage: async (query = {}) => usageOf(access, query),
   async find(requestId) {
     if (!isStorableId(requestId)) return undefined;
     const calls = access.db.selectFrom("calls").selectAll();
-    const same = calls.where("id", "=", requestId);
-    // Request ids have digits and the letters a to f, so a g is behind all of them in every collation.
-    const beginning = calls.where("id", ">", requestId).where("id", "<", `${requestId}g`).limit(2);
-    let rows = await access.all(same);
-    if (rows.length === 0 && SHORT_ID.test(requestId)) rows = await access.all(beginning);
+    let rows = await access.all(calls.where("id", "=", requestId));
+    const [, digits] = SHORT_ID.exec(requestId) ?? [];
+    if (rows.length === 0 && digits !== undefined) {
+      // Request ids have digits and the letters a to f, so a g is behind all of them in every collation.
+      const [first, end] = [`req_${digits}`, `req_${digits}g`];
+      rows = await access.all(calls.where("id", ">=", first).where("id", "<", end).limit(2));
+    }
     if (rows.length > 1) throw new RangeError(`The ids of several calls begin with ${requestId}. Give more of the id.`);
     return (await callsOf(access, rows))[0];
   },
