@@ -410,7 +410,22 @@ export function reasonsOf(call: RecordedCall, currency?: string): readonly strin
     ...(refusedBy ? [limitSentence(refusedBy, amount)] : []),
     ...attemptSentences(attempts),
     ...(replayOf === undefined ? [] : [`The answer was that of the call ${replayOf}, and cost nothing.`]),
-    ...(units > 0 ? [`The call was charged ${amount(units)}${code === undefined ? " units" : ""}.`] : []),
+    ...chargeReasons(call, `${amount(units)}${code === undefined ? " units" : ""}`),
+  ];
+}
+
+/** True for a call that was cut while an upstream worked on it, and without the upstream's last counts. */
+const isCutShort = ({ attempts, units, estimated }: RecordedCall): boolean =>
+  attempts.some(({ cut, movedOn }) => cut === true && movedOn === undefined) && (units === 0 || estimated > 0);
+
+/** Says what a call was charged. The gateway knows only what had come of an answer that was cut, and the upstream may bill the rest. */
+function chargeReasons(call: RecordedCall, amount: string): readonly string[] {
+  const { units, inputTokens, outputTokens, images } = call;
+  if (!isCutShort(call)) return units > 0 ? [`The call was charged ${amount}.`] : [];
+  return [
+    inputTokens + outputTokens + images === 0
+      ? "The call was charged nothing, because nothing of its answer had come. The upstream may bill it all the same."
+      : `The call was charged ${amount}, for what had come of its answer. The upstream may bill more.`,
   ];
 }
 
@@ -579,6 +594,12 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
     default:
+    case "client_closed":
+      return isCutShort(call)
+        ? inWords(
+            "To charge for such calls, set hangUp: { drainMs: 60_000 } on the relay or the route: they then go on without their client for up to a minute, until their usage is known.",
+          )
+        : [];
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
         ? inWords("The caller must change the request.", ...answerInLog)
         : [];

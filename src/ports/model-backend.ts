@@ -25,9 +25,9 @@ export interface ModelBackend<Context = unknown> {
   /** The name of the upstream for records, metrics and failures. Default: none. */
   readonly name?: string;
   /**
-   * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far.
-   * With `drainMs`, the backend may continue for that many milliseconds, to report its exact usage. Then the signal fires. A function
-   * chooses by the requested model.
+   * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far:
+   * nothing for an answer of which nothing has come. With `drainMs`, the backend may continue for that many milliseconds, to report its exact
+   * usage. Then the signal fires. A function chooses by the requested model.
    */
   readonly hangUp?: HangUp | ((model: string) => HangUp);
   /**

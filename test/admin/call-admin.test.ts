@@ -9,7 +9,7 @@ import { usageText } from "../../src/admin/usage-table.ts";
 import { toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
-import { relay } from "../../src/upstreams/relay/index.ts";
+import { relay, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { watched } from "../telemetry/stage.ts";
 
@@ -220,7 +220,13 @@ const speaking: ModelBackend = {
 };
 
 /** Returns the reasons of the end of one call. */
-async function reasonsOf(backend: ModelBackend, body: object, work?: (gateway: Gateway) => void, granted = 100_000) {
+async function reasonsOf(
+  backend: ModelBackend,
+  body: object,
+  work?: (gateway: Gateway) => void,
+  granted = 100_000,
+  signal: AbortSignal | null = null,
+) {
   const stores = await openStores("sqlite::memory:");
   const onCall = stores.recorder();
   const gateway = createGateway({ backend, ...stores.ports, onCall, onFailure: nothing });
@@ -240,6 +246,13 @@ async function reasonsOf(backend: ModelBackend, body: object, work?: (gateway: G
   const reason = await callAdmin(stores.calls).why(call?.requestId ?? "");
   await stores.close();
   return reason;
+      signal,
+}
+
+/** Returns the reasons of the end of a call whose client the backend makes leave. */
+async function reasonsOfLeaving(backend: (client: AbortController) => ModelBackend) {
+  const client = new AbortController();
+  return reasonsOf(backend(client), {}, undefined, undefined, client.signal);
 }
 
 const sentencesOf = (reason: Awaited<ReturnType<typeof reasonsOf>>): string[] =>
@@ -597,6 +610,55 @@ describe("why", () => {
     expect(reason?.call).toMatchObject({ outcome: "shutdown", attempts: [{ cut: true }] });
     expect(reason?.reasons.join("\n")).toMatch(/slow .* was cut after \d+ ms, because the gateway was closed\.$/m);
   });
+  describe("of a client that has disconnected", () => {
+    const USAGE = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
+    const message = { role: "assistant", content: "Hello." };
+    const answer = {
+      object: "chat.completion",
+      model: "large",
+      choices: [{ index: 0, message, finish_reason: "stop" }],
+    };
+
+    /** A relay whose upstream answers once the client is gone, unless the relay stops to wait. */
+    const leaving = (client: AbortController, options: Partial<RelayOptions> = {}): ModelBackend =>
+      relay({
+        name: "slow",
+        format: "chat-completions",
+        baseUrl: "http://up.test/v1",
+        fetch: (_url, init) => {
+          client.abort();
+          const { signal } = init ?? {};
+          if (signal?.aborted) return Promise.reject(signal.reason as Error);
+          return Promise.resolve(Response.json({ id: "one", ...answer, usage: USAGE }));
+        },
+        ...options,
+      });
+
+    it("tells that nothing was charged for an answer that had not come, and how to charge for such calls", async () => {
+      const reason = await reasonsOfLeaving((client) => leaving(client));
+      expect(reason?.call).toMatchObject({ outcome: "client-closed", units: 0, attempts: [{ cut: true }] });
+      expect(reason?.reasons).toContain(
+        "The call was charged nothing, because nothing of its answer had come. The upstream may bill it all the same.",
+      );
+      expect(sentencesOf(reason)).toEqual([expect.stringContaining("hangUp: { drainMs: 60_000 }")]);
+    });
+
+    it("tells the charge of an answer that has come to its end without the client", async () => {
+      const reason = await reasonsOfLeaving((client) => leaving(client, { hangUp: { drainMs: 5_000 } }));
+      expect(reason?.call).toMatchObject({ units: 12, estimated: 0 });
+      expect(reason?.reasons.at(-1)).toBe("The call was charged 12 units.");
+      expect(sentencesOf(reason)).toEqual([]);
+    });
+
+    it("tells that what had come of an answer was charged", async () => {
+      const reason = await reasonsOfLeaving((client) => endless(() => client.abort()));
+      expect(reason?.call).toMatchObject({ outcome: "client-closed", attempts: [{ cut: true }] });
+      expect(reason?.reasons.at(-1)).toMatch(
+        /^The call was charged \d+ units, for what had come of its answer\. The upstream may bill more\.$/,
+      );
+    });
+  });
+
 });
 
 it("counts no failed attempt of an upstream whose call was stopped", async () => {
