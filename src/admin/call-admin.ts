@@ -2,7 +2,7 @@
 
 import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, writtenMoney, MOST_UNITS } from "../model/money.ts";
+import { amountOf, currencyCode, MOST_UNITS, spentIn, writtenMoney } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -101,7 +101,9 @@ export function callAdmin(calls: CallReader, options: CallAdminOptions = {}): Ca
   };
 }
 
-const SUM_NAMES: readonly (keyof UsageSums)[] = [
+type SumName = Exclude<keyof UsageSums, "spent">;
+
+const SUM_NAMES: readonly SumName[] = [
   "calls",
   "refused",
   "failed",
@@ -129,7 +131,9 @@ function currencyIn(recorded: string | undefined, given: string | undefined): st
  */
 export function inCurrency(report: UsageReport, given: string | undefined): UsageReport {
   const currency = currencyIn(report.currency, codeOf(given));
-  return currency === undefined ? report : { ...report, currency };
+  if (currency === undefined || currency === report.currency) return report;
+  const told = <Sums extends UsageSums>(sums: Sums): Sums => ({ ...sums, ...spentIn(sums.units, currency) });
+  return { ...report, rows: report.rows.map(told), total: told(report.total), currency };
 }
 
 /** The column of names that follows a column of ids. */
@@ -245,7 +249,7 @@ export function endRows(report: UsageReport): readonly UsageRow[] {
     return [name, total[name] - counted] as const;
   });
   // The cast is safe: the names are those of all sums.
-  const rest = Object.fromEntries(uncounted) as Record<keyof UsageSums, number>;
+  const rest = Object.fromEntries(uncounted) as Record<SumName, number>;
   if (rest.units !== 0) return [];
   return [...(rest.calls === 0 ? [] : [{ ...rest, [first]: "(no charge)" }]), { ...total, [first]: "Total" }];
 }
@@ -590,16 +594,16 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     }
     case "content_refused":
       return inWords("The caller must change the prompt.", ...answerInLog);
-    case "backend_refused":
-      if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
-      return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
-    default:
     case "client_closed":
       return isCutShort(call)
         ? inWords(
             "To charge for such calls, set hangUp: { drainMs: 60_000 } on the relay or the route: they then go on without their client for up to a minute, until their usage is known.",
           )
         : [];
+    case "backend_refused":
+      if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
+      return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
+    default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
         ? inWords("The caller must change the request.", ...answerInLog)
         : [];
@@ -722,7 +726,7 @@ function attemptSentence(
 }
 
 /** The words for the fields of a call. The other fields stand in its reasons. */
-export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy">, string>> = {
+export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy" | "spent">, string>> = {
   requestId: "Request id",
   at: "Time",
   day: "Local day",
@@ -760,7 +764,7 @@ export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" 
 export function linesOf({ reasons, next, call }: CallReason, currency?: string): readonly string[] {
   const { attempts: _, refusedBy: __, errorMessage: ___, requestId, metadata, budgets, at, units, ...others } = call;
   // Each amount names its currency.
-  const { estimated, currency: ____, ...fields } = others;
+  const { estimated, currency: ____, spent: _____, ...fields } = others;
   const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
   const texts = Object.entries({
     requestId,

@@ -13,7 +13,7 @@ import {
   type UsageQuery,
 } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { argument, callNow, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
+import { argument, callNow, inCurrency, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
@@ -48,6 +48,10 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       ...(["charged", "csv", "spreadsheet"] as const),
     ],
     words: BUDGET_WORDS,
+    elsewhere: {
+      "time-zone":
+        "The days of a call are counted when it is recorded: in the time zone of its key's budget (budgets create --time-zone), or else in the timeZone of the recorder.",
+    },
     read(_operands, values, { print, warn = () => {}, columns }) {
       const { json = false, currency, key, budget, group, model, upstream, charged } = values;
       const { csv, spreadsheet } = csvOf(values);
@@ -64,7 +68,7 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (report.total.calls === 0) await assertKnownKey(query.key, reader, { keys, store });
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
-        if (json) return report;
+        if (json) return inCurrency(report, currency);
         const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
           print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));

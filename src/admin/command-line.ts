@@ -554,12 +554,26 @@ function unknownOption(
   }
   const name = option.replace(/^-+/, "");
   const near = nearest(name, known);
+  const form = formMeant(name, text, known);
   const ofMetadata = command !== undefined && known.includes("metadata") && NOTES.has(name);
-  const instead = ofMetadata ? ` Write --metadata ${name}=${argument(text)}.` : undefined;
+  const instead = ofMetadata ? ` Write --metadata ${name}=${argument(text)}.` : form && ` Write ${form}.`;
   const meant = instead ?? (near === undefined ? "" : ` Did you mean --${near}?`);
   const fault = command === undefined ? `There is no option ${option}.` : `${command} takes no ${option}.`;
   const all = known.map((name) => `--${name}`).join(", ");
   return new UsageError(`${fault}${meant}${command === undefined ? "" : ` It takes ${all}.`}`);
+}
+
+/** The options for the form of an answer, by the words that people have for it, also as the value of a `--format`. */
+const FORMS: readonly (readonly [words: RegExp, option: string, usage: string])[] = [
+  [/^(?:xlsx?|excel|ods|sheets?)$/i, "spreadsheet", "--spreadsheet excel, for a .csv file that Excel opens"],
+  [/^csv$/i, "csv", "--csv"],
+  [/^json$/i, "json", "--json"],
+];
+
+/** Returns the usage of the option for the form that is meant by another name; undefined for no form, and for one that is not taken. */
+function formMeant(name: string, text: string, known: readonly string[]): string | undefined {
+  const word = /^(?:format|output|type|o)$/.test(name) ? text : name;
+  return FORMS.find(([words, option]) => words.test(word) && known.includes(option))?.[2];
 }
 
 /**

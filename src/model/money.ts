@@ -39,6 +39,10 @@ export function decimalsOf(units: number, digitsBehind: number = DECIMALS): stri
   return `${units < 0 ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS).slice(0, digitsBehind)}`;
 }
 
+/** Returns units as an exact decimal number of a currency, for JSON; nothing without a currency, and for a sum that is not exact. */
+export const spentIn = (units: number, currency: string | null | undefined): { readonly spent?: string } =>
+  currency == null || !Number.isSafeInteger(units) ? {} : { spent: decimalsOf(units) };
+
 /** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */
 export const writtenMoney = (units: number): string => unmistakable(decimalsOf(units));
 

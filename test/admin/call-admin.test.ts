@@ -1,7 +1,7 @@
 /** The reports about recorded calls, as functions. */
 
 import { describe, expect, it } from "vitest";
-import { nextSteps, reasonsOf as sentencesAbout } from "../../src/admin/call-admin.ts";
+import { inCurrency, nextSteps, reasonsOf as sentencesAbout } from "../../src/admin/call-admin.ts";
 import { callsCsv, callsText } from "../../src/admin/call-list.ts";
 import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
@@ -26,6 +26,16 @@ const SUMS = {
   units: 12,
   estimated: 0,
 };
+
+it("a report takes the currency that a user names, with the amounts of its rows and their sum", () => {
+  const report = { by: ["model"] as const, rows: [{ ...SUMS, model: "m" }], total: { ...SUMS, units: 12_500_000 } };
+  expect(inCurrency(report, undefined)).toBe(report);
+  expect(inCurrency(report, "eur")).toMatchObject({
+    currency: "EUR",
+    rows: [{ units: 12, spent: "0.000012" }],
+    total: { units: 12_500_000, spent: "12.500000" },
+  });
+});
 
 const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], rows, total: SUMS });
 
@@ -236,6 +246,7 @@ async function reasonsOf(
       method: "POST",
       headers: { authorization: "Bearer sk-anna", "content-type": "application/json" },
       body: JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }], ...body }),
+      signal,
     }),
   );
   work?.(gateway);
@@ -246,7 +257,6 @@ async function reasonsOf(
   const reason = await callAdmin(stores.calls).why(call?.requestId ?? "");
   await stores.close();
   return reason;
-      signal,
 }
 
 /** Returns the reasons of the end of a call whose client the backend makes leave. */
@@ -600,16 +610,6 @@ describe("why", () => {
     expect(sentencesAbout(gone).join()).not.toContain("caller was told");
   });
 
-  it("tells alike of a call that was cut by the end of the gateway", async () => {
-    let close = nothing;
-    const reason = await reasonsOf(
-      endless(() => close()),
-      {},
-      (gateway) => (close = () => void gateway.close({ deadlineMs: 0 })),
-    );
-    expect(reason?.call).toMatchObject({ outcome: "shutdown", attempts: [{ cut: true }] });
-    expect(reason?.reasons.join("\n")).toMatch(/slow .* was cut after \d+ ms, because the gateway was closed\.$/m);
-  });
   describe("of a client that has disconnected", () => {
     const USAGE = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
     const message = { role: "assistant", content: "Hello." };
@@ -659,6 +659,16 @@ describe("why", () => {
     });
   });
 
+  it("tells alike of a call that was cut by the end of the gateway", async () => {
+    let close = nothing;
+    const reason = await reasonsOf(
+      endless(() => close()),
+      {},
+      (gateway) => (close = () => void gateway.close({ deadlineMs: 0 })),
+    );
+    expect(reason?.call).toMatchObject({ outcome: "shutdown", attempts: [{ cut: true }] });
+    expect(reason?.reasons.join("\n")).toMatch(/slow .* was cut after \d+ ms, because the gateway was closed\.$/m);
+  });
 });
 
 it("counts no failed attempt of an upstream whose call was stopped", async () => {

@@ -909,6 +909,18 @@ describe("polygate keys", () => {
       /^keys create does not take "tenant-c". Write --id tenant-c for its id. Usage: polygate keys create \[options\]$/,
     ],
     [["keys", "list", "--granted", "5"], /^keys list takes no --granted. It takes --state, .*--store/],
+    [
+      ["usage", "--xlsx"],
+      /^usage takes no --xlsx\. Write --spreadsheet excel, for a \.csv file that Excel opens\. It takes --by, /,
+    ],
+    [["keys", "list", "--format", "XLSX"], /^keys list takes no --format\. Write --spreadsheet excel, for /],
+    [["calls", "-o", "csv"], /^calls takes no -o\. Write --csv\. It takes /],
+    [["budgets", "list", "--output=json"], /^budgets list takes no --output\. Write --json\. It takes /],
+    [["why", "req_1", "--format", "csv"], /^why takes no --format\. It takes /],
+    [
+      ["usage", "--time-zone", "Europe/Berlin"],
+      /^The days of a call .*budgets create --time-zone\).* timeZone of the re/,
+    ],
     [["keys", "list", "--nonsense"], /^keys list takes no --nonsense. It takes --state, /],
     [["keys", "list", "--metdata", "a=b"], /^keys list takes no --metdata. Did you mean --metadata\? It takes /],
     [["keys", "create", "-x"], /^keys create takes no -x. It takes /],
@@ -1322,6 +1334,8 @@ describe("polygate usage and why", () => {
       { group: "", budget: "team", calls: 1, units: 0 },
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
+    const spent = (report.total.units / 1e6).toFixed(6);
+    expect(report).toMatchObject({ currency: "USD", total: { spent }, rows: [{ spent: "0.000000" }, { spent }] });
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^group,since,until,timeZone,spent,currency,calls,refused,/);
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,20\S+,20\S+,,0\.0{4}\d{2},USD,3,1,0,/);

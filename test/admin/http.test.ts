@@ -977,10 +977,11 @@ describe("recorded calls", () => {
     expect(used).toBeGreaterThan(0);
     expect((await ask("GET", "/usage?by=group,key")).body).toMatchObject({
       rows: [
-        { group: "=1+1", key: "poor", calls: 1, refused: 1, units: 0 },
-        { group: "a,b", key: "rich", calls: 2, refused: 0, units: used },
+        { group: "=1+1", key: "poor", calls: 1, refused: 1, units: 0, spent: "0.000000" },
+        { group: "a,b", key: "rich", calls: 2, refused: 0, units: used, spent: (used / 1e6).toFixed(6) },
       ],
-      total: { calls: 3, refused: 1, units: used },
+      total: { calls: 3, refused: 1, units: used, spent: (used / 1e6).toFixed(6) },
+      currency: "USD",
       next: null,
     });
     expect((await ask("GET", "/usage?by=key&by=day&budget=company")).body).toMatchObject({ rows: [{ key: "rich" }] });
@@ -1093,9 +1094,9 @@ describe("recorded calls", () => {
     expect((await ask("GET", "/calls?errorCode=rate_limit_error")).body).toMatchObject({
       errorCodes: expect.arrayContaining(["quota_exhausted", "quota_insufficient"]),
     });
-    expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
     for (const id of [refused.slice("req_".length), refused.slice("req_".length, "req_12345678".length)])
       expect((await ask("GET", `/calls/${id}`)).body).toMatchObject({ requestId: refused });
+    expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
       errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),
       reasons: [

@@ -49,8 +49,9 @@ const SUMS = {
   reasoningTokens: UNITS,
   images: UNITS,
   units: UNITS,
+  spent: v.exactOptional(TEXT),
   estimated: UNITS,
-} satisfies Record<keyof UsageSums, typeof UNITS>;
+} satisfies Record<keyof UsageSums, unknown>;
 
 /** Reads a list of words: `key,day`, or several parameters. */
 const WORDS = v.pipe(
@@ -137,6 +138,7 @@ const CALL = v.looseObject({
   firstEventMs: v.exactOptional(COUNT),
   endMs: COUNT,
   units: UNITS,
+  spent: v.exactOptional(TEXT),
 });
 
 export const CALL_OPERATIONS: readonly Operation[] = [

@@ -2,6 +2,7 @@
 
 import { type ExpressionBuilder, type Selectable, sql } from "kysely";
 import { given, parseJson } from "../../model/json.ts";
+import { spentIn } from "../../model/money.ts";
 import { assertOptions } from "../../options.ts";
 import {
   assertCallFilter,
@@ -66,7 +67,7 @@ const COLUMNS: Readonly<Record<UsageColumn, GroupColumn>> = {
 
 type SumColumn = (typeof USAGE_SUMS)[number];
 
-const SUMS: Readonly<Record<keyof UsageSums, SumColumn>> = {
+const SUMS: Readonly<Record<Exclude<keyof UsageSums, "spent">, SumColumn>> = {
   calls: "calls",
   refused: "refused",
   failed: "failed",
@@ -109,7 +110,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const columns = named.map((column) => COLUMNS[column]);
   const { recorded, asOf } = await daysIn(access);
   const ofAll = {
-    total: sumsOf(total ?? {}),
+    total: sumsOf(total ?? {}, currency),
     ...daysSummed(query, recorded, new Date(asOf).toISOString().slice(0, 10)),
     asOf,
     ...(recorded && { recorded }),
@@ -123,7 +124,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .$if(charged === true, (rows) => rows.having(sql<number>`SUM(${sql.ref("units")})`, ">", 0));
   const ordered = refs.reduce((query, ref) => query.orderBy(ref), grouped.limit(limit).offset(offset));
   const rows = await access.all(ordered);
-  const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row) }));
+  const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row, currency) }));
   return { by: named, rows: await withNames(access, told, named), ...ofAll };
 }
 
@@ -226,11 +227,12 @@ function columnsOf(
   );
 }
 
-/** The cast is safe: each name of the sums gets a number. */
-const sumsOf = (row: Partial<Record<SumColumn, StoredInteger | null>>): UsageRow =>
-  Object.fromEntries(
-    Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]),
-  ) as unknown as UsageRow;
+function sumsOf(row: Partial<Record<SumColumn, StoredInteger | null>>, currency: string | null): UsageRow {
+  const sums = Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]);
+  // The cast is safe: each name of the sums gets a number.
+  const counted = Object.fromEntries(sums) as UsageRow;
+  return { ...counted, ...spentIn(counted.units, currency) };
+}
 
 /** The columns of recorded calls that a filter names with their values. */
 const CALL_COLUMNS = [
@@ -323,6 +325,7 @@ function callOf(row: Selectable<CallTable>, keyName: string | undefined): Record
     reasoningTokens: numberOf(row.reasoning_tokens),
     images: numberOf(row.images),
     units: numberOf(row.units),
+    ...spentIn(numberOf(row.units), row.currency),
     estimated: numberOf(row.estimated),
     ...(row.currency !== null && { currency: row.currency }),
     ...(row.replay_of !== null && { replayOf: row.replay_of }),

@@ -292,7 +292,8 @@ const columnsOf = (
 
 /** Returns the sums of the rows that are not shown. Undefined if the shown rows have all calls. */
 function hiddenIn(total: UsageSums, rows: readonly UsageSums[]): UsageSums | undefined {
-  const names = Object.keys(total) as (keyof UsageSums)[];
+  const { spent: _, ...numbers } = total;
+  const names = Object.keys(numbers) as (keyof typeof numbers)[];
   // The cast is safe: each name gets a number.
   const rest = Object.fromEntries(
     names.map((name) => [name, rows.reduce((left, row) => left - row[name], total[name])]),
