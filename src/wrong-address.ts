@@ -1,4 +1,4 @@
-/** Explains to a caller with a wrong base URL which base URL is right. */
+/** Tells a caller which base URL is right, or that the gateway does not offer a route of the vendor. */
 
 import type { Mountable } from "./gateway.ts";
 import { aboveVersion, assertEndpoints, nearest, oneLine } from "./options.ts";
@@ -24,7 +24,8 @@ const LONGEST_SHOWN = 100;
 
 /**
  * Returns the body of a 404 for a request that neither the gateway nor its host has a route for. The message names the base URLs that
- * clients need, and the route that was probably meant. Use it in the last handler of a server.
+ * clients need, and the route that was probably meant. For another route of a vendor at the right base URL, such as `/v1/files`, it says that
+ * the gateway does not offer the route. Use it in the last handler of a server.
  *
  * @param url The path of the request, or its whole address.
  * @param prefix The path of the gateway, as the mount has it.
@@ -41,16 +42,22 @@ export function wrongAddress(
   assertEndpoints("wrongAddress", gateway);
   const { pathname: path = "/", searchParams } = URL.parse(url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
-  const meant = meantRoute(gateway, method, path);
+  const isMissing = isMissingRoute(gateway, prefix, path);
+  const meant = isMissing ? undefined : meantRoute(gateway, method, path);
   const above = aboveVersion(prefix);
-  const sentences = [
-    `There is no route ${oneLine(method)} ${shown}.`,
-    ...(meant === undefined ? [] : [`Did you mean ${method} ${prefix}${meant}?`]),
-    ...(above === undefined
-      ? []
-      : [`The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`]),
-    `The base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`,
-  ];
+  const asked = `${oneLine(method)} ${shown}`;
+  const sentences = isMissing
+    ? [`This gateway does not offer ${asked}.`]
+    : [
+        `There is no route ${asked}.`,
+        ...(meant === undefined ? [] : [`Did you mean ${method} ${prefix}${meant}?`]),
+        ...(above === undefined
+          ? []
+          : [
+              `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`,
+            ]),
+        `The base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`,
+      ];
   // The words of the host's own prefix tell nothing about the client.
   const belowPrefix = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
   const vendor =
@@ -86,6 +93,31 @@ const VENDOR_OF_PATH: readonly (readonly [vendor: Vendor, words: RegExp])[] = [
     /\/(?:openai|assistants|audio|batches|chat|completions|conversations|embeddings|files|fine_tuning|images|moderations|realtime|responses|threads|uploads|vector_stores|videos)(?:\/|$)/i,
   ],
 ];
+
+/** The routes of the vendors, by what follows their version: a first word for all routes below it, or a whole route that a gateway may have. */
+const ROUTES_OF_VENDORS: readonly (readonly [version: string, routes: RegExp])[] = [
+  [
+    "/v1/",
+    /^(?:(?:assistants|audio|batches|chatkit|complete|completions|containers|conversations|evals|files|fine_tuning|messages\/batches|moderations|organizations?|realtime|skills|threads|uploads|vector_stores|videos)(?:\/|$)|(?:chat\/completions|embeddings|images\/(?:edits|generations|variations)|messages|messages\/count_tokens|responses)$)/,
+  ],
+  [
+    "/v1beta/",
+    /^(?:(?:batches|cachedContents|corpora|fileSearchStores|files|interactions|tunedModels)(?:\/|$)|models\/[^/:]+:[a-zA-Z]+$)/,
+  ],
+  ["/upload/v1beta/", /^(?:files|fileSearchStores)(?:\/|$)/],
+];
+
+/** Tells whether a path is the route of a vendor at the right base URL that the gateway does not have. */
+function isMissingRoute({ endpoints }: Pick<Mountable, "endpoints">, prefix: string, path: string): boolean {
+  if (!path.startsWith(`${prefix}/`)) return false;
+  const route = path.slice(prefix.length);
+  const isOfVendor = ROUTES_OF_VENDORS.some(
+    ([version, routes]) => route.startsWith(version) && routes.test(route.slice(version.length)),
+  );
+  const isOffered = (own: string): boolean =>
+    own === route || (own.endsWith("/**") && route.startsWith(own.slice(0, -"**".length)));
+  return isOfVendor && !endpoints.some((endpoint) => isOffered(endpoint.path));
+}
 
 /** Returns the vendor of a route; undefined for a route of several vendors, such as the list of models. */
 function vendorOfRoute(

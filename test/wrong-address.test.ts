@@ -63,6 +63,42 @@ describe("the route that was meant", () => {
   });
 });
 
+describe("a route of a vendor that the gateway does not have", () => {
+  const chatOnly = createGateway({ backend: { async *chat() {} }, quotas: memoryQuotaStore([]) });
+
+  it.each([
+    ["POST", "/v1/audio/speech"],
+    ["POST", "/v1/images/generations"],
+    ["POST", "/v1/embeddings"],
+    ["POST", "/v1/completions"],
+    ["GET", "/v1/batches"],
+    ["GET", "/v1/files/file-1"],
+    ["GET", "/v1/messages/batches/one/results"],
+    ["POST", "/v1/threads/one/messages"],
+    ["POST", "/v1beta/cachedContents"],
+    ["POST", "/upload/v1beta/files"],
+  ])("is not offered, and the address is not blamed: %s %s", (method, path) => {
+    for (const prefix of ["", "/ai"])
+      expect(wrongAddress(chatOnly, method, `${prefix}${path}?a=b`, prefix).error.message).toBe(
+        `This gateway does not offer ${method} ${prefix}${path}.`,
+      );
+  });
+
+  it.each([
+    ["POST", "/v1/audio/speech", "/ai"],
+    ["POST", "/v1/v1/files", ""],
+    ["POST", "/audio/speech", ""],
+    ["POST", "/v1/nowhere", ""],
+    ["POST", "/v1/filesystem", ""],
+    ["POST", "/v1/chat/completions", ""],
+    ["POST", "/v1beta/models/large:generateContent", ""],
+  ])("is none for %s %s below %j, so the address is told", (method, path, prefix) => {
+    const { message } = wrongAddress(chatOnly, method, path, prefix).error;
+    expect(message).toContain(`There is no route ${method} ${path}.`);
+    expect(message).toContain("The base URL is ");
+  });
+});
+
 it("shows what a stranger sends in one line, and not at any length", () => {
   const message = messageOf("GET", `/\u202e${"a".repeat(10_000)}`, "/ai");
   expect(message.length).toBeLessThan(400);

@@ -74,7 +74,7 @@ export const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
  * OpenAI and those who imitate OpenAI, and polygate itself. Messages about a model do not match.
  */
 const ABOUT_ROUTE =
-  /^(?:404:? )?(?:(?:page|file|resource|path|route|url) )?not found\W*$|^(?:the )?(?:requested )?(?:url|route)\b.*\bnot found\b|^(?:invalid|unknown)(?: request)? url\b|^(?:there is )?no (?:route|static resource)\b|^the requested resource was not found\b|^cannot post\b|^url\.not_found$/i;
+  /^(?:404:? )?(?:(?:page|file|resource|path|route|url) )?not found\W*$|^(?:the )?(?:requested )?(?:url|route)\b.*\bnot found\b|^(?:invalid|unknown)(?: request)? url\b|^(?:there is )?no (?:route|static resource)\b|^the requested resource was not found\b|^cannot post\b|^this gateway does not offer\b|^url\.not_found$/i;
 
 /** The most characters of a message that are compared. */
 const MAX_COMPARED_CHARS = 500;

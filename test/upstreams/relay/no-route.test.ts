@@ -84,6 +84,7 @@ describe.each(FORMATS)("an upstream of %s without the route", (format) => {
     ["Kimi", 404, '{"code":5,"error":"url.not_found","message":"url.not_found","method":"POST"}'],
     ["xAI", 404, error("The requested resource was not found. Please check the URL and try again.")],
     ["polygate", 404, error("There is no route POST /x. Did you mean POST /v1/messages?", { type: "not_found_error" })],
+    ["polygate at the right address", 404, error("This gateway does not offer POST /v1/x.", { code: "not_found" })],
     ["another JSON", 404, "{}"],
     ["nginx before static files", 405, "<html><h1>405 Not Allowed</h1></html>"],
     ["a Python server of files", 501, "<html><p>Message: Unsupported method ('POST').</p></html>"],
