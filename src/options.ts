@@ -214,6 +214,8 @@ export const hasMethod = (port: unknown, method: string): boolean =>
 export function lacking(port: unknown, methods: readonly string[], wanted: readonly string[] = methods): string {
   const instead = givenInstead(port, wanted);
   if (instead !== undefined) return `not ${instead}`;
+  const part = port === undefined ? partOf(wanted) : undefined;
+  if (part !== undefined) return `not undefined. If ${part} is meant, openStores must be awaited`;
   if (typeof port !== "object" || port === null || Array.isArray(port)) return `not ${shown(port)}`;
   const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
   // A port that was spread and given a further method, or only some of its own.
@@ -301,9 +303,12 @@ const PARTS: Readonly<Record<string, string>> = {
   onCall: "stores.recorder()",
 };
 
+const partOf = (names: readonly string[]): string | undefined =>
+  names.map((name) => (Object.hasOwn(PARTS, name) ? PARTS[name] : undefined)).find(Boolean);
+
 /** Says which part of the stores of `openStores` was meant; empty for an option that no part fits. */
 function partFor(names: readonly string[]): string {
-  const part = names.map((name) => (Object.hasOwn(PARTS, name) ? PARTS[name] : undefined)).find(Boolean);
+  const part = partOf(names);
   return part === undefined ? "" : `: pass ${part}`;
 }
 

@@ -345,6 +345,16 @@ describe("a wrong shape gets a sentence", () => {
       "createGateway: quotas must be a QuotaStore, not all the stores of openStores: pass stores.ports.quotas.",
     ],
     [
+      "the ports of stores that are not awaited",
+      () => make(createGateway, { backend, ...(Promise.resolve(stores) as object as typeof stores).ports }),
+      "createGateway: quotas must be a QuotaStore, not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
+    ],
+    [
+      "the calls of stores that are not awaited",
+      () => make(callAdmin, undefined),
+      "If stores.calls is meant, openStores must be awaited.",
+    ],
+    [
       "stores as a counter",
       () => make(flexibleRateLimiter, { perKey: { requests: [stores] } }),
       "flexibleRateLimiter: perKey.requests[0] must be a counter of rate-limiter-flexible, such as new RateLimiterMemory({ points: 60, duration: 60 }), not all the stores of openStores: pass stores.counter(points, seconds).",

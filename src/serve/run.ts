@@ -257,16 +257,31 @@ function reasonOf(error: unknown, place: string = ""): string {
 /** The longest time in which Node reads a file once more for the place of its error, in milliseconds. */
 const CHECK_MS = 5_000;
 
-/** Returns the place of an error in the host's code, such as ` at gateway.ts:3:11`; empty for an error that the host throws in words. */
+/**
+ * Returns the place of an error in the host's code, such as ` at gateway.ts:3:11`, also of a call that this package has refused. Empty for an
+ * error that the host throws in words.
+ */
 async function errorPlaceOf(error: unknown, path: string): Promise<string> {
   if (!(error instanceof Error)) return "";
   const { stack = "" } = error;
   // Node tells the place in TypeScript, but that in JavaScript only as it ends.
   if (error instanceof SyntaxError) return placeIn(stack) || placeIn(await linked(path));
-  // Other code of the host has thrown the error, or Node has, where the first line of the stack is of a file.
-  const [, url = "", place] = /^.*\n    at (?:.* \()?(file:.*?):(\d+:\d+)\)?$/m.exec(stack) ?? [];
-  return url !== "" && isOfCode(error) && !error.message.endsWith(".") ? ` at ${shownPath(url)}:${place}` : "";
+  const frames = stack.split(/\n    at /).slice(1);
+  const first = frames.findIndex((frame) => !isOwn(frame));
+  // Other code of the host has thrown the error, or Node has, where this line of the stack is of a file.
+  const [, url = "", at] = /^(?:.* \()?(file:.*?):(\d+:\d+)\)?$/.exec(frames[first] ?? "") ?? [];
+  if (url === "" || !isOfCode(error)) return "";
+  const place = `${shownPath(url)}:${at}`;
+  if (!error.message.endsWith(".")) return ` at ${place}`;
+  return first > 0 ? ` See ${place}.` : "";
 }
+
+/** The folder of this package, as addresses in stacks begin. */
+const [HOME = ""] = /^.*\/(?=(?:src|dist)\/)/.exec(import.meta.url) ?? [];
+
+/** Tells whether a line of a stack is of the code of this package. */
+const isOwn = (frame: string): boolean =>
+  ["src", "adapters", "dist"].some((folder) => frame.includes(`${HOME}${folder}/`));
 
 /** True for an error that Node throws for code. Another realm has classes of its own. */
 const isOfCode = ({ name }: Error): boolean => /^(?:Type|Reference|Range)Error$/.test(name);

@@ -997,6 +997,11 @@ describe("polygate keys", () => {
 
   it.each([
     ["no store", [], /^No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, /],
+    [
+      "a file without sqlite:",
+      ["--store", "data/new-comer.db"],
+      /redis:\/\/…\. Did you mean sqlite:data\/new-comer\.db\?$/,
+    ],
     ["a store of no known kind", ["--store", "oracle:x"], /^--store: The address of the store must be sqlite:FILE/],
     [
       "a misspelt kind of store",

@@ -254,7 +254,11 @@ describe("a port that is none", () => {
       { backend: UNASKED, quotas, replayStore: Promise.resolve({}) },
       "createGateway: replayStore must be a ReplayStore, such as memoryReplayStore(), not a Promise: await it first.",
     ],
-    ["no store", { backend: UNASKED }, "createGateway: quotas must be a QuotaStore, not undefined."],
+    [
+      "no store",
+      { backend: UNASKED },
+      "createGateway: quotas must be a QuotaStore, not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
+    ],
     [
       "a store that was spread",
       { backend: UNASKED, quotas: { ...quotas, find: async () => undefined } },

@@ -40,6 +40,7 @@ async function written(name: string, text: string): Promise<string> {
   return name;
 }
 
+const RELAY = `import { relay } from "${new URL("src/upstreams/relay/index.ts", ROOT).href}";`;
 const DEFINE = "export default defineServer";
 const MADE = `(await import("${new URL("src/index.ts", ROOT).href}")).createGateway({ backend: demoModel(), quotas: { find() {}, balance() {}, reserve() {}, renew() {}, settle() {} } })`;
 
@@ -416,12 +417,12 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
   [
     "exports a gateway",
     `${DEFINE}(${MADE});`,
-    /^wrong\.ts cannot be loaded: defineServer: expects .*, not a gateway: the server makes it of the options of createGateway\.$/m,
+    /^wrong\.ts cannot be loaded: defineServer: expects .*, not a gateway: the server makes it of the options of createGateway\. See wrong\.ts:4:16\.$/m,
   ],
   [
     "has a gateway in place of its function",
     `${DEFINE}({ gateway: ${MADE} });`,
-    /^wrong\.ts cannot be loaded: defineServer: gateway must be a function that returns the options of createGateway, not a gateway\.$/m,
+    /^wrong\.ts cannot be loaded: defineServer: gateway must be a function that returns the options of createGateway, not a gateway\. See wrong\.ts:4:16\.$/m,
   ],
   [
     "returns a gateway",
@@ -490,6 +491,16 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
     "uses what does not exist as it makes its gateway",
     `${DEFINE}({\n  gateway: () => ({ backend: missing }),\n});`,
     /^wrong\.ts: missing is not defined at wrong\.ts:5:30$/m,
+  ],
+  [
+    "gives a part of the package an option that does not exist",
+    `${RELAY}\nconst upstream = () =>\n  relay({ format: "messages", baseUrl: "https://up.test", apiKy: "sk-1" });\n${DEFINE}({ gateway: () => ({ backend: upstream() }) });`,
+    /^wrong\.ts: relay: apiKy does not exist; did you mean apiKey\? .* at wrong\.ts:6:3$/m,
+  ],
+  [
+    "gives a part of the package a wrong option",
+    `${RELAY}\nexport const upstream =\n  relay({ format: "messages", baseUrl: "up.test" });`,
+    /^wrong\.ts cannot be loaded: relay: baseUrl is not a URL\. .* See wrong\.ts:6:3\.$/m,
   ],
   [
     "imports a package that is missing",

@@ -500,6 +500,7 @@ describe("openStores refuses", () => {
   it.each<readonly [string, unknown, unknown, string]>([
     ["no address", undefined, {}, "openStores: the address of the store must be a text, such as sqlite:gateway.db"],
     ["an empty address", "", {}, "openStores: The address of the store"],
+    ["a file alone", "./new-comer.db", {}, "redis://…. Did you mean sqlite:./new-comer.db?"],
     ["another kind of address", "mssql://x", {}, "must be sqlite:FILE, postgres://…, mysql://… or redis://…"],
     ["no file", "sqlite:", {}, "openStores: sqlite: must be followed by a file."],
     [

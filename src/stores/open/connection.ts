@@ -101,15 +101,19 @@ export async function connect(address: string, options: ConnectOptions): Promise
       return openRedis(address, options);
     default:
       throw new UsageError(
-        `The address of the store must be sqlite:FILE, postgres://…, mysql://… or redis://…${meantBy(kind)}`,
+        `The address of the store must be sqlite:FILE, postgres://…, mysql://… or redis://…${meantBy(kind, address)}`,
       );
   }
 }
 
 const SERVERS: ReadonlySet<string> = new Set(["postgres", "postgresql", "mysql", "mariadb", "redis", "rediss"]);
 
-/** Names a scheme that is nearly a known one. Any other text before a colon may be a part of a password, and is not shown. */
-function meantBy(kind = ""): string {
+/**
+ * Names a scheme that is nearly a known one, and the file of an address that is a plain path of a database. Any other text may have a part of a
+ * password, and is not shown.
+ */
+function meantBy(kind = "", address: string): string {
+  if (/^[\w./\\-]+\.(?:db|sqlite3?)$/i.test(address)) return `. Did you mean sqlite:${address}?`;
   const meant = nearest(kind, ["sqlite", ...SERVERS]);
   return meant === undefined
     ? "."
