@@ -21,7 +21,6 @@ const stores = await openStores(env["POLYGATE_STORE"] ?? "sqlite:gateway.db", {
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
 const onCall = stores.recorder();
-
 const perMinute = (requests: number, tokens: number): RateLimits => ({
   requests: [stores.counter(requests, 60)],
   tokens: [stores.counter(tokens, 60)],
@@ -58,3 +57,4 @@ process.once("SIGTERM", async () => {
   stopMetrics();
   await stores.close();
 });
+for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

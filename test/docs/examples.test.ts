@@ -558,7 +558,8 @@ describe("the whole gateway", () => {
     const taken = createServer();
     await once(taken.listen(0, "127.0.0.1"), "listening");
     const { port } = taken.address() as AddressInfo;
-    const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:" };
+    const url = `http://127.0.0.1:${port}/v1`;
+    const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:", FIRST_URL: url, SECOND_URL: url };
     const ended = run(process.execPath, ["company.ts"], inFolder(env));
     const { stdout, stderr } = await ended.catch((error: { stdout: string; stderr: string }) => error);
     expect(stdout + stderr).toMatch(
@@ -571,7 +572,9 @@ describe("the whole gateway", () => {
     const env = {
       ADMIN_PASSWORD: "a long secret",
       POLYGATE_STORE: "sqlite::memory:",
+      FIRST_URL: "http://127.0.0.1:1/v1",
       FIRST_KEY: "sk-1",
+      SECOND_URL: "http://127.0.0.1:1/v1",
       SECOND_KEY: "sk-2",
     };
     const { port } = await startWith(env, process.execPath, "--import", PRELOAD, "company-admin.ts");
@@ -609,7 +612,7 @@ describe("the whole gateway", () => {
 
     const asked: string[] = [];
     const upstream = createServer((request, response) => {
-      asked.push(request.url ?? "");
+      if (request.method === "POST") asked.push(request.url ?? "");
       request.resume().on("end", () => {
         if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
         const usage = { input_tokens: 11, output_tokens: 3 };
@@ -660,5 +663,6 @@ describe("the whole gateway", () => {
     const rows = database.prepare("SELECT key_id, model, upstream, units FROM polygate_calls WHERE units > 0").all();
     expect(rows).toEqual([{ key_id: "anna", model: "gpt-5-mini", upstream: "second", units: 11 * 1 + 3 * 5 }]);
     expect(errors()).toContain("ALERT: the budget team-a has reached 50 %.");
+    for (const name of ["first", "second"]) expect(errors()).toMatch(new RegExp(`^${name}: .*500`, "m"));
   });
 });
