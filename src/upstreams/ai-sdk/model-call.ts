@@ -157,14 +157,15 @@ function errorOf(thrown: unknown): GatewayError {
 
 /** Returns the mistake in the provider's address that its answer shows: the address lacks the route, or serves a page. */
 function mistakeIn(thrown: unknown): SettingMistake | undefined {
-  const { name, statusCode, responseBody, responseHeaders, url } = propertiesOf(thrown);
+  const { name, statusCode, requestBodyValues, responseBody, responseHeaders, url } = propertiesOf(thrown);
   if (name !== "AI_APICallError" || typeof statusCode !== "number" || typeof url !== "string") return undefined;
   const type = isJsonObject(responseHeaders) ? responseHeaders["content-type"] : undefined;
   const isPage = statusCode < 400 && typeof type === "string" && type.startsWith("text/html");
-  const hasNoRoute = typeof responseBody === "string" && isAboutRoute(statusCode, parsedOrText(responseBody));
-  if (!isPage && !hasNoRoute) return undefined;
-  // The query and the user's name in an address may hold a key.
   const { origin = "", pathname = "" } = URL.parse(url) ?? {};
+  const { model } = propertiesOf(requestBodyValues);
+  const isMissing = (body: string): boolean => isAboutRoute(statusCode, parsedOrText(body), pathname, String(model));
+  if (!isPage && !(typeof responseBody === "string" && isMissing(responseBody))) return undefined;
+  // The query and the user's name in an address may hold a key.
   const shown = (origin + pathname).slice(0, MAX_SHOWN_CHARS).replaceAll(KEY_LIKE, "[redacted]");
   const does = isPage ? "answers with a page of HTML to" : "does not serve";
   return new SettingMistake(`The provider ${does} POST ${shown}. Check its baseURL.`, { cause: causeOf(thrown) });

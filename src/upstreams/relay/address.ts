@@ -83,13 +83,25 @@ const MAX_COMPARED_CHARS = 500;
  * Tells whether a 404 concerns the route, not the model: its body is no error object, or its message says so.
  *
  * @param body Parsed JSON, or a text.
+ * @param path The end of the requested path, without the query. A message that names the path, and no model, concerns the route.
+ * @param model The upstream's name of the model, which the caller may have written.
  */
-export function isAboutRoute(status: number, body: unknown): boolean {
+export function isAboutRoute(status: number, body: unknown, path: string, model: string): boolean {
   if (status !== 404) return false;
   const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
   if (!isJsonObject(first)) return true;
   const { error, message, detail } = first;
   const words = [isJsonObject(error) ? error["message"] : undefined, message, detail, error];
   const said = words.find((word) => typeof word === "string");
-  return said === undefined ? !isJsonObject(error) : ABOUT_ROUTE.test(said.slice(0, MAX_COMPARED_CHARS));
+  if (said === undefined) return !isJsonObject(error);
+  const compared = said.slice(0, MAX_COMPARED_CHARS);
+  return ABOUT_ROUTE.test(compared) || (!model.includes(path) && namesOnlyPath(compared, path));
+}
+
+function namesOnlyPath(said: string, path: string): boolean {
+  if (path.length < 2) return false;
+  const [before = "", after, ...others] = said.split(path);
+  // A longer path is another one. The path itself may hold the word that is looked for.
+  if (after === undefined || /^[\w/-]/.test(after)) return false;
+  return !/\b(?:model|deployment)s?\b/i.test([before, after, ...others].join(" "));
 }

@@ -293,7 +293,7 @@ async function countTokens(
     const response = await upstream.send({ path, headers, body: sent, stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
       let hasNoRoute = false;
-      const asked = { codec, path, onNoRoute: () => void (hasNoRoute = true) };
+      const asked = { codec, path, model: request.model, onNoRoute: () => void (hasNoRoute = true) };
       const error = await refusalOf(response, upstream, asked, failures, exchange);
       if (hasNoRoute) return undefined;
       throw error;

@@ -59,11 +59,16 @@ export class Failures {
     return new Failures(this.#secrets, { ...this.#rules, rename: { from, to } });
   }
 
-  /** Returns the error of a response whose status is not 2xx. */
+  /**
+   * Returns the error of a response whose status is not 2xx.
+   *
+   * @param path The whole path of the request, which belongs to the host: no message shows it.
+   */
   async ofResponse(
     response: UpstreamResponse,
     codec: Pick<ChatCodec, "decodeError" | "limitsOf">,
     exchange: Exchange,
+    path: string,
   ): Promise<GatewayError> {
     const { status } = response;
     const { body, cause } = await this.#unexpected(response, exchange);
@@ -81,7 +86,8 @@ export class Failures {
     if (isForbidden || OWN_ACCOUNT.has(error.code)) return this.#final(backendError("refused", cause));
     const isShown = status === 429 && this.#rules.show !== false;
     const limits = isShown ? this.#withoutSecrets(codec.limitsOf?.(response.headers())) : undefined;
-    return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status, limits));
+    const message = messageOf(errorObject(parsed))?.replaceAll(this.redacted(path), () => "[path]");
+    return this.#final(this.#reworded(error, cause, message, status, limits));
   }
 
   /** Returns the error of a 2xx response whose body is of the wrong type, such as a page of HTML. */

@@ -87,14 +87,17 @@ export async function* relayed<Decoded, Event>(
 export async function refusalOf(
   response: UpstreamResponse,
   upstream: Upstream,
-  { codec, path, onNoRoute }: Pick<RelayedCall<unknown, unknown>, "codec" | "path" | "onNoRoute">,
+  { codec, path, model, onNoRoute }: Pick<RelayedCall<unknown, unknown>, "codec" | "path" | "model" | "onNoRoute">,
   failures: Failures,
   exchange: Exchange,
 ): Promise<GatewayError> {
   const decodeError: ChatCodec["decodeError"] = (status, headers, body) =>
-    isAboutRoute(status, body) ? backendError("failed", body) : codec.decodeError(status, headers, body);
+    isAboutRoute(status, body, withoutQuery(path), model)
+      ? backendError("failed", body)
+      : codec.decodeError(status, headers, body);
   const { status } = response;
-  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange);
+  const hidden = withoutQuery(upstream.pathOf(path));
+  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, hidden);
   if (error.code !== "backend_failed") return error;
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
   if (!NO_ROUTE.has(status)) return error;
@@ -116,12 +119,14 @@ export async function ofWrongType(
 
 /** Adds to an error that the upstream's address or format is wrong. The host needs the address, without the query and without secrets. */
 function misdirected(error: GatewayError, upstream: Upstream, path: string, does: string): GatewayError {
-  const [served] = upstream.pathOf(path).split("?", 1);
+  const served = withoutQuery(upstream.pathOf(path));
   const mistake = upstream.failures.redacted(
     `The upstream at ${upstream.origin} ${does} POST ${served}. Check the baseUrl and the format of the relay.`,
   );
   return changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
 }
+
+const withoutQuery = (path: string): string => path.split("?", 1)[0] ?? "";
 
 const askedOf = (
   { name, format, telemetry, models, address, port }: Upstream,

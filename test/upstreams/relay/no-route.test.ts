@@ -34,7 +34,13 @@ const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, as
 const FORMATS = Object.keys(ASK) as RelayFormat[];
 
 /** Asks a gateway before an upstream that answers with this status, body and headers. */
-async function refused(format: RelayFormat, status: number, body: string, headers: Record<string, string> = {}) {
+async function refused(
+  format: RelayFormat,
+  status: number,
+  body: string,
+  headers: Record<string, string> = {},
+  model?: string,
+) {
   const failures: string[] = [];
   const records: CallRecord[] = [];
   const gateway = createGateway({
@@ -52,7 +58,11 @@ async function refused(format: RelayFormat, status: number, body: string, header
   const [path, ask] = ASK[format];
   const own = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
   const response = await gateway.fetch(
-    new Request(`http://gateway.test${path}`, { method: "POST", headers: own, body: JSON.stringify(ask) }),
+    new Request(`http://gateway.test${path}`, {
+      method: "POST",
+      headers: own,
+      body: JSON.stringify({ ...ask, ...(model && { model }) }),
+    }),
   );
   const text = await response.text();
   await gateway.close();
@@ -85,11 +95,16 @@ describe.each(FORMATS)("an upstream of %s without the route", (format) => {
     ["xAI", 404, error("The requested resource was not found. Please check the URL and try again.")],
     ["polygate", 404, error("There is no route POST /x. Did you mean POST /v1/messages?", { type: "not_found_error" })],
     ["polygate at the right address", 404, error("This gateway does not offer POST /v1/x.", { code: "not_found" })],
+    ["a path", 404, error("Not found {path}")],
+    ["a path without its beginning", 404, error("Nothing is served at {below}.", { code: "not_found" })],
+    ["an address", 404, error("http://up.test{path}: no handler")],
     ["another JSON", 404, "{}"],
     ["nginx before static files", 405, "<html><h1>405 Not Allowed</h1></html>"],
     ["a Python server of files", 501, "<html><p>Message: Unsupported method ('POST').</p></html>"],
   ])("fails, and the host learns the path (%s)", async (_server, status, body) => {
-    const answer = await refused(format, status, body);
+    const path = ASK[format][2].replace("POST ", "");
+    const named = body.replace("{path}", path).replace("{below}", path.replace("/deep-secret-word/v1", ""));
+    const answer = await refused(format, status, named);
     expect(answer.status).toBe(500);
     expect(answer.text).toContain("The model backend failed.");
     expect(answer.failures).toHaveLength(1);
@@ -143,7 +158,7 @@ async function statusOf(backend: ModelBackend): Promise<number> {
   return (await gateway.fetch(request)).status;
 }
 
-it.each<[format: RelayFormat, server: string, body: string]>([
+it.each<[format: RelayFormat, server: string, body: string, model?: string]>([
   ["messages", "Anthropic", '{"type":"error","error":{"type":"not_found_error","message":"model: m"}}'],
   [
     "generate-content",
@@ -163,9 +178,25 @@ it.each<[format: RelayFormat, server: string, body: string]>([
     "Google, a hostile name",
     '{"error":{"code":404,"message":"models/route is not found for API version v1","status":"NOT_FOUND"}}',
   ],
-])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body) => {
-  const { text, failures, record } = await refused(format, 404, body);
+  [
+    "chat-completions",
+    "OpenAI for a model of another route",
+    error("This is not a chat model and thus not supported in the v1/chat/completions endpoint."),
+  ],
+  ["chat-completions", "a longer path", error("Not found: /chat/completions/extra")],
+  ["chat-completions", "a hostile name that holds the path", error("/chat/completions not found"), "/chat/completions"],
+])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body, model) => {
+  const { text, failures, record } = await refused(format, 404, body, {}, model);
   expect(text).toMatch(/model_not_found|not_found_error|NOT_FOUND/);
   expect(failures.join()).not.toContain("does not serve");
   expect(record?.attempts[0]).not.toHaveProperty("mistake");
+});
+
+it("the path of a request stays hidden also where it is named with a model, or with another status", async () => {
+  for (const status of [404, 400]) {
+    const path = "/deep-secret-word/v1/chat/completions";
+    const { text } = await refused("chat-completions", status, error(`The model m is not for ${path}, or is gone.`));
+    expect(text).toContain("is gone");
+    expect(text).not.toMatch(/\/chat\/completions|secret/);
+  }
 });
