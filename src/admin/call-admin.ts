@@ -349,6 +349,10 @@ export const isMistaken = ({ attempts, errorCode }: RecordedCall): boolean =>
 export const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
   wronglyNamed(call).length > 0 && call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
 
+/** True where an upstream lacks a model that the host has named: such a call has failed, and that of a name of the caller's own is refused. */
+const isOfLackingModel = ({ errorCode, outcome }: RecordedCall): boolean =>
+  errorCode === "model_not_found" && outcome === "failed";
+
 /**
  * Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record
  * does not tell which.
@@ -360,7 +364,7 @@ function errorReasons(call: RecordedCall): readonly string[] {
     return [
       "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
     ];
-  if ((errorCode === "model_not_found" || errorCode === "backend_refused") && isOnlyWronglyNamed(call))
+  if (isOfLackingModel(call) || (errorCode === "backend_refused" && isOnlyWronglyNamed(call)))
     return ["A setting of this service names a model that its upstream does not have."];
   if (isMistaken(call)) return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
   if (errorCode === "rate_limited" && outcome === "failed") return ["A rate limit of the upstream was reached."];
@@ -546,7 +550,9 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(
         isUnasked(call)
           ? `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`
-          : `If the list of models has ${oneLine(modelAsked ?? "the model")}, its upstream does not: correct the route or the models of the relay. Otherwise the caller must choose another model.`,
+          : isOfLackingModel(call)
+            ? `Correct ${oneLine(modelAsked ?? "the model")} in the routes, in the models of the relay and in the prices, or remove it.`
+            : "The caller must choose another model.",
         ...answerInLog,
       );
     case "missing_api_key":

@@ -117,7 +117,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
   return {
     ...facts,
     context: call.context,
-    modelListed: found.modelListed || isKnown(call),
+    modelListed: isListed(call),
     modelAnswered: model === undefined ? undefined : redact(model, call.secret),
     usage,
     images,
@@ -142,9 +142,10 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
 }
 
 /** True when the host knows the requested model, also for a call that was refused before its model was looked up. */
-const isKnown = ({ found, services: { listed, namedModels } }: Recorded): boolean =>
-  found.model !== undefined &&
-  (namedModels.has(found.model) || (listed.models ?? []).some(({ id }) => id === found.model));
+const isListed = ({ found, services: { listed, namedModels } }: Recorded): boolean =>
+  found.modelListed ||
+  (found.model !== undefined &&
+    (namedModels.has(found.model) || (listed.models ?? []).some(({ id }) => id === found.model)));
 
 /**
  * True for an error in the gateway's own words. Those of an upstream may quote the prompt, and so may those of a backend, except where it
@@ -241,18 +242,18 @@ function outcomeOf(call: Recorded): CallOutcome {
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.
   if (error === abort.reason) return OUTCOME_OF_CUT[error.code] ?? "shutdown";
-  const isRefused = found.meter ? isOfRequest(error, found) : isRefusal(call);
+  const isRefused = found.meter ? isOfRequest(error, call) : isRefusal(call);
   return isRefused ? "refused" : "failed";
 }
 
-/**
- * True when an upstream has found a mistake of the caller before it answered, or refuses the content at any time. A name of a model that the
- * host has chosen is no mistake of the caller.
- */
-const isOfRequest = ({ code }: GatewayError, { model, attempts, firstEventAt }: Findings): boolean =>
+/** True when an upstream has found a mistake of the caller before it answered, or refuses the content at any time. */
+const isOfRequest = ({ code }: GatewayError, call: Recorded): boolean =>
   code === "content_refused" ||
-  (firstEventAt === undefined &&
-    (OF_REQUEST.has(code) || (LACKS_MODEL.has(code) && attempts.every((attempt) => attempt.model === model))));
+  (call.found.firstEventAt === undefined && (OF_REQUEST.has(code) || (LACKS_MODEL.has(code) && isNameOfCaller(call))));
+
+/** True for a model's name that only the caller has written: the host has no other name for the model, and does not know this one. */
+const isNameOfCaller = (call: Recorded): boolean =>
+  !isListed(call) && call.found.attempts.every(({ model }) => model === call.found.model);
 
 const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",

@@ -62,7 +62,8 @@ export type OnFailure = (failure: Failure) => unknown;
  * - `completed`: the answer was complete.
  * - `refused`: the request was invalid or not allowed, the quota or a rate limit was exhausted, or the gateway was full. The backend was not
  *   asked, or it found the mistake in the request.
- * - `failed`: the backend, a store or the gateway failed. A part of a stream may have been sent.
+ * - `failed`: the backend, a store or the gateway failed, or an upstream lacks a model that the host lists, routes or prices by its exact name. A
+ *   part of a stream may have been sent.
  * - `client-closed`: the client disconnected before the end. The count is exact if the backend was allowed to finish.
  * - `deadline`: the call took longer than `limits.deadlineMs`.
  * - `shutdown`: `gateway.close` cut it.

@@ -566,10 +566,13 @@ describe("why", () => {
   it("tells an operator and a caller what to do about a model that its upstream does not have", async () => {
     const call = (await reasonsOf(failing(new GatewayError("model_not_found", "No.")), {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
-    const [step] = nextSteps({ ...call, modelAsked: "large-2" });
-    expect(step?.sentence).toBe(
-      "If the list of models has large-2, its upstream does not: correct the route or the models of the relay. Otherwise the caller must choose another model.",
+    const attempts = call.attempts.map((attempt) => ({ ...attempt, model: "large-2" }));
+    const stepOf = (outcome: "failed" | "refused"): unknown =>
+      nextSteps({ ...call, modelAsked: "large-2", attempts, outcome })[0]?.sentence;
+    expect(stepOf("failed")).toBe(
+      "Correct large-2 in the routes, in the models of the relay and in the prices, or remove it.",
     );
+    expect(stepOf("refused")).toBe("The caller must choose another model.");
   });
 
   it("tells that a model which no upstream was asked for may lack a price", async () => {

@@ -9,6 +9,7 @@ import {
   memoryQuotaStore,
 } from "../../../src/index.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { priceTable } from "../../../src/prices/index.ts";
 import { failure, scriptedBackend } from "../../../src/testing/index.ts";
 import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
@@ -169,11 +170,41 @@ it("is a failure of the service also where two upstreams may be asked at once", 
 });
 
 describe("an upstream that gets the caller's own name", () => {
-  it.each([CALLED, "*", "gpt-*"])("and lacks the model says so to the caller, on the route %s", async (pattern) => {
+  it.each([
+    [CALLED, "failed"],
+    ["*", "refused"],
+    ["gpt-*", "refused"],
+  ])("and lacks the model says so to the caller, on the route %s, and the call has %s", async (pattern, outcome) => {
     const backend = scriptedBackend(failure("model_not_found", `There is no model "${CALLED}".`));
-    const { status, text } = await told({ upstreams: [{ backend }] }, "/v1/chat/completions", 1, pattern);
+    const { status, text, record } = await told({ upstreams: [{ backend }] }, "/v1/chat/completions", 1, pattern);
     expect(status).toBe(404);
     expect(text).toContain(CALLED);
+    expect(record).toMatchObject({ outcome, errorCode: "model_not_found" });
+  });
+
+  it.each<[named: string, outcome: string, options: Partial<GatewayOptions>]>([
+    ["by its exact name", "failed", priceTable({ [CALLED]: { input: 1, output: 1 } })],
+    ["by a pattern", "refused", priceTable({ "gpt-*": { input: 1, output: 1 } })],
+  ])("and lacks a model that the host prices %s: the call has %s", async (_named, outcome, options) => {
+    const records: CallRecord[] = [];
+    const gateway = createGateway({
+      backend: relay({
+        format: "chat-completions",
+        baseUrl: "https://second.example/v1",
+        fetch: async () => Response.json({ error: { message: "No.", code: "model_not_found" } }, { status: 404 }),
+      }),
+      quotas: memoryQuotaStore([{ apiKey: "sk-anna" }]),
+      ...options,
+      onCall: (record) => void records.push(record),
+      onFailure: () => {},
+    });
+    const headers = { authorization: "Bearer sk-anna", "content-type": "application/json" };
+    const body = JSON.stringify(BODIES["/v1/chat/completions"]);
+    const address = "http://host/v1/chat/completions";
+    const { status } = await gateway.fetch(new Request(address, { method: "POST", headers, body }));
+    await gateway.close();
+    expect(status).toBe(404);
+    expect(records).toMatchObject([{ outcome, errorCode: "model_not_found" }]);
   });
 
   it("leaves a temporary error to the caller of a listed model while another upstream rests", async () => {
