@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { exitCodeOf } from "../../src/admin/command-line.ts";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import type { CallOutcome } from "../../src/index.ts";
-import { dashboard, panels, rules, targets } from "./grafana.ts";
+import { dashboard, panels, recordings, rules, targets } from "./grafana.ts";
 import { scrapedGateway } from "./traffic.ts";
 
 /** The labels of each exposed series' name, each with its values. A server that scrapes adds `instance` and `job`. */
@@ -29,13 +29,29 @@ beforeAll(async () => {
   metrics = new Set(names.filter((name) => /^(?:gen_ai|polygate)_/.test(name)));
   const series = new Map<string, Map<string, Set<string>>>();
   for (const [, name = "", labels = ""] of text.matchAll(/^(\w+)\{(.*)\} \S+$/gm)) {
-    const known = series.get(name) ?? new Map([["instance", new Set([".*"])]]);
+    const known = series.get(name) ?? scraped();
     series.set(name, known);
     for (const [, label = "", value = ""] of labels.matchAll(/(\w+)="([^"]*)"/g))
       known.set(label, (known.get(label) ?? new Set()).add(value));
   }
-  exposed = series;
+  // Prometheus itself has these.
+  exposed = new Map([...series, ["up", scraped()], ["ALERTS", alerts()], ...recorded()]);
 });
+
+/** The labels that a server adds when it scrapes. */
+const scraped = (): Map<string, Set<string>> =>
+  new Map(["instance", "job"].map((label) => [label, new Set([".*"])] as const));
+
+/** The labels of alerts: their names, and those of the results of their rules. */
+const alerts = (): Map<string, Set<string>> =>
+  new Map([
+    ...rules.flatMap(({ expr }) => askedBy(expr).by.map((label) => [label, new Set([".*"])] as const)),
+    ["alertname", new Set(rules.map(({ alert }) => alert))] as const,
+  ]);
+
+/** The metrics of recording rules, each with its labels. */
+const recorded = (): (readonly [record: string, labels: Map<string, Set<string>>])[] =>
+  recordings.map(({ record, expr }) => [record, new Map(askedBy(expr).by.map((label) => [label, new Set([".*"])]))]);
 
 /** What an expression asks for. */
 interface Asked {
@@ -45,6 +61,8 @@ interface Asked {
   }[];
   /** The labels of the result. */
   readonly by: readonly string[];
+  /** The labels that the expression itself adds. */
+  readonly made: readonly string[];
   /** The metrics inside `rate` and `increase`. */
   readonly rated: readonly string[];
   readonly isBroken: boolean;
@@ -73,7 +91,8 @@ function askedBy(expression: string): Asked {
       if (name === "GroupingLabels") by.push(...(told.match(/\w+/g) ?? []));
     },
   });
-  return { selectors, by: [...new Set(by)], rated, isBroken };
+  const made = Array.from(text.matchAll(/"(\w+)", "\$1", "\w+"/g), ([, label = ""]) => label);
+  return { selectors, by: [...new Set(by)], made, rated, isBroken };
 }
 
 type Node = NonNullable<ReturnType<ReturnType<typeof parser.parse>["resolve"]>>;
@@ -86,14 +105,14 @@ function isRated(selector: Node, text: string): boolean {
 
 /** The reasons for which an expression finds nothing on a gateway. */
 function problemsOf(expression: string): string[] {
-  const { selectors, by, rated, isBroken } = askedBy(expression);
+  const { selectors, by, made, rated, isBroken } = askedBy(expression);
   const problems: string[] = isBroken || selectors.length === 0 ? ["is no PromQL"] : [];
   for (const { metric, matchers } of selectors) {
     const labels = exposed.get(metric);
     if (!labels) problems.push(`no metric ${metric}`);
     for (const label of [...by, ...matchers.map(([name]) => name)])
       // The buckets of a histogram have this label, and its other series do not.
-      if (labels && !labels.has(label) && !(label === "le" && metric.endsWith("_count")))
+      if (labels && !labels.has(label) && !made.includes(label) && !(label === "le" && metric.endsWith("_count")))
         problems.push(`${metric} has no label ${label}`);
     for (const [label, operator, value] of matchers)
       if (value !== "" && !value.startsWith("$") && !mayBe(labels?.get(label), label, value))
@@ -134,6 +153,7 @@ describe("the check of expressions", () => {
     ["rate(polygate_call_active[5m])", "polygate_call_active is no counter"],
     ["sum(polygate_units_charged_total)", "reads a counter without its rate"],
     ['sum(rate(gen_ai_server_request_duration_count{error_type=~"busy|full"}[5m]))', 'error_type=~"busy|full"'],
+    ['ALERTS{alertname=~"PolygateFull|PolygateNone"}', 'no alertname=~"PolygateFull|PolygateNone"'],
   ])("finds what is wrong with %s", (expression, problem) => {
     expect(problemsOf(expression)).toContainEqual(expect.stringContaining(problem));
   });
@@ -238,6 +258,18 @@ const OPERANDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe("the alert rules", () => {
+  it.each(recordings.map(({ record, expr }) => [record, expr] as const))("read what %s asks for", (record, expr) => {
+    expect(problemsOf(expr)).toEqual([]);
+    expect(rules.some((rule) => rule.expr.includes(record))).toBe(true);
+  });
+
+  it("tell of a process that ends by a metric that each process has from its start", () => {
+    const down = rules.filter(({ expr }) => expr.includes("absent("));
+    expect(down.map(({ alert }) => alert)).toEqual(["PolygateDown", "PolygateProcessDown"]);
+    const read = down.flatMap(({ expr }) => askedBy(expr).selectors.map(({ metric }) => metric));
+    expect(read.filter((metric) => metric !== "up" && !atStart.has(metric))).toEqual([]);
+  });
+
   it.each(rules.map((rule) => [rule.alert, rule] as const))("%s asks for what a gateway exposes", (_name, rule) => {
     const { expr, annotations, labels } = rule;
     expect(problemsOf(expr)).toEqual([]);

@@ -34,6 +34,12 @@ export interface Rule {
   readonly annotations: { readonly summary: string; readonly description?: string };
 }
 
+/** A rule whose result is a metric that alert rules read. */
+export interface Recording {
+  readonly record: string;
+  readonly expr: string;
+}
+
 interface Dashboard {
   readonly title: string;
   readonly uid: string;
@@ -57,6 +63,10 @@ export const targets: readonly (NonNullable<Panel["targets"]>[number] & Pick<Pan
 /** The path of the alert rules. */
 export const RULES: string = pathOf("alerts.yaml");
 
-export const rules: readonly Rule[] = (
-  parse(readFileSync(RULES, "utf8")) as { groups: readonly { readonly rules: readonly Rule[] }[] }
-).groups.flatMap((group) => group.rules);
+const { groups } = parse(readFileSync(RULES, "utf8")) as {
+  readonly groups: readonly { readonly rules: readonly (Rule | Recording)[] }[];
+};
+const all = groups.flatMap((group) => group.rules);
+
+export const rules: readonly Rule[] = all.filter((rule) => "alert" in rule);
+export const recordings: readonly Recording[] = all.filter((rule) => "record" in rule);
