@@ -235,10 +235,24 @@ export class SettingMistake extends Error {
   override readonly name = "SettingMistake";
 }
 
-/** Returns the mistake in the settings that has caused an error. A cause may be a copy without secrets, so its name tells. */
-export function mistakeOf({ cause }: GatewayError): string | undefined {
+/**
+ * The cause of an error of a call that no upstream was asked for, because each rests. Its message names the upstreams for the operator. All calls
+ * of the same rest have the same message.
+ */
+export class UpstreamsRest extends Error {
+  override readonly name = "UpstreamsRest";
+}
+
+/** Returns the mistake in the settings that has caused an error. */
+export const mistakeOf = (error: GatewayError): string | undefined => causeNamed("SettingMistake", error);
+
+/** Returns which upstreams rest, for an error that has this cause. */
+export const restOf = (error: GatewayError): string | undefined => causeNamed("UpstreamsRest", error);
+
+/** Returns the message of a cause. A cause may be a copy without secrets, so its name tells. */
+function causeNamed(name: string, { cause }: GatewayError): string | undefined {
   try {
-    return cause instanceof Error && cause.name === "SettingMistake" ? cause.message : undefined;
+    return cause instanceof Error && cause.name === name ? cause.message : undefined;
   } catch {
     // Getters may throw.
     return undefined;

@@ -1,6 +1,6 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
-import type { GatewayErrorCode } from "./errors.ts";
+import { type GatewayErrorCode, mistakeOf, restOf } from "./errors.ts";
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
@@ -437,7 +437,7 @@ function servicesOf(
     readonly kinds: readonly KindModule[];
   },
 ): Services {
-  const { quotas, onFailure = printFailure } = options;
+  const { quotas, onFailure = failurePrinter() } = options;
   return {
     backend: options.backend,
     codeRunner: options.codeRunner,
@@ -577,13 +577,33 @@ function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
   return typeof kind === "string" ? VERB_OF[kind] : kind?.verb;
 }
 
+/** The most rests of upstreams that a gateway remembers to have printed. */
+const MAX_PRINTED_RESTS = 100;
+
 /**
- * Prints a failure. Those of an upstream and of a store, a model without a price and a wrong setting are no faults of the host's code: one
- * line without stacks, unless `DEBUG` names polygate.
+ * Returns a function that prints failures. Those of an upstream and of a store, a model without a price and a wrong setting are no faults of the
+ * host's code: one line without stacks, unless `DEBUG` names polygate. Calls that find all upstreams at rest are told once for each rest.
  */
-function printFailure({ error, requestId, text, upstream }: Failure): void {
-  const isKnown = upstream !== undefined || (BRIEF.has(error.code) && !isFaultOfCode(error));
-  const isBrief = isKnown && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
+function failurePrinter(): OnFailure {
+  const printed = new Set<string>();
+  return (failure) => {
+    const isBrief = isKnownFailure(failure) && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
+    const rest = isBrief ? restOf(failure.error) : undefined;
+    if (rest !== undefined) {
+      if (printed.has(rest)) return;
+      if (printed.size === MAX_PRINTED_RESTS) printed.clear();
+      printed.add(rest);
+    }
+    printFailure(failure, isBrief);
+  };
+}
+
+const isKnownFailure = ({ error, upstream }: Failure): boolean =>
+  upstream !== undefined ||
+  (mistakeOf(error) ?? restOf(error)) !== undefined ||
+  (BRIEF.has(error.code) && !isFaultOfCode(error));
+
+function printFailure({ error, requestId, text }: Failure, isBrief: boolean): void {
   const told = isBrief ? ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}` : `\n${text}`;
   // Indent the text: a line of a stranger's message looks like no failure of its own.
   console.error(`polygate: ${requestId} failed (${error.code})${told}`.replaceAll("\n", "\n  "));

@@ -332,6 +332,9 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
 /** True for a call that no upstream was asked for. */
 const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
 
+/** True for a call whose upstreams have all been at rest. */
+const isOfRest = (call: RecordedCall): boolean => call.attempts.length > 0 && isUnasked(call);
+
 /** Returns the attempts whose upstream lacks a model that the caller has not named: the host's route or relay names it. */
 const wronglyNamed = ({ attempts, modelAsked }: RecordedCall): readonly UpstreamAttempt[] =>
   attempts.filter(({ errorCode, model }) => LACKS_MODEL.has(errorCode) && model !== modelAsked);
@@ -587,7 +590,8 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     case "backend_unavailable":
       return inWords(
         "The caller may try again.",
-        `If it lasts, check that the upstream runs, and its address in the settings: ${inLog} the whole error.`,
+        // The log tells of a rest only once, not with each call.
+        `If it lasts, check that the upstream runs, and its address in the settings: ${isOfRest(call) ? "gateway.health() has its state." : `${inLog} the whole error.`}`,
       );
     case "backend_overloaded":
     case "store_unavailable":

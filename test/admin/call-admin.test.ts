@@ -461,6 +461,15 @@ describe("why", () => {
       ]);
     });
 
+    it("sends nobody to the log of a call whose upstreams all rest: the log tells of a rest once", async () => {
+      const backend = route({ routes: { large: { upstreams: [{ backend: failing(overloaded), name: "first" }] } } });
+      await reasonsOf(backend, {});
+      expect(sentencesOf(await reasonsOf(backend, {}))).toEqual([
+        "The caller may try again.",
+        "If it lasts, check that the upstream runs, and its address in the settings: gateway.health() has its state.",
+      ]);
+    });
+
     it("names the model also where a relay has renamed it, and keeps what else has refused the service", async () => {
       const reason = await reasonsOf(lacking, {});
       expect(reason?.call).toMatchObject({ status: 404, errorCode: "model_not_found" });

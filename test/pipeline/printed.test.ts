@@ -1,6 +1,7 @@
 /** The failures that a gateway prints when its host does not listen. */
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { SettingMistake } from "../../src/errors.ts";
 import {
   createGateway,
   flexibleRateLimiter,
@@ -12,6 +13,8 @@ import {
   type QuotaStore,
 } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
+import { failure, scriptedBackend } from "../../src/testing/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { opened, speaking } from "./bench.ts";
@@ -142,4 +145,76 @@ it("are whole for a store that has a fault in its code", async () => {
 it("are whole for every other failure", async () => {
   const [text = ""] = await printedBy(failing(false));
   expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
+});
+
+describe("of calls whose upstreams all rest", () => {
+  const WRONG =
+    "The upstream at http://up.test does not serve POST /v2/chat/completions. Check the baseUrl and the format of the relay.";
+  const wrong = relay({
+    format: "chat-completions",
+    name: "east",
+    baseUrl: "http://up.test/v2",
+    fetch: async () => new Response("404 page not found", { status: 404 }),
+  });
+
+  /** Sends three calls in each of two rests, with the breaker of each upstream open from its first failure on. */
+  async function sendToResting(): Promise<readonly string[]> {
+    const clock = manualClock();
+    const overloaded = new GatewayError("backend_overloaded", "The model backend is overloaded.", {
+      retryAfterMs: 60_000,
+    });
+    const west = { backend: scriptedBackend(failure(overloaded)), name: "west", weight: 0 };
+    const upstreams = [wrong, west];
+    const backend = route({ routes: { large: { upstreams } }, breaker: { failures: 1, openMs: 60_000 }, clock });
+    const quotas = memoryQuotaStore([{ apiKey: "sk-one" }]);
+    const gateway = createGateway({ backend, quotas, clock });
+    const send = async (): Promise<void> => {
+      const headers = { authorization: "Bearer sk-one", "content-type": "application/json" };
+      const body = JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }] });
+      const answer = await gateway.fetch(
+        new Request("http://host/v1/chat/completions", { method: "POST", headers, body }),
+      );
+      await answer.text();
+    };
+    for (const _ of [1, 2, 3]) await send();
+    await clock.advance(60_000);
+    for (const _ of [1, 2, 3]) await send();
+    await gateway.close();
+    return printed.filter((line) => !line.includes("in attempt"));
+  }
+
+  it("are one line for each rest, with the upstreams, the times and the known mistake", async () => {
+    const lines = await sendToResting();
+    const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
+    const line = new RegExp(
+      String.raw`^polygate: req_\w+ failed \(backend_unavailable\) GatewayError: The model backend is not available\., caused by UpstreamsRest: No upstream may be asked: east rests until (${time}) after backend_failed, west rests until ${time} after backend_overloaded\. (.*)$`,
+    );
+    expect(lines).toEqual([expect.stringMatching(line), expect.stringMatching(line)]);
+    const [first, second] = lines.map((one) => line.exec(one) ?? []);
+    expect([first?.[2], second?.[2]]).toEqual([WRONG, WRONG]);
+    expect(Date.parse(second?.[1] ?? "") - Date.parse(first?.[1] ?? "")).toBe(60_000);
+  });
+
+  it("are all printed with their stacks when DEBUG names polygate", async () => {
+    vi.stubEnv("DEBUG", "polygate");
+    const lines = await sendToResting();
+    expect(lines).toHaveLength(4);
+    for (const line of lines)
+      expect(line).toMatch(/caused by UpstreamsRest: No upstream may be asked: east rests until [^]*\n\s+at /);
+  });
+});
+
+it("are one line for a wrong address that no attempt tells of", async () => {
+  const cause = new SettingMistake("The provider does not serve POST /v2.");
+  const backend: ModelBackend = {
+    // oxlint-disable-next-line require-yield -- It fails before its first event.
+    async *chat() {
+      throw new GatewayError("backend_failed", "The model backend failed.", { cause, port: "model-backend" });
+    },
+  };
+  expect(await printedBy(backend)).toEqual([
+    expect.stringMatching(
+      /^polygate: req_\w+ failed \(backend_failed\) [^\n]*SettingMistake: The provider does not [^\n]*$/,
+    ),
+  ]);
 });

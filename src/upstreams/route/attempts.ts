@@ -10,6 +10,7 @@ import {
   LACKS_MODEL,
   mistakeOf,
   toGatewayError,
+  UpstreamsRest,
 } from "../../errors.ts";
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -141,7 +142,7 @@ export class Attempts {
     let lacking: GatewayError | undefined;
     const others = (): readonly RoutedBackend[] => order.filter((upstream) => !refused.has(upstream));
     const lastError = (): GatewayError =>
-      last ?? (lacking && refused.size === order.length ? lacking : unavailable(others()));
+      last ?? (lacking && refused.size === order.length ? lacking : unavailable(others(), this.#clock.now()));
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
     let isFree = !isRest;
     /** The upstream that has failed last, if it may answer soon. */
@@ -277,8 +278,16 @@ export class Attempts {
  * Makes the error of a call for which no upstream was asked, because every upstream must rest: its circuit breaker is open, or it has
  * asked for a pause. Upstreams that rest because of their rate limits are busy, not away: the call that met the limit was told the same.
  */
-function unavailable(upstreams: readonly RoutedBackend[]): GatewayError {
+function unavailable(upstreams: readonly RoutedBackend[], now: number): GatewayError {
   const retryAfterMs = Math.max(1, Math.ceil(Math.min(...upstreams.map(({ breaker }) => breaker.waitMs))));
   const areBusy = upstreams.every(({ lastFailure }) => lastFailure?.code === "rate_limited");
-  return backendError(areBusy ? "busy" : "unavailable", undefined, { retryAfterMs });
+  if (areBusy) return backendError("busy", undefined, { retryAfterMs });
+  const mistakes = new Set(upstreams.flatMap(({ mistake }) => mistake ?? []));
+  const rests = `No upstream may be asked: ${upstreams.map((upstream) => restInWords(upstream, now)).join(", ")}.`;
+  return backendError("unavailable", new UpstreamsRest([rests, ...mistakes].join(" ")), { retryAfterMs });
+}
+
+function restInWords({ name, breaker, lastFailure }: RoutedBackend, now: number): string {
+  const until = new Date(Math.round(now + breaker.waitMs)).toISOString().replace(/\.\d+Z$/, "Z");
+  return `${name} rests until ${until}${lastFailure ? ` after ${lastFailure.code}` : ""}`;
 }
