@@ -44,20 +44,10 @@ export function wrongAddress(
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const isMissing = isMissingRoute(gateway, prefix, path);
   const meant = isMissing ? undefined : meantRoute(gateway, method, path);
-  const above = aboveVersion(prefix);
   const asked = `${oneLine(method)} ${shown}`;
   const sentences = isMissing
     ? [`This gateway does not offer ${asked}.`]
-    : [
-        `There is no route ${asked}.`,
-        ...(meant === undefined ? [] : [`Did you mean ${method} ${prefix}${meant}?`]),
-        ...(above === undefined
-          ? []
-          : [
-              `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`,
-            ]),
-        `The base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`,
-      ];
+    : [`There is no route ${asked}.`, ...remedy(method, path, prefix, meant)];
   // The words of the host's own prefix tell nothing about the client.
   const belowPrefix = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
   const vendor =
@@ -66,6 +56,26 @@ export function wrongAddress(
     vendorOfCredential(headers, searchParams?.has("key") ?? false);
   return BODIES[vendor](sentences.join(" "));
 }
+
+/** Says what to change: the mount, where no client's address can be right, and otherwise the address. */
+function remedy(method: string, path: string, prefix: string, meant: string | undefined): readonly string[] {
+  const above = aboveVersion(prefix);
+  if (above !== undefined)
+    return [
+      `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`,
+      `Then the ${baseUrlsAt(above)}`,
+    ];
+  const right = meant && `${prefix}${meant}`;
+  if (right === path.replace(/\/$/, ""))
+    return [
+      `The address is right, but this server does not pass it on to the gateway: mount the gateway at ${prefix || "/"}, and write this prefix only once.`,
+    ];
+  const baseUrls = `The ${baseUrlsAt(prefix)}`;
+  return right ? [`Did you mean ${method} ${right}?`, baseUrls] : [baseUrls];
+}
+
+const baseUrlsAt = (prefix: string): string =>
+  `base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`;
 
 type Vendor = "anthropic" | "google" | "openai";
 

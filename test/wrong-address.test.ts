@@ -21,11 +21,26 @@ it("names the base URLs of the mount", () => {
   expect(messageOf("GET", "/nowhere")).toContain("the address of this server for the SDKs of Anthropic");
 });
 
-it("says that a mount must not end in a version", () => {
-  expect(messageOf("POST", "/ai/v1/chat/completions", "/ai/v1")).toContain(
-    " The gateway is mounted at /ai/v1, but its routes begin with their version: mount it at /ai. ",
+it("says that a mount must not end in a version, and names the base URLs of the right mount alone", () => {
+  expect(messageOf("POST", "/ai/v1/chat/completions", "/ai/v1")).toBe(
+    "There is no route POST /ai/v1/chat/completions. The gateway is mounted at /ai/v1, but its routes begin with their version: mount it at /ai. Then the base URL is the address of this server with /ai for the SDKs of Anthropic and Google, and with /ai/v1 for those of OpenAI.",
   );
-  expect(messageOf("POST", "/v1/messages", "/v1")).toContain(": mount it at /. ");
+  expect(messageOf("POST", "/v1/messages", "/v1")).toContain(
+    ": mount it at /. Then the base URL is the address of this server for the SDKs",
+  );
+});
+
+it.each([
+  ["/ai/v1/chat/completions", "/ai", "/ai"],
+  ["/ai/v1/messages/?beta=true", "/ai", "/ai"],
+  ["/ai/v1beta/models/large:generateContent", "/ai", "/ai"],
+  ["http://host/v1/messages", "", "/"],
+])("blames the mount, not the client, for the right address %s under %j", (url, prefix, shown) => {
+  const message = messageOf("POST", url, prefix);
+  expect(message).toContain(
+    ` The address is right, but this server does not pass it on to the gateway: mount the gateway at ${shown}, and write this prefix only once.`,
+  );
+  expect(message).not.toContain("Did you mean");
 });
 
 describe("the route that was meant", () => {

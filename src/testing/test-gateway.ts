@@ -20,6 +20,7 @@ import {
   memoryResponseStore,
   type Mountable,
   type Observer,
+  wrongAddress,
 } from "../index.ts";
 import { assertOptions, type Shapes } from "../options.ts";
 import { quietly } from "../pipeline/reports.ts";
@@ -49,12 +50,12 @@ export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncD
   readonly apiKey: string;
   /**
    * Answers a request without a socket. It is a `fetch` for SDKs, and no request leaves the process: the gateway answers all hosts. An address
-   * without a host is one of the gateway.
+   * without a host is one of the gateway. A path that is none of its routes gets the 404 of `wrongAddress`, as at `listen`.
    */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   /**
-   * Listens at a free port of this machine. Resolves with the address, such as `http://127.0.0.1:41234`; a second call with the same. Rejects
-   * after `close`.
+   * Listens at a free port of this machine. Resolves with the address, such as `http://127.0.0.1:41234`; a second call with the same. It is
+   * the base URL for the SDKs of Anthropic and Google; those of OpenAI need `/v1` behind it. Rejects after `close`.
    */
   readonly listen: () => Promise<string>;
   /** The records of the calls that have ended, in the order of their ends. */
@@ -100,7 +101,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     );
   const failures: Failure[] = [];
   const calls = new CallLog<Context>();
-  const { fetch, ...gateway } = createGateway<Context>({
+  const gateway = createGateway<Context>({
     ...own,
     backend: own.backend ?? scriptedBackend("Hello."),
     quotas: quotas ?? memoryQuotaStore([{ id: "test", granted: 1_000_000, ...key, apiKey }], { clock, budgets }),
@@ -128,7 +129,11 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     apiKey,
     failures,
     records: calls.records,
-    fetch: async (input, init) => fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init)),
+    async fetch(input, init) {
+      const request = new Request(typeof input === "string" ? new URL(input, HOST) : input, init);
+      const { method, url, headers } = request;
+      return gateway.handle(request) ?? Response.json(wrongAddress(gateway, method, url, "", headers), { status: 404 });
+    },
     async listen() {
       if (closing) throw new Error("testGateway: the gateway is closed.");
       const server = await (listening ??= listen(gateway));
@@ -154,7 +159,14 @@ const SHAPES = {
 } as Shapes<TestGatewayOptions>;
 
 async function listen<Context>(gateway: Mountable<Context>): Promise<Server> {
-  const server = createServer(toNodeHandler(gateway)).on("upgrade", toUpgradeHandler(gateway));
+  const handler = toNodeHandler(gateway);
+  const server = createServer((req, res) =>
+    handler(req, res, (error) => {
+      if (error) return void res.writeHead(500).end();
+      res.writeHead(404, { "content-type": "application/json" });
+      res.end(JSON.stringify(wrongAddress(gateway, req.method, req.url, "", req.headers)));
+    }),
+  ).on("upgrade", toUpgradeHandler(gateway));
   await once(server.listen(0, "127.0.0.1"), "listening");
   return server;
 }

@@ -156,8 +156,28 @@ describe("its ways in", () => {
     const asked = ["/v1/models", "https://api.openai.com/v1/models", new URL("http://other.test/v1/models")];
     const answers = await Promise.all(asked.map((address) => gateway.fetch(address, { headers })));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect((await gateway.fetch(new Request("http://host/nothing"))).status).toBe(404);
     await expect(gateway.fetch("http://")).rejects.toThrow("Invalid URL");
+  });
+
+  it("names the base URLs to a client with a wrong one, in the shape of its vendor", async () => {
+    await using gateway = testGateway();
+    const { apiKey, fetch } = gateway;
+    const url = await gateway.listen();
+    for (const way of [{ baseURL: url }, { baseURL: "https://api.openai.com/ai/v1", fetch }]) {
+      const client = new OpenAI({ apiKey, maxRetries: 0, ...way });
+      const errors = [client.chat.completions.create(CHAT), client.models.list()].map(async (call) =>
+        call.catch((error: unknown) => error),
+      );
+      for (const [at, error] of (await Promise.all(errors)).entries()) {
+        expect(error).toBeInstanceOf(OpenAI.NotFoundError);
+        expect(error).toMatchObject({ code: "not_found", type: "invalid_request_error" });
+        const meant = ["POST /v1/chat/completions", "GET /v1/models"][at];
+        expect((error as Error).message).toContain(`Did you mean ${meant}? The base URL is the address of this server`);
+      }
+    }
+    expect(gateway.records).toEqual([]);
+    const answer = await gateway.fetch(new Request("http://host/nothing"));
+    expect([answer.status, await answer.json()]).toMatchObject([404, { type: "error" }]);
   });
 
   it("listens no more after its end, when nobody would close the server", async () => {
