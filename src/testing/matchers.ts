@@ -12,7 +12,16 @@ import type { TestGateway } from "./test-gateway.ts";
  */
 export interface ExpectedRecord extends Expected<CallRecord> {}
 
-type Expected<Value> = Value extends object ? { readonly [Field in keyof Value]?: Expected<Value[Field]> } : Value;
+type Expected<Value> = Value extends object
+  ? { readonly [Field in keyof Value]?: Expected<Value[Field]> | Asymmetric }
+  : Value;
+
+/** A matcher of a runner, such as `expect.any(Number)`. */
+interface Asymmetric {
+  asymmetricMatch(actual: unknown): boolean;
+  /** Returns the matcher as a text, such as `Any<Number>`. */
+  toAsymmetricMatcher?(): string;
+}
 
 /** The matchers as TypeScript sees them on `expect(gateway)`: the docs show how each runner learns of them. */
 export interface PolygateMatchers {
@@ -132,13 +141,6 @@ function* differencesOf(actual: unknown, expected: unknown, path: string): Gener
     for (const [field, value] of Object.entries(expected))
       yield* differencesOf(actual[field], value, path === "" ? field : `${path}.${field}`);
   } else if (!isDeepStrictEqual(actual, expected)) yield lineOf(path, actual, expected);
-}
-
-/** A matcher of a runner, such as `expect.any(Number)`. */
-interface Asymmetric {
-  asymmetricMatch(actual: unknown): boolean;
-  /** Returns the matcher as a text, such as `Any<Number>`. */
-  toAsymmetricMatcher?(): string;
 }
 
 const isAsymmetric = (value: unknown): value is Asymmetric =>

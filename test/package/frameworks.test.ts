@@ -187,16 +187,26 @@ it.each([
 describe("the docs' tests for Jest", () => {
   const JEST = "../node_modules/jest/bin/jest.js";
 
+  const FLAG = "--experimental-vm-modules";
+
   it.each([
-    ["with the flag", ["--experimental-vm-modules", JEST, "gateway.test.mjs", "compiled.test.cjs"], 2],
-    ["in the environment that needs no flag", [JEST, "--env", "./polygate-environment.mjs", "gateway.test.cjs"], 1],
-  ])("pass %s", async (_how, args, files) => {
-    const { code, output } = await project.run("jest", ...args, "--json");
+    ["with the flag", "jest", [FLAG, JEST, "gateway.test.mjs", "compiled.test.cjs"], 2],
+    ["by ts-jest", "jest", [FLAG, JEST, "--config", "typescript.config.mjs", "typed.test.ts"], 1],
+    ["by swc", "jest", [FLAG, JEST, "--config", "swc.config.mjs", "typed.test.ts"], 1],
+    ["by ts-jest in a project of CommonJS", "jest-commonjs", [FLAG, JEST], 1],
+    [
+      "in the environment that needs no flag",
+      "jest",
+      [JEST, "--env", "./polygate-environment.mjs", "gateway.test.cjs"],
+      1,
+    ],
+  ])("pass %s", async (_how, folder, args, files) => {
+    const { code, output } = await project.run(folder, ...args, "--json");
     expect([code, output]).toEqual([0, expect.stringContaining(`"numPassedTests":${files},`)]);
   });
 
-  it("say without the flag what the page says", async () => {
-    const { code, output } = await project.run("jest", JEST, "gateway.test.mjs");
+  it.each(["gateway.test.mjs", "compiled.test.cjs"])("say without the flag what the page says: %s", async (file) => {
+    const { code, output } = await project.run("jest", JEST, file);
     expect([code, output]).toEqual([1, expect.stringContaining("Must use import to load ES Module")]);
   });
 });

@@ -20,6 +20,9 @@ const PACKAGES = {
   "@sveltejs/adapter-node": "6.0.1",
   "@sveltejs/kit": "3.2.0",
   "@sveltejs/vite-plugin-svelte": "7.3.1",
+  "@swc/core": "1.16.22",
+  "@swc/jest": "0.2.39",
+  "@types/jest": "30.0.0",
   "@types/node": "24.19.2",
   "@types/react": "19.3.0",
   elysia: "1.4.30",
@@ -33,7 +36,8 @@ const PACKAGES = {
   "reflect-metadata": "0.2.2",
   rxjs: "7.8.2",
   svelte: "5.57.3",
-  // The newest one that SvelteKit supports.
+  "ts-jest": "29.4.15",
+  // The newest one that SvelteKit and ts-jest support.
   typescript: "6.0.3",
   vite: "8.3.8",
 } as const;
@@ -102,18 +106,29 @@ const JEST_OPTIONS = {
   strict: true,
   noEmit: true,
   skipLibCheck: true,
+  isolatedModules: true,
   types: ["node"],
 };
 
-/** A test in TypeScript, for its types alone. */
+const OWN_IMPORT = 'import { LIMIT } from "./own.js";';
+
+/** A test in TypeScript. `expect` and `test` are globals, or come from `@jest/globals`. */
 const JEST_TYPED = `
-import { expect } from "@jest/globals";
 import { polygateMatchers, testGateway } from "polygate/testing";
+${OWN_IMPORT}
 
 expect.extend(polygateMatchers);
-await expect(testGateway()).toHaveRecorded({ status: 200 });
-// @ts-expect-error The types must refuse this text, because a charge is a number of units.
-await expect(testGateway()).not.toHaveCharged("1");
+
+test("the matchers have types", async () => {
+  const gateway = testGateway();
+  const headers = { "x-api-key": gateway.apiKey, "anthropic-version": "2023-06-01", "content-type": "application/json" };
+  const body = JSON.stringify({ model: "small", max_tokens: LIMIT, messages: [{ role: "user", content: "Hello" }] });
+  await gateway.fetch("/v1/messages", { method: "POST", headers, body });
+  await expect(gateway).toHaveRecorded({ status: 200, endMs: expect.any(Number), key: expect.objectContaining({ id: "test" }) });
+  // @ts-expect-error The types must refuse this text, because a charge is a number of units.
+  await expect(expect(gateway).toHaveCharged("1")).rejects.toThrow(TypeError);
+  await gateway.close();
+});
 `;
 
 /** What `next build` would write by itself, and the alias of `create-next-app`. */
@@ -147,7 +162,30 @@ function told(code: string): string {
 const FILES: Readonly<Record<string, string>> = {
   "jest/package.json": MANIFEST,
   "jest/tsconfig.json": JSON.stringify({ compilerOptions: JEST_OPTIONS, include: ["*.ts"] }),
-  "jest/typed.ts": JEST_TYPED,
+  "jest/own.ts": "export const LIMIT: number = 100;",
+  "jest/typed.test.ts": `import { expect, test } from "@jest/globals";${JEST_TYPED}`,
+  "jest/swc.config.mjs": [
+    "export default {",
+    `  ${told('extensionsToTreatAsEsm: [".ts"]')},`,
+    `  ${told('transform: { "\\\\.ts$": "@swc/jest" }')},`,
+    '  moduleNameMapper: { "own.js$": "./own.ts" },',
+    "};",
+  ].join("\n"),
+  "jest-commonjs/package.json": JSON.stringify({ private: true }),
+  "jest-commonjs/tsconfig.json": JSON.stringify({
+    compilerOptions: { ...JEST_OPTIONS, types: ["node", "jest"] },
+    include: ["*.ts"],
+  }),
+  "jest-commonjs/jest.config.js": `
+module.exports = { ${told('preset: "ts-jest"')}, moduleNameMapper: { "own.js$": "./own.ts" } };
+`,
+  "jest-commonjs/matchers.d.ts": `
+import type { PolygateMatchers } from "polygate/testing";
+
+${told("declare global { namespace jest { interface Matchers<R> extends PolygateMatchers {} } }")}
+`,
+  "jest-commonjs/own.ts": "export const LIMIT: number = 100;",
+  "jest-commonjs/typed.test.ts": JEST_TYPED,
   "jest/compiled.test.cjs": `
 const { testGateway } = require("polygate/testing");
 test("nothing is charged", async () => expect(await testGateway().charged()).toBe(0));
@@ -250,6 +288,7 @@ export const GET = () => new Response("about");
 /** The commands that build each app, in its folder. */
 const BUILDS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   jest: [["typescript/bin/tsc", "-p", "."]],
+  "jest-commonjs": [["typescript/bin/tsc", "-p", "."]],
   nest: [["typescript/bin/tsc", "-p", "."]],
   next: [["next/dist/bin/next", "build"]],
   sveltekit: [
