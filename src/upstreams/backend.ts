@@ -6,7 +6,7 @@
 import type { GatewayError, GatewayErrorCode } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
-import { type Check, FROM_ZERO, overridden } from "../options.ts";
+import { assertOptions, type Check, FROM_ZERO, listOf, nearest, overridden, type Shapes } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
 
@@ -24,6 +24,36 @@ export const HANG_UP: Check = (path, hangUp) => {
 export const HANG_UP_BY_MODEL: { readonly optional: Check } = {
   optional: (path, hangUp) => typeof hangUp === "function" || HANG_UP(path, hangUp),
 };
+
+/** The options of a check of upstreams. */
+export interface CheckOptions {
+  /** The longest time of the check, in milliseconds. Default: 10 seconds. */
+  readonly timeoutMs?: number;
+  /**
+   * Models that must be there beside those of the backend's own options, by the names of its callers. A route asks its upstreams for the models
+   * that it sends to them. Default: none.
+   */
+  readonly models?: readonly string[];
+}
+
+const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: "timerMs?", models: { optional: listOf("string") } };
+
+/** Throws a TypeError for a wrong option of a check, and a RangeError for a wrong timeout. */
+export const assertCheckOptions = (options: unknown): void => assertOptions("check", options, CHECK_SHAPES);
+
+/** The most models that a sentence lists. */
+const MOST_LISTED = 10;
+
+const fewOf = (names: readonly string[]): string =>
+  names.slice(0, MOST_LISTED).join(", ") + (names.length > MOST_LISTED ? ", …" : "");
+
+/** Returns a sentence about models that a list does not have, with the names that were probably meant. */
+export function notListed(missing: readonly string[], listed: readonly string[]): string {
+  const quoted = (names: readonly string[]): string => fewOf(names.map((name) => JSON.stringify(name)));
+  const meant = new Set(missing.flatMap((name) => nearest(name, listed) ?? []));
+  const question = meant.size === 0 ? "" : ` Did you mean ${quoted([...meant])}?`;
+  return `The upstream does not list ${quoted(missing)}.${question} It lists ${fewOf(listed)}.`;
+}
 
 /** The errors that are failures of an upstream, for circuit breakers and the state of upstreams. */
 export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([

@@ -351,7 +351,9 @@ describe("polygate serve", () => {
       const down = relay({ format, name: "down", baseUrl: "http://127.0.0.1:1/v1" });
       const keyless = relay({ format, name: "keyless", baseUrl: "${await upstream.listen()}/v1" });
       const sound = relay({ format, name: "sound", baseUrl: "${await upstream.listen()}/v1", apiKey: "${upstream.apiKey}" });
-      const routes = { a: { upstreams: [down, keyless, demoModel()] }, b: { upstreams: [sound, down] } };
+      const backend = demoModel();
+      const demos = [{ backend, name: "demo", model: "demo-chat" }, { backend: demoModel(), name: "misspelt", model: "dmeo-chat" }];
+      const routes = { a: { upstreams: [down, keyless, ...demos] }, b: { upstreams: [sound, down] } };
       ${DEFINE}({ gateway: () => ({ backend: route({ routes }) }), closeMs: 1_000 });`,
     );
     const store = `sqlite:${join(folder, "checked.db")}`;
@@ -363,6 +365,9 @@ describe("polygate serve", () => {
       .toEqual([
         "The upstream down has a problem: 127.0.0.1:1 cannot be reached: ECONNREFUSED. Check the relay's baseUrl.",
         expect.stringMatching(/^The upstream keyless has a problem: .*apiKey/),
+        expect.stringMatching(
+          /^The upstream misspelt has a problem: The upstream does not list "dmeo-chat"\. Did you mean "demo-chat"\? /,
+        ),
       ]);
     expect((await fetch(new URL("/readyz", url))).status).toBe(200);
     started.child.kill("SIGTERM");

@@ -7,8 +7,9 @@ import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
+import { assertCheckOptions, type CheckOptions, notListed } from "../backend.ts";
 import { NO_ROUTE } from "./address.ts";
-import { assertCheckOptions, type CheckOptions, type RelayCheck } from "./options.ts";
+import type { RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay, partsIn } from "./relay.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
@@ -16,9 +17,6 @@ import type { Upstream } from "./upstream.ts";
 
 /** The default time limit of a check, in milliseconds. */
 const TIMEOUT_MS = 10_000;
-
-/** The most models that a sentence lists. */
-const MAX_LISTED = 10;
 
 /**
  * Checks the upstream of a relay of `polygate/core`, as `check()` of other relays does: asks for its models, or for one token where it lists
@@ -47,7 +45,7 @@ export async function checkUpstream(
   options: CheckOptions = {},
 ): Promise<RelayCheck> {
   assertCheckOptions(options);
-  const { timeoutMs = TIMEOUT_MS } = options;
+  const { timeoutMs = TIMEOUT_MS, models = [] } = options;
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
@@ -59,7 +57,10 @@ export async function checkUpstream(
       const headers = codec ? codec.encodeRequest(tokenRequest("check")).headers : {};
       const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
       if (problem !== undefined) return { ok: false, problem, models: undefined };
-      if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });
+      if (ids) {
+        const names = ids.names.filter((name) => isShowable(upstream, name));
+        return withModels(upstream, { ...ids, names }, models);
+      }
       noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
     }
     const model = upstream.models?.find(({ kinds }) => kinds?.includes(CHAT) ?? true)?.id;
@@ -130,13 +131,15 @@ function namesIn(answer: JsonObject): NonNullable<Listing["ids"]> {
 const isShowable = ({ failures }: Upstream, name: string): boolean =>
   failures.redacted(name) === name && oneLine(name) === name;
 
-/** Compares the models of the relay with the models that the upstream lists. */
-function withModels(upstream: Upstream, { names, more }: NonNullable<Listing["ids"]>): RelayCheck {
-  const missing = upstream.modelNames.filter((name) => !names.includes(name));
+/** Compares the models of the relay and those of a route, by the names of callers, with the models that the upstream lists. */
+function withModels(
+  upstream: Upstream,
+  { names, more }: NonNullable<Listing["ids"]>,
+  models: readonly string[],
+): RelayCheck {
+  const missing = upstream.namesFor(models).filter((name) => !names.includes(name));
   if (missing.length === 0 || more || names.length === 0) return { ok: true, problem: undefined, models: names };
-  const listed = names.slice(0, MAX_LISTED).join(", ") + (names.length > MAX_LISTED ? ", …" : "");
-  const problem = `The upstream does not list ${missing.map((name) => JSON.stringify(name)).join(", ")}. It lists ${listed}.`;
-  return { ok: false, problem: upstream.failures.redacted(problem), models: names };
+  return { ok: false, problem: upstream.failures.redacted(notListed(missing, names)), models: names };
 }
 
 /** Asks for one token, because the upstream lists no models. */

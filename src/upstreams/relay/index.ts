@@ -15,7 +15,6 @@ import { FORMAT, openRelay, type RelayParts, withCodeLoop, withCredentials } fro
 export {
   type ApiKeyAnswer,
   type ApiKeySource,
-  type CheckOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
   type NamePolicy,
@@ -28,6 +27,7 @@ export {
   type SignedRequest,
   type SignRequest,
 } from "./options.ts";
+export type { CheckOptions } from "../backend.ts";
 export type { EmbeddingBatches, UpstreamFormat } from "../../formats/module.ts";
 export type { Fetch } from "./transport.fetch.ts";
 

@@ -15,7 +15,7 @@ import {
 } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
-import { HANG_UP_BY_MODEL } from "../backend.ts";
+import { type CheckOptions, HANG_UP_BY_MODEL } from "../backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
@@ -267,17 +267,6 @@ function assertControl(path: string, others: string, word: unknown): void {
   if (CONTROLS.some((known) => known === word)) return;
   const known = CONTROLS.map((one) => JSON.stringify(one)).join(", ");
   throw new TypeError(`${path} must be one of ${known}${others}, not ${quoted(word)}.`);
-}
-
-const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: "timerMs?" };
-
-/** Throws a TypeError for an option of a check that does not exist. */
-export const assertCheckOptions = (options: unknown): void => assertOptions("check", options, CHECK_SHAPES);
-
-/** The options of a check. */
-export interface CheckOptions {
-  /** The longest time of the check, in milliseconds. Default: 10 seconds. */
-  readonly timeoutMs?: number;
 }
 
 /** The result of a check of an upstream. */

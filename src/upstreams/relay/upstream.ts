@@ -182,9 +182,10 @@ export class Upstream {
     throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
   }
 
-  /** The upstream's names of the models that callers may use; empty when every name is passed on. */
-  get modelNames(): readonly string[] {
-    return [...new Set(this.#modelNames?.values())];
+  /** Returns the upstream's names of the relay's models, and of more models by the names of callers, each once. */
+  namesFor(models: readonly string[]): readonly string[] {
+    const more = models.map((name) => this.#modelNames?.get(name) ?? name);
+    return [...new Set([...(this.#modelNames?.values() ?? []), ...more])];
   }
 
   /** True when requests carry a key or another secret of the host. */

@@ -9,6 +9,7 @@ import { type RouteBackend, routeOver, type RouteOptions } from "./table.ts";
 
 export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 export { DEFAULT_RETRY, type RetryOptions } from "./attempts.ts";
+export type { CheckOptions } from "../backend.ts";
 export type { Affinity, CallOrder, OrderedUpstream, UpstreamOrder } from "./order.ts";
 export { balance, type Balance, type BalanceOptions } from "./balance.ts";
 export { canary, type Canary, type CanaryOptions } from "./canary.ts";

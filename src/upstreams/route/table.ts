@@ -19,7 +19,7 @@ import {
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
-import { HANG_UP, renamed } from "../backend.ts";
+import { assertCheckOptions, type CheckOptions, HANG_UP, notListed, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
 import type { Balance, BalancedOrder } from "./balance.ts";
 import type { Canary, CanaryOrder } from "./canary.ts";
@@ -56,10 +56,10 @@ export interface RouteBackend extends ModelBackend {
   /** Returns the state of each upstream: its circuit breaker, and its last failure. Asks no upstream. */
   status(): readonly UpstreamStatus[];
   /**
-   * Checks each backend of the route that has a `check`, such as a relay, and returns what it found. `timeoutMs` is the longest time of a
-   * check, in milliseconds; 10 seconds by default. Rejects only for wrong options.
+   * Checks each backend of the route that lists its models or has a `check`, such as a relay, and returns what it found. A backend must have
+   * the models that the route sends to it by an exact name. Rejects only for wrong options.
    */
-  check(options?: { readonly timeoutMs?: number }): Promise<readonly UpstreamCheck[]>;
+  check(options?: CheckOptions): Promise<readonly UpstreamCheck[]>;
   /** Closes each backend of the route that has a `close`, such as a relay. Rejects with the first error, after all were closed. */
   close(): Promise<void>;
 }
@@ -258,9 +258,7 @@ class RouteTable {
 
   /** Returns all upstreams, with those of shadows. */
   #all(): readonly RoutedBackend[] {
-    return [...this.#targets.values()].flatMap(({ upstreams, shadow }) =>
-      shadow ? [...upstreams, shadow.upstream] : upstreams,
-    );
+    return [...this.#targets.values()].flatMap(upstreamsIn);
   }
 
   /** Returns the upstreams that can answer. Throws `model_not_found` if there is none. */
@@ -434,16 +432,43 @@ class RouteTable {
   }
 
   /** Checks each backend that can be checked, once. */
-  async check(how: { readonly timeoutMs?: number } = {}): Promise<readonly UpstreamCheck[]> {
-    assertOptions<typeof how>("check", how, { timeoutMs: "timerMs?" });
+  async check(how: CheckOptions = {}): Promise<readonly UpstreamCheck[]> {
+    assertCheckOptions(how);
+    const { models = [], ...others } = how;
+    const sent = this.#sentTo(models);
     const names = new Map(this.#all().map((upstream) => [backendOf(upstream), upstream.name]));
     const checked = await Promise.all(
-      [...names].map(async ([backend, name]) => {
-        const found = (await backend.check?.(how)) ?? [];
-        return [found].flat().map(({ upstream = name, problem }) => ({ upstream, problem }));
+      [...names].map(async ([backend, name]): Promise<readonly UpstreamCheck[]> => {
+        const asked = [...(sent.get(backend) ?? [])];
+        const lack = await lackOf(backend, asked);
+        const found = (await backend.check?.({ ...others, models: lack === undefined ? asked : [] })) ?? [];
+        const all = [found].flat().map(({ upstream = name, problem }) => ({ upstream, problem }));
+        if (lack === undefined) return all;
+        return [{ upstream: name, problem: lack }, ...all.filter(({ problem }) => problem !== undefined)];
       }),
     );
-    return checked.flat();
+    const lost = models.filter((model) => !this.#find(model));
+    return [
+      ...checked.flat(),
+      ...lost.map((model) => ({ upstream: model, problem: "The route has no upstream for it." })),
+    ];
+  }
+
+  /** Returns the names of models that each backend is asked for: those of exact routes, and more that callers may name. */
+  #sentTo(more: readonly string[]): ReadonlyMap<ModelBackend, ReadonlySet<string>> {
+    const sent = new Map<ModelBackend, Set<string>>();
+    const exact = [...this.#targets].filter(([pattern]) => !pattern.endsWith("*"));
+    const named = more.flatMap((model): [string, Target][] => {
+      const target = this.#find(model);
+      return target ? [[model, target]] : [];
+    });
+    const own = [...this.#targets.values()].flatMap(upstreamsIn).filter(({ model }) => model !== undefined);
+    const add = ({ backend, model }: RoutedBackend, asked = ""): void =>
+      void sent.set(backend, (sent.get(backend) ?? new Set()).add(model ?? asked));
+    for (const upstream of own) add(upstream);
+    for (const [model, target] of [...exact, ...named])
+      for (const upstream of upstreamsIn(target)) add(upstream, model);
+    return sent;
   }
 
   /** Closes each backend that can be closed, once. */
@@ -501,6 +526,22 @@ class RouteTable {
   }
 }
 
+const upstreamsIn = ({ upstreams, shadow }: Target): readonly RoutedBackend[] =>
+  shadow ? [...upstreams, shadow.upstream] : upstreams;
+
+/** Returns a sentence about models that a backend neither lists nor takes unlisted; undefined if there are none, or no list. */
+async function lackOf(backend: ModelBackend, models: readonly string[]): Promise<string | undefined> {
+  if (!hasMethod(backend, "models") || models.length === 0) return undefined;
+  try {
+    const listed = ((await backend.models?.()) ?? []).map(({ id }) => id);
+    const missing = models.filter((model) => !listed.includes(model) && !backend.takesUnlisted?.(model));
+    return missing.length === 0 ? undefined : notListed(missing, listed);
+  } catch {
+    // The check of the backend tells more than a list that fails.
+    return undefined;
+  }
+}
+
 /** Tells whether an upstream lists its models under the names that callers use. */
 const listsCallersNames = ({ backend, model }: RoutedBackend): boolean =>
   model === undefined && hasMethod(backend, "models");
@@ -538,7 +579,7 @@ const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean =
 
 /** The functions of relays and routes that other backends may lack. */
 interface Upkept {
-  check?(how?: { readonly timeoutMs?: number }): Promise<Found | readonly Found[]>;
+  check?(how?: CheckOptions): Promise<Found | readonly Found[]>;
   close?(): unknown;
 }
 

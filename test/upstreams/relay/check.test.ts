@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
-import { relay, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { relay, type RelayBackend, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { route, type RouteOptions } from "../../../src/upstreams/route/index.ts";
 import { NOBODY, type RawAnswer, rawUpstream, whole } from "./raw-upstream.ts";
 import { API_KEY } from "./stage.ts";
 
@@ -63,8 +64,25 @@ describe("an upstream that lists its models", () => {
     const { ok, problem } = await checked(says(200, MODELS), { models: { fast: "small-1", best: "large-2" } });
     expect({ ok, problem }).toEqual({
       ok: false,
-      problem: 'The upstream does not list "large-2". It lists large-1, small-1.',
+      problem: 'The upstream does not list "large-2". Did you mean "large-1"? It lists large-1, small-1.',
     });
+  });
+
+  it.each<[string, (backend: RelayBackend) => RouteOptions["routes"]]>([
+    ["by the name of the upstream", (backend) => ({ fast: { upstreams: [{ backend, model: "smal-1" }] } })],
+    ["by its own name", (backend) => ({ "smal-1": backend })],
+  ])("has to have the model of a route, %s", async (_how, routesOf) => {
+    await using upstream = await rawUpstream(says(200, MODELS));
+    const backend = relay({ format: "chat-completions", baseUrl: upstream.url, apiKey: API_KEY, name: "up" });
+    const routes = routesOf(backend);
+    const problem = 'The upstream does not list "smal-1". Did you mean "small-1"? It lists large-1, small-1.';
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => backend.close());
+    expect(await route({ routes }).check()).toEqual([{ upstream: "up", problem }]);
+    expect(await route({ routes: { "smal-*": backend, "small-1": backend } }).check()).toEqual([
+      { upstream: "up", problem: undefined },
+    ]);
+    expect(await backend.check({ models: ["smal-1"] })).toMatchObject({ ok: false, problem });
   });
 
   it("lists no name that holds the relay's secret or control characters", async () => {

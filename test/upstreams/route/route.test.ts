@@ -7,7 +7,7 @@ import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import { type ModelBackend, takesUnlisted } from "../../../src/ports/model-backend.ts";
 import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
-import { route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
+import { type CheckOptions, route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
 /** A backend that fails a number of times, and then answers with its name. */
@@ -606,7 +606,42 @@ describe("a route", () => {
       { upstream: "sound", problem: undefined },
       { upstream: "deep", problem: "No key." },
     ]);
-    expect(times).toEqual([{ timeoutMs: 5 }, { timeoutMs: 5 }, { timeoutMs: 5 }]);
+    const timeoutMs = 5;
+    expect(times).toEqual([
+      { timeoutMs, models: ["a", "b"] },
+      { timeoutMs, models: ["a"] },
+      { timeoutMs, models: ["c"] },
+    ]);
+    await expect(routed(routes).check({ timeout: 5 } as object)).rejects.toThrow("timeout does not exist");
+  });
+
+  it("checks that each upstream has the models that go to it by their exact names", async () => {
+    const asked: unknown[] = [];
+    const listing = (name: string, ...models: string[]): ModelBackend =>
+      Object.assign(fake(name), { name, models: () => models.map((id) => ({ id })) });
+    const remote: ModelBackend = Object.assign(fake("remote"), {
+      name: "remote",
+      check: async (how?: CheckOptions) => (asked.push(how?.models), { problem: undefined }),
+    });
+    const demo = listing("demo", "demo-chat", "demo-image");
+    const problemsOf = async (routes: RouteOptions["routes"], models?: readonly string[]) =>
+      (await routed(routes).check(models && { models })).flatMap(({ upstream, problem }) =>
+        problem ? [[upstream, problem]] : [],
+      );
+    const lack = 'The upstream does not list "dmeo-chat". Did you mean "demo-chat"? It lists demo-chat, demo-image.';
+    expect(await problemsOf({ "dmeo-chat": demo })).toEqual([["demo", lack]]);
+    expect(await problemsOf({ "*": { upstreams: [{ backend: demo, model: "dmeo-chat" }] } })).toEqual([["demo", lack]]);
+    expect(await problemsOf({ "demo-chat": demo, "demo-*": demo, "*": demo })).toEqual([]);
+    const fails = Object.assign(fake("fails"), { models: () => Promise.reject(new Error("No list.")) });
+    expect(await problemsOf({ a: fails })).toEqual([]);
+
+    // A route below asks for the names of the route above, also behind a pattern.
+    const below = routed({ "demo-*": demo, "r-*": { upstreams: [{ backend: remote, model: "own" }, remote] } });
+    expect(await problemsOf({ "r-1": below })).toEqual([]);
+    expect(asked).toEqual([["own", "r-1"]]);
+    const open = routed({ "r-*": remote });
+    expect(await problemsOf({ lost: open })).toEqual([["lost", "The route has no upstream for it."]]);
+    expect(await problemsOf({ "r-*": remote }, ["lost"])).toEqual([["lost", "The route has no upstream for it."]]);
   });
 
   it("closes what it holds, each once, also when one does not close", async () => {
