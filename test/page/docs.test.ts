@@ -228,6 +228,13 @@ describe("the search", () => {
     ["show remaining quota to user", ["token-usage/token-usage", "token-usage/"]],
     ["install", ["getting-started/"]],
     ["node version", ["production/versions-of-node"]],
+    ["upstream timeout", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
+    ["timeout upstream slow", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
+    ["max_tokens 1 refused", ["messages/options", "polygate/messagesoptions"]],
+    ["client disconnects charged", ["backends/hang-ups"]],
+    ["stream aborted by client cost", ["backends/hang-ups"]],
+    ["vitest toHaveCharged not function", ["testing/matchers"]],
+    ["unlimited key", ["keys-and-limits/keys", "keys-and-limits/"]],
   ])("answers %s, first or second", (question, sections) => {
     const found = find(question).slice(0, 2);
     const addresses = found.map(({ page, heading }) => `${page}/${heading}`);
@@ -298,7 +305,13 @@ describe("the search", () => {
     expect(hit).toMatchObject({ page: "errors", excerpt: expect.stringContaining(remedy) });
   });
 
-  it("names the changelog last", () => {
+  it("names the lists of changes last", () => {
+    const last = new Set(["CHANGELOG", "upgrading"]);
+    for (const query of ["refused", "max_tokens", "top-up grant held", "clients aborted"]) {
+      const at = find(query).findIndex(({ page, heading }) => page === "upgrading" && heading.startsWith("changes-"));
+      const after = at === -1 ? [] : find(query).slice(at);
+      expect(after.filter(({ page }) => !last.has(page) && page !== "README" && !page.endsWith(".ts"))).toEqual([]);
+    }
     const found = ["stream cut off client hangs up who pays", "gateway", "added fixed changed"].map(find);
     for (const hits of found) {
       const pages = hits.map(({ page }) => page);

@@ -121,6 +121,9 @@ const ALIKE: ReadonlyMap<string, string> = new Map([
   ["remov", "delet"],
   ["away", "down"],
   ["outag", "down"],
+  ["disconnect", "hang"],
+  ["abort", "hang"],
+  ["charg", "pric"],
 ]);
 
 /** The shortest text that counts as a quotation of an error. */
@@ -184,11 +187,14 @@ function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
   return (NEARNESS.title * countIn(title) + NEARNESS.text * countIn(text)) / pairs.length;
 }
 
-/** Ranks explanations before the reference, both before rows of errors, and all before the index, the code of examples and the changelog. */
+/**
+ * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
+ * the lists of changes.
+ */
 function preference(id: string): number {
-  if (/^(?:CHANGELOG|README|[\w-]+\.ts)\//.test(id)) return 0.01;
+  if (/^(?:CHANGELOG|README|[\w-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
   if (/\/row\d+$/.test(id)) return 0.1;
-  return /^(?:polygate|errors-by-format|conversion-tables|reference)/.test(id) ? 0.3 : 1;
+  return /^(?:polygate|errors-by-format|conversion-tables|reference|playground)/.test(id) ? 0.3 : 1;
 }
 
 /** Returns what the index says of each page. */
