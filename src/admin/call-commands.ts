@@ -174,7 +174,7 @@ async function assertKnownKey(id: string | undefined, reader: CallReader, { keys
 
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
-  if (!recorded) return "No calls are recorded yet.";
+  if (!recorded) return `No calls are recorded yet. ${WRITTEN_LATER}`;
   const { since, until } = query;
   const kept = `Calls are recorded from ${recorded.since} to ${recorded.until}.`;
   const days = daysInWords(since, until);
@@ -264,6 +264,9 @@ async function codesOf(text: string, warn: (line: string) => void): Promise<read
   }
 }
 
+/** Says why a call that was made may not be found. */
+const WRITTEN_LATER = "Calls are written a second after their end, and deleted after some days (keepDays).";
+
 /** Says what to ask for when no call has a request id. People often have only the name of a key. */
 async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   const [key, ...others] = await idsLike(text, (page) => keys.list(page));
@@ -272,5 +275,5 @@ async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   if (/^[\da-f]{1,7}$/.test(text)) return "Give at least 8 digits of the id.";
   if (!/^(?:req_|[\da-f]{8,32}$)/.test(text))
     return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
-  return "Calls are written a second after their end, and deleted after some days (keepDays).";
+  return WRITTEN_LATER;
 }
