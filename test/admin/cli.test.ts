@@ -817,6 +817,15 @@ describe("polygate keys", () => {
     await expect(keys(...args)).rejects.toThrow(message);
   });
 
+  it("says of a store without calls that a call is recorded later than it ends", async () => {
+    const where = { POLYGATE_STORE: `sqlite:${join(folder, "no-calls.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], where);
+    for (const command of ["usage", "calls"])
+      expect((await polygate([command], where)).stdout).toBe(
+        "No calls are recorded yet. Calls are written a second after their end, and deleted after some days (keepDays).\n",
+      );
+  });
+
   it("answers people in words", async () => {
     const where = { POLYGATE_STORE: `sqlite:${join(folder, "words.db")}` };
     const run = async (...args: string[]) => (await polygate([...args, "--currency", "usd"], where)).stdout;
@@ -971,14 +980,36 @@ describe("polygate keys", () => {
     ["pg", "postgres://127.0.0.1:1/x"],
     ["mysql2", "mysql://127.0.0.1:1/x"],
     ["redis", "redis://127.0.0.1:1"],
-  ])("says that %s is missing for %s", async (name, address) => {
+    ["kysely pg", "postgres://127.0.0.1:1/x"],
+    ["kysely mysql2", "mysql://127.0.0.1:1/x"],
+  ])("says that %s is missing for %s, all at once", async (missing, address) => {
     const args = ["keys", "migrate", "--store", address];
-    expect(await polygateProcess(args, { NODE_OPTIONS: without(name) }, folder)).toEqual({
+    const [name, ...others] = missing.split(" ");
+    const packages = others.length === 0 ? `package "${name}"` : `packages "${name}" and "${others.join()}"`;
+    expect(await polygateProcess(args, { NODE_OPTIONS: without(...missing.split(" ")) }, folder)).toEqual({
       code: 2,
       stdout: "",
-      stderr: `This store needs the package "${name}": npm install ${name}\n`,
+      stderr: `This store needs the ${packages}: npm install ${missing}\n`,
     });
     expect(await readdir(folder)).not.toContain("unmade.db");
+  });
+
+  it("names the package of the counters, too, to a gateway", async () => {
+    const file = join(folder, "bare.ts");
+    const serve = new URL("../../src/serve/index.ts", import.meta.url).href;
+    await writeFile(
+      file,
+      `import { defineServer } from ${JSON.stringify(serve)};
+      export default defineServer({ gateway: () => ({ backend: { chat: async function* () {} } }) });`,
+    );
+    const args = ["serve", file, "--store", "postgres://127.0.0.1:1/x"];
+    const env = { NODE_OPTIONS: without("kysely", "pg", "rate-limiter-flexible") };
+    expect(await polygateProcess(args, env, folder)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        /This store needs the packages "kysely" and "pg": npm install kysely pg\. Its counters of rate limits also need rate-limiter-flexible\n$/,
+      ),
+    });
   });
 
   it("needs no package to say what is wrong, nor Kysely for Redis", async () => {

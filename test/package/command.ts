@@ -28,13 +28,13 @@ export function commandSuite(stage: () => PackageStage): void {
     });
 
     it.each([
-      ["kysely", "sqlite:quota.db"],
-      ["kysely", "postgres://127.0.0.1:1/x"],
-      ["redis", "redis://127.0.0.1:1"],
-    ])("says that %s is missing for %s", async (name, address) => {
+      ['package "kysely": npm install kysely', "sqlite:quota.db"],
+      ['packages "kysely" and "pg": npm install kysely pg', "postgres://127.0.0.1:1/x"],
+      ['package "redis": npm install redis', "redis://127.0.0.1:1"],
+    ])("names the %s for %s", async (packages, address) => {
       expect(await polygate(process.execPath, "keys", "migrate", "--store", address)).toEqual({
         code: 2,
-        output: `This store needs the package "${name}": npm install ${name}\n`,
+        output: `This store needs the ${packages}\n`,
       });
       expect(await readdir(bare)).toEqual(["node_modules"]);
     });

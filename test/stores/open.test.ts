@@ -513,6 +513,10 @@ describe("openStores refuses", () => {
     ...["postgres:me:a/b#c@host", "postgres://me:12/a/b#c@host/db", "mysql://me:12?a/b#c@host", "redis:a/b#c@host"].map(
       (address) => [`a mistake around a password (${address})`, address, {}, "is no valid URL"] as const,
     ),
+    ["an address without slashes", "postgres:db", {}, 'begins with postgres://. Write // behind "postgres:".'],
+    ["a port beyond all", "postgres://me:a@host:99999/db", {}, "Its port must be a number from 1 to 65535."],
+    ["a port beyond all, of Redis", "redis://host:70000", {}, "Its port must be a number from 1 to 65535."],
+    ["a password that may look like a port", "postgres://me:99999/b@host/db", {}, "Write @, :, /, ? and #"],
     ["a file that is not there, without migrate", "sqlite:/nowhere/x.db", { migrate: false }, "There is no file"],
     [
       "an unknown option",

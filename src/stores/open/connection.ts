@@ -8,7 +8,7 @@ import { manyLines, nearest, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import { isAway, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
-import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
+import { COUNTERS, createRates, type CounterPlace, hasCounters, ratesIn, sweepRates } from "./counters.ts";
 
 export interface SqlConnection {
   readonly dialect: sqlStores.SqlDialect;
@@ -64,12 +64,13 @@ export async function connect(address: string, options: ConnectOptions): Promise
   const kind = /^([a-z][a-z\d]*):/i.exec(address)?.[1];
   if (kind !== undefined && SERVERS.has(kind) && !urlOf(address))
     throw new UsageError(
-      `The address of the store is no valid URL that begins with ${kind}://. Write @, :, /, ? and # of a password as %40, %3A, %2F, %3F and %23.`,
+      `The address of the store is no valid URL that begins with ${kind}://. ${adviceFor(kind, address)}`,
     );
   switch (kind) {
     case "sqlite": {
       const file = sqliteFile(address, options);
-      return openSql("sqlite", prefix, async ({ nodeSqliteDialect }) => {
+      const { kysely } = await installed({ kysely: import("kysely") }, forGateway);
+      return openSql("sqlite", kysely, prefix, async ({ nodeSqliteDialect }) => {
         const { DatabaseSync } = await import("node:sqlite");
         const { retrying } = await import("../sql/database.ts");
         const database = new DatabaseSync(file);
@@ -79,23 +80,25 @@ export async function connect(address: string, options: ConnectOptions): Promise
       });
     }
     case "postgres":
-    case "postgresql":
-      return openSql("postgres", prefix, async ({ nodePostgresDialect }) => {
-        const { Pool } = await installed("pg", import("pg"));
+    case "postgresql": {
+      const { kysely, pg } = await installed({ kysely: import("kysely"), pg: import("pg") }, forGateway);
+      return openSql("postgres", kysely, prefix, async ({ nodePostgresDialect }) => {
         const timeout = forGateway && { connectionTimeoutMillis: CONNECT_MS };
-        const pool = new Pool({ connectionString: address, max: connections, ...timeout });
+        const pool = new pg.Pool({ connectionString: address, max: connections, ...timeout });
         return [nodePostgresDialect(pool), { kind: "postgres", pool, ...ratesIn(prefix) }];
       });
+    }
     case "mysql":
-    case "mariadb":
-      return openSql("mysql", prefix, async (_stores, { MysqlDialect }) => {
-        const { createPool } = await installed("mysql2", import("mysql2"));
+    case "mariadb": {
+      const { kysely, mysql2 } = await installed({ kysely: import("kysely"), mysql2: import("mysql2") }, forGateway);
+      return openSql("mysql", kysely, prefix, async () => {
         const uri = address.replace(/^mariadb:/, "mysql:");
-        const pool = createPool({ uri, connectionLimit: connections });
+        const pool = mysql2.createPool({ uri, connectionLimit: connections });
         const { pathname } = new URL(uri);
         const rates = { schema: decodeURIComponent(pathname.slice(1)), ...ratesIn(prefix) };
-        return [new MysqlDialect({ pool }), { kind: "mysql", pool, ...rates }];
+        return [new kysely.MysqlDialect({ pool }), { kind: "mysql", pool, ...rates }];
       });
+    }
     case "redis":
     case "rediss":
       return openRedis(address, options);
@@ -131,6 +134,17 @@ function urlOf(address: string): URL | undefined {
   return url && !`${url.pathname}${url.search}${url.hash}`.includes("@") ? url : undefined;
 }
 
+/** A port of any number behind a host, in an address without a further `@`: the digits may otherwise be a part of a password. */
+const WITH_PORT = /^\w+:\/\/(?:[^@/?#]*@)?[^@:/?#]+:(\d+)(?=[/?#]|$)[^@]*$/;
+const MOST_PORT = 65_535;
+
+/** Says what is probably wrong with the address of a server, without a part of the address. */
+function adviceFor(kind: string, address: string): string {
+  if (!address.startsWith(`${kind}://`)) return `Write // behind "${kind}:".`;
+  if (Number(WITH_PORT.exec(address)?.[1] ?? 0) > MOST_PORT) return `Its port must be a number from 1 to ${MOST_PORT}.`;
+  return "Write @, :, /, ? and # of a password as %40, %3A, %2F, %3F and %23.";
+}
+
 /** Describes where a store is, from the parts of its address that hold no secret. */
 export function placeOf(address: string): string {
   if (address.startsWith("sqlite:")) return oneLine(address.replace(/\?.*$/s, ""));
@@ -151,18 +165,15 @@ function sqliteFile(address: string, { create = false }: ConnectOptions): string
   return file;
 }
 
-/** Opens an SQL database. Kysely is loaded only here: a host that keeps its keys in Redis need not have it. */
+/** Opens an SQL database. A host that keeps its keys in Redis need not have Kysely. */
 async function openSql(
   dialect: sqlStores.SqlDialect,
+  kysely: typeof kyselyPackage,
   prefix: string | undefined,
-  open: (
-    stores: typeof sqlStores,
-    kysely: typeof kyselyPackage,
-  ) => Promise<readonly [kyselyPackage.Dialect, CounterPlace]>,
+  open: (stores: typeof sqlStores) => Promise<readonly [kyselyPackage.Dialect, CounterPlace]>,
 ): Promise<SqlConnection> {
-  const kysely = await installed("kysely", import("kysely"));
   const stores = await import("../sql/index.ts");
-  const [driver, counters] = await open(stores, kysely);
+  const [driver, counters] = await open(stores);
   const db: sqlStores.SqlDatabase = new kysely.Kysely({ dialect: driver });
   return {
     dialect,
@@ -189,14 +200,14 @@ async function openRedis(
   url: string,
   { prefix = "polygate", forGateway = false }: ConnectOptions,
 ): Promise<RedisConnection> {
-  const { createClient } = await installed("redis", import("redis"));
+  const { redis } = await installed({ redis: import("redis") }, forGateway);
   // A server that was up, or away at the start, is expected back: it may refuse connections for a while before it serves again.
   let isExpected = false;
   const reconnectStrategy = (_retries: number, cause: Error): number | false => {
     isExpected ||= isAway(cause);
     return forGateway && isExpected && RECONNECT_MS;
   };
-  const client = createClient({
+  const client = redis.createClient({
     url,
     socket: { reconnectStrategy },
     ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
@@ -248,13 +259,26 @@ async function openRedis(
   };
 }
 
-/** Loads a package that only some stores need. Rejects with a UsageError when it is not installed. */
-async function installed<T>(name: string, module: Promise<T>): Promise<T> {
-  try {
-    return await module;
-  } catch (error) {
-    throw new UsageError(`This store needs the package "${name}": npm install ${name}`, { cause: error });
+/**
+ * Loads the packages that only some stores need. Rejects with a UsageError that names all that are not installed, and for a gateway also the
+ * package of counters, so that its host installs them at once.
+ */
+async function installed<Modules extends Readonly<Record<string, Promise<unknown>>>>(
+  modules: Modules,
+  forGateway: boolean,
+): Promise<{ readonly [Name in keyof Modules]: Awaited<Modules[Name]> }> {
+  const names = Object.keys(modules);
+  const loaded = await Promise.allSettled(Object.values(modules));
+  const missing = names.filter((_, at) => loaded[at]?.status === "rejected");
+  if (missing.length === 0) {
+    const found = loaded.map((one, at) => [names[at], one.status === "fulfilled" && one.value]);
+    return Object.fromEntries(found) as { readonly [Name in keyof Modules]: Awaited<Modules[Name]> };
   }
+  const cause: unknown = loaded.find((one) => one.status === "rejected")?.reason;
+  const quoted = missing.map((name) => `"${name}"`).join(" and ");
+  const packages = missing.length === 1 ? `package ${quoted}` : `packages ${quoted}`;
+  const counters = forGateway && !hasCounters() ? `. Its counters of rate limits also need ${COUNTERS}` : "";
+  throw new UsageError(`This store needs the ${packages}: npm install ${missing.join(" ")}${counters}`, { cause });
 }
 
 /** Describes a problem with a store in one line, without the password of an address, which may lack its slashes. */

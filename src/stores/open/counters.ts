@@ -97,12 +97,23 @@ export function counterIn(place: CounterPlace, points: number, seconds: number):
   }
 }
 
+/** The package of the counters. */
+export const COUNTERS = "rate-limiter-flexible";
+
+/** Tells whether the package of the counters is installed. Does not load it. */
+export function hasCounters(): boolean {
+  try {
+    return createRequire(import.meta.url).resolve(COUNTERS) !== "";
+  } catch {
+    return false;
+  }
+}
+
 /** Loads the package at the first counter. `require` lets a counter stand in a literal, because it needs no `await`. */
 function flexible(): typeof flexiblePackage {
   try {
-    return createRequire(import.meta.url)("rate-limiter-flexible") as typeof flexiblePackage;
+    return createRequire(import.meta.url)(COUNTERS) as typeof flexiblePackage;
   } catch (error) {
-    const advice = "npm install rate-limiter-flexible";
-    throw new Error(`stores.counter needs the package "rate-limiter-flexible": ${advice}`, { cause: error });
+    throw new Error(`stores.counter needs the package "${COUNTERS}": npm install ${COUNTERS}`, { cause: error });
   }
 }

@@ -534,7 +534,7 @@ async function lackOf(backend: ModelBackend, models: readonly string[]): Promise
   if (!hasMethod(backend, "models") || models.length === 0) return undefined;
   try {
     const listed = ((await backend.models?.()) ?? []).map(({ id }) => id);
-    const missing = models.filter((model) => !listed.includes(model) && !backend.takesUnlisted?.(model));
+    const missing = models.filter((model) => !listed.includes(model) && !takesUnlisted(backend, model));
     return missing.length === 0 ? undefined : notListed(missing, listed);
   } catch {
     // The check of the backend tells more than a list that fails.
