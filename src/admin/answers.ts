@@ -17,7 +17,8 @@ import {
   type Spreadsheet,
   tableFor,
 } from "./columns.ts";
-import { type IssuedKey, type KeyState, modelsInWords, stateOf } from "./key-admin.ts";
+import { type IssuedKey, modelsInWords } from "./key-admin.ts";
+import { stateInWords, stateOf } from "./key-state.ts";
 import { unlimitedInWords } from "./much.ts";
 
 /** A budget that a key draws on, in units. */
@@ -475,10 +476,6 @@ function usedUpOf(key: KeyShown): Pick<KeyShown, "usedUp"> {
   const { available, held, id } = limitOf(key) ?? { available: 1 };
   return available > 0 || (held ?? 0) > 0 ? {} : { usedUp: id === undefined ? "quota" : "budget" };
 }
-
-/** A key that is refused for its state is refused before its quota is asked. */
-const stateInWords = (state: KeyState, usedUp: KeyShown["usedUp"]): string =>
-  state !== "active" || usedUp === undefined ? state : usedUp === "quota" ? "used up" : "budget used up";
 
 /** Writes the budget of a key by its name. */
 const budgetName = (key: KeyShown): string => oneLine(budgetsOf(key)[0]?.name ?? key.budget ?? "-");

@@ -19,7 +19,8 @@ import {
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { amountColumn, asOfColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
-import { modelsInWords, stateOf } from "./key-admin.ts";
+import { modelsInWords } from "./key-admin.ts";
+import { stateOf } from "./key-state.ts";
 
 export type RefusedBy = NonNullable<RecordedCall["refusedBy"]>;
 

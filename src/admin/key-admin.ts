@@ -13,6 +13,9 @@ import {
   pageOf,
 } from "../stores/durable.ts";
 import { KEY_SHAPES, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
+import { KEY_STATES, type KeyState, stateOf } from "./key-state.ts";
+
+export type { KeyState } from "./key-state.ts";
 
 /** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
@@ -41,14 +44,6 @@ export interface NewSecret {
   /** The time when the secret expires: Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
 }
-
-export const KEY_STATES = ["active", "paused", "expired", "revoked"] as const;
-
-/**
- * The state of a key. A paused or expired key is refused, but not revoked: `update` makes it active again, with `paused: false` or with a
- * later expiry. A key that is both is paused.
- */
-export type KeyState = (typeof KEY_STATES)[number];
 
 /** A page of the keys that match all conditions. */
 export interface KeyFilter extends KeyPage {
@@ -186,16 +181,6 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
     },
     usage,
   };
-}
-
-/** Returns the state of a key at `now`, in milliseconds since the Unix epoch. */
-export function stateOf(
-  { revoked, paused, expiresAt }: Pick<KeyReport, "revoked" | "paused" | "expiresAt">,
-  now: number,
-): KeyState {
-  if (revoked) return "revoked";
-  if (paused) return "paused";
-  return expiresAt > 0 && expiresAt * 1_000 <= now ? "expired" : "active";
 }
 
 /** Names the models that a key may use. @param most The most models to name. */

@@ -20,8 +20,9 @@ import {
   type Values,
   type Words,
 } from "./commands.ts";
-import { type KeyAdmin, KEY_STATES, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
+import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
 import { metadataDoubt } from "./much.ts";

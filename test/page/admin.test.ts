@@ -1358,8 +1358,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.addBudget({ id: "solo", amount: 1 });
     await quotas.addBudget({ id: "other", amount: 100 });
     await quotas.addBudget({ id: "lowered", amount: 100 });
-    await quotas.add({ id: "low", apiKey: "sk-low", budget: "lowered" });
-    await quotas.reserve({ id: "gap", keyId: "low", atLeast: 29, atMost: 29, leaseMs: 60_000 });
+    await quotas.add({ id: "sunk", apiKey: "sk-sunk", budget: "lowered" });
+    await quotas.reserve({ id: "gap", keyId: "sunk", atLeast: 29, atMost: 29, leaseMs: 60_000 });
     await quotas.settle("gap", { used: 29, certainty: "exact" });
     await quotas.add({ id: "empty", apiKey: "sk-empty", granted: 4, budget: "other" });
     await quotas.reserve({ id: "hold", keyId: "empty", atLeast: 1, atMost: 4, leaseMs: 60_000 });
@@ -1421,28 +1421,29 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const factOf = (id: string, fact: string) =>
       rowOf(page, id).first().locator(`[data-column^="${fact}"]`).innerText();
     expect(await Promise.all(["State", "Spent", "Granted", "Left"].map((fact) => factOf("empty", fact)))).toEqual([
-      "nothing left",
+      "used up",
       expect.stringMatching(/^0\.000007\s*0\.000003 overdrawn\s*175%\s*of granted$/),
       "0.000004",
       expect.stringMatching(/^0\.000000\s*nothing left in its own quota$/),
     ]);
-    expect(await Promise.all(["wild", "below", "rich", "low"].map((id) => factOf(id, "State")))).toEqual([
-      "nothing left",
-      "nothing left",
+    expect(await Promise.all(["wild", "below", "rich", "sunk"].map((id) => factOf(id, "State")))).toEqual([
+      // Running calls may give back what they hold.
       "active",
-      "nothing left",
+      "active",
+      "active",
+      "budget used up",
     ]);
-    await page.getByLabel("State").selectOption("nothing left");
+    await page.getByLabel("State").selectOption("used up");
     await rowOf(page, "rich").waitFor({ state: "detached" });
     const shown = async (): Promise<string[]> => page.locator("tbody .id").allTextContents();
-    expect(await shown()).toEqual(["below", "empty", "low", "wild"]);
+    expect(await shown()).toEqual(["empty", "sunk"]);
     const linked = await open(new URL(page.url()).search);
-    await rowOf(linked, "wild").waitFor();
-    expect(await linked.locator("tbody tr").count()).toBe(4);
+    await rowOf(linked, "sunk").waitFor();
+    expect(await linked.locator("tbody tr").count()).toBe(2);
     await linked.close();
     await page.getByLabel("State").selectOption("active");
     await rowOf(page, "rich").waitFor();
-    expect(await shown()).toEqual(["both", "free", "rich"]);
+    expect(await shown()).toEqual(["below", "both", "free", "rich", "wild"]);
     await page.close();
   });
 
@@ -1464,8 +1465,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
         expect(await rowOf(page, "beyond").textContent()).toMatch(/0\.000027 overdrawn\s*127% of granted/);
-        // A key says it as its state, and of what is left.
-        await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(part === "keys" ? 2 : 1);
+        await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(1);
+        // Running calls may give back what they hold.
+        expect(await rowOf(page, "held").getByText("used up").count()).toBe(0);
+        expect(await rowOf(page, "beyond").getByText("used up").count()).toBe(part === "keys" ? 1 : 0);
         expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
         const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);
         expect(beyond).not.toEqual(nearly);
@@ -1609,7 +1612,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     expect(await page.content()).not.toContain(secret);
     expect(await rowOf(page, "team-a").textContent()).toMatch(
-      /active2\.500\.00\s*0% of granted\s*2\.50–small-1, large-1.*plan=gold/s,
+      /active\s*2\.500\.00\s*0% of granted\s*2\.50–small-1, large-1.*plan=gold/s,
     );
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({
       granted: 2_500_000,

@@ -8,7 +8,7 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import type { KeyReport } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
-import { KEY_STATES } from "../key-admin.ts";
+import { KEY_STATES } from "../key-state.ts";
 import { metadataDoubt, unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {

@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import type { KeyShown } from "../../answers.ts";
+import { stateInWords, stateOf } from "../../key-state.ts";
 import { metadataDoubt, unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
@@ -64,7 +65,7 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
   await Promise.all([loadKeys(), budgets]);
 }
 
-/** True for a filter that tells active keys from those of which nothing is left: for the API, both are active. */
+/** True for a filter that tells active keys from those that are used up: for the API, both are active. */
 const isOfUse = (): boolean => filters.state.value === "active" || filters.state.value === EMPTY;
 
 /** True when the host's store has budgets. */
@@ -89,7 +90,7 @@ async function loadKeys(after?: string): Promise<void> {
   );
   const ofUse = isOfUse() ? filters.state.value : undefined;
   const matches = (key: KeyShown): boolean =>
-    hasText(key, text) && (ofUse === undefined || isEmpty(key) === (ofUse === EMPTY));
+    hasText(key, text) && (ofUse === undefined || (key.usedUp !== undefined) === (ofUse === EMPTY));
   // The button for more keys would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
@@ -489,7 +490,7 @@ const revoke = (id: string): void =>
     },
   });
 
-/** The state of a key that would be active, but whose quota, or one of its budgets, has nothing left. */
+/** The choice of keys that would be active, but have used up their quota or a budget. */
 const EMPTY = "empty";
 
 /** Returns the key's own quota; undefined for a key without one. */
@@ -504,22 +505,19 @@ function limitOf(key: KeyShown): { available: number; id?: string | null } | und
   return "left" in key ? { available: key.left, id: key.limitedBy } : quotaOf(key);
 }
 
-/** True for a key whose own quota, or one of its budgets, has nothing left. */
-const isEmpty = (key: KeyShown): boolean => (limitOf(key)?.available ?? 1) <= 0;
-
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
 function State({ of: key }: { of: KeyShown }): View {
-  const { revoked, paused, expiresAt } = key;
-  const hasExpired = expiresAt > 0 && expiresAt * 1_000 <= Date.now();
-  const state = revoked ? "revoked" : paused ? "paused" : hasExpired ? "expired" : isEmpty(key) ? EMPTY : "active";
-  return html`${state === EMPTY ? html`<${Nothing} isState />` : html`<span class=${`state ${state}`}>${state}</span>`}
-  ${
-    expiresAt > 0 &&
-    !revoked &&
-    html`<span class="quiet"
-      >${state === "expired" ? "on" : hasExpired ? "expired" : "expires"} <${Time} at=${expiresAt * 1_000}
-    /></span>`
-  }`;
+  const { revoked, expiresAt, usedUp } = key;
+  const hasExpired = expiresAt * 1_000 <= Date.now();
+  const state = stateOf(key, Date.now());
+  const words = stateInWords(state, usedUp);
+  return html`<span class=${`state ${words === state ? state : "empty"}`}>${words}</span> ${
+      expiresAt > 0 &&
+      !revoked &&
+      html`<span class="quiet"
+        >${state === "expired" ? "on" : hasExpired ? "expired" : "expires"} <${Time} at=${expiresAt * 1_000}
+      /></span>`
+    }`;
 }
 
 /** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. Nothing is left of a revoked key. */
@@ -612,7 +610,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
 const STATES = [
   ["", "all"],
   ["active", "active"],
-  [EMPTY, "nothing left"],
+  [EMPTY, "used up"],
   ["paused", "paused"],
   ["expired", "expired"],
   ["revoked", "revoked"],

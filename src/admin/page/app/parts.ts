@@ -494,8 +494,7 @@ const Share = ({ used, of, left }: { used: number; of: number; left: number }): 
   ></span>`;
 
 /** Says by a word and a colour that nothing is left. Running calls may hold the rest. */
-export const Nothing = ({ more = "", isState = false }: { more?: string; isState?: boolean }): View =>
-  html`<span class=${isState ? "empty state" : "empty"}>nothing left${more}</span>`;
+export const Nothing = ({ more = "" }: { more?: string }): View => html`<span class="empty">nothing left${more}</span>`;
 
 /** Links to the spend and the refusals of something. Screen readers hear its name with them. */
 export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choices; refusals: Choices }): View =>
