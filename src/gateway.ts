@@ -26,7 +26,7 @@ import {
   type Shapes,
 } from "./options.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import { modelFault } from "./pipeline/model-fault.ts";
+import { listedModels, modelFault } from "./pipeline/model-fault.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
 import { quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
@@ -217,6 +217,14 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
    */
   readonly modelFault: (models: readonly string[]) => Promise<string | undefined>;
   /**
+   * Resolves with what keys can name: the ids of the models that the backend lists, and the rate tiers for the entry `tier` of the metadata.
+   * Each is undefined when the backend or the rate limiter cannot tell. Never rejects.
+   */
+  readonly keyChoices: () => Promise<{
+    readonly models: readonly string[] | undefined;
+    readonly tiers: readonly string[] | undefined;
+  }>;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
@@ -328,6 +336,10 @@ export function gatewayOf<Context>(
     stopCall: (requestId) => services.inFlight.stop(requestId),
     keyFault: (key) => quietly(() => options.rateLimiter?.keyFault?.(key)),
     modelFault: (models) => modelFault(services, models),
+    keyChoices: async () => ({
+      models: await listedModels(services),
+      tiers: quietly(() => options.rateLimiter?.tiers),
+    }),
     isClosing: () => services.inFlight.isClosing,
     close: async (how) => {
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);

@@ -38,6 +38,8 @@ export interface RateLimiter<Context = unknown> {
    * Returns undefined for a sound key. The admin over HTTP makes no key with a fault. Default: all keys are sound.
    */
   keyFault?(key: ApiKey): string | undefined;
+  /** The tiers that the entry `tier` of a key's metadata can name, for the choices of the admin's page. Default: not known. */
+  readonly tiers?: readonly string[] | undefined;
 }
 
 /** A call that begins. */

@@ -217,6 +217,7 @@ interface Scope {
 
 class FlexibleRateLimiter implements RateLimiter {
   readonly #options: FlexibleRateLimiterOptions;
+  readonly tiers: readonly string[] | undefined;
   readonly #reservedOutputTokens: number;
   readonly #clock: Clock;
   readonly #live = new Map<string, LiveCall>();
@@ -228,6 +229,8 @@ class FlexibleRateLimiter implements RateLimiter {
   constructor(options: FlexibleRateLimiterOptions) {
     const { reservedOutputTokens = RESERVED_OUTPUT_TOKENS, clock = systemClock } = options;
     this.#options = options;
+    // A function may find tiers elsewhere than in the metadata.
+    this.tiers = options.tiers && !options.tierOf ? Object.keys(options.tiers) : undefined;
     this.#reservedOutputTokens = reservedOutputTokens;
     this.#clock = clock;
   }

@@ -34,6 +34,7 @@ import {
   type Gateway,
   memoryQuotaStore,
   memoryReplayStore,
+  type RateLimiter,
 } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
@@ -840,14 +841,13 @@ describe("adminHandler", () => {
     // A name that the key has already is noted no more.
     expect((await ask("PATCH", "/keys/two", { models })).body).not.toHaveProperty("note");
     expect((await ask("PATCH", "/keys/two", { models: null })).body).not.toHaveProperty("note");
-    expect(await ask("GET", "/models/unknown?name=claude-sonet&name=zebra")).toMatchObject({
+    expect(await ask("GET", "/models?name=claude-sonet&name=zebra")).toMatchObject({
       status: 200,
-      body: { note: `${note} The gateway has no model "zebra".` },
+      body: { models: ["claude-sonnet", "o-1"], note: `${note} The gateway has no model "zebra".` },
     });
-    expect((await ask("GET", "/models/unknown?name=gpt-1")).body).toEqual({ note: null });
-    expect((await ask("GET", "/models/unknown")).status).toBe(400);
+    expect((await ask("GET", "/models?name=gpt-1")).body).toMatchObject({ note: null });
     const many = Array.from({ length: 7 }, (_, at) => `name=zebra-${at}`).join("&");
-    expect((await ask("GET", `/models/unknown?${many}`)).body).toMatchObject({
+    expect((await ask("GET", `/models?${many}`)).body).toMatchObject({
       note: expect.stringMatching(/zebra-4"\. Nor has it 2 more of these models\.$/) as string,
     });
   });
@@ -873,14 +873,38 @@ describe("adminHandler", () => {
     ["a gateway that lists no models", { backend: { async *chat() {} } }],
     ["a backend that is away", { backend: { async *chat() {}, models: () => Promise.reject(new Error("away")) } }],
     ["a backend whose list is wrong", { backend: { async *chat() {}, models: () => [{ id: 5 }] as never } }],
-  ])("notes no model with %s", async (_name, { backend }: { backend?: ModelBackend }) => {
+  ])("notes and lists no model with %s", async (_name, { backend }: { backend?: ModelBackend }) => {
     const gateway = backend && createGateway({ backend, quotas: stores.ports.quotas });
-    const { status, body } = await asking(gateway ? { gateway } : {})("POST", "/keys", {
-      granted: 5,
-      models: ["any"],
-    });
+    const ask = asking(gateway ? { gateway } : {});
+    const { status, body } = await ask("POST", "/keys", { granted: 5, models: ["any"] });
     expect(status).toBe(201);
     expect(body).not.toHaveProperty("note");
+    expect((await ask("GET", "/models?name=any")).body).toEqual({ models: null, tiers: null, note: null });
+  });
+
+  it("lists the models and the tiers that keys can name, at most 1,000 of each", async () => {
+    const { quotas } = stores.ports;
+    const backend = {
+      async *chat() {},
+      models: () => Array.from({ length: 1_001 }, (_, at) => ({ id: `model-${at}` })),
+    };
+    const choices = async (rateLimiter: RateLimiter) =>
+      (await asking({ gateway: createGateway({ backend, quotas, rateLimiter }) })("GET", "/models")).body;
+    const tiers = { gold: {}, slow: {} };
+    const body = await choices(flexibleRateLimiter({ tiers }));
+    expect(body).toMatchObject({ tiers: ["gold", "slow"], note: null });
+    expect(body["models"]).toHaveLength(1_000);
+    // The tiers of such a limiter are not those of the metadata.
+    expect(await choices(flexibleRateLimiter({ tiers, tierOf: () => "gold" }))).toMatchObject({ tiers: null });
+    expect(await choices(flexibleRateLimiter({}))).toMatchObject({ tiers: null });
+    const clock = manualClock(0);
+    const asks = Promise.withResolvers<void>();
+    const keyChoices = () => (asks.resolve(), new Promise<never>(() => {}));
+    const asked = asking({ gateway: { health: unasked, keyChoices }, clock })("GET", "/models");
+    await asks.promise;
+    await clock.advance(2_000);
+    expect((await asked).body).toEqual({ models: null, tiers: null, note: null });
+    expect((await asking()("GET", "/models?names=any")).status).toBe(400);
   });
 
   it("tells each budget of a key once when corrupt parents make a circle", async () => {

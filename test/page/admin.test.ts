@@ -211,6 +211,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         liveCallCount: () => live?.liveCallCount() ?? 0,
         stopCall: (id) => live?.stopCall(id) ?? false,
         modelFault: async (models) => live?.modelFault(models),
+        keyChoices: async () => live?.keyChoices() ?? { models: undefined, tiers: undefined },
       },
       calls: stores.calls,
     });
@@ -1710,7 +1711,35 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("offers known models, groups and tiers, beside any others", async () => {
+  it("offers only the models and tiers that its gateway has, with those of charged calls first", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "typo", models: ["gpt-5-mni"], metadata: { tier: "golld", group: "red" } });
+    await quotas.add({ id: "ann", apiKey: "sk-ann" });
+    for (const model of ["zebra", "gone"]) await call("ann", model);
+    const many = Array.from({ length: 60 }, (_, at) => ({ id: `model-${at + 10}` }));
+    const models = () => [{ id: "claude-haiku-4-5" }, ...many, { id: "zebra" }];
+    const rateLimiter = flexibleRateLimiter({ tiers: { gold: {}, slow: {} } });
+    live = createGateway({ backend: { async *chat() {}, models }, ...stores.ports, rateLimiter });
+    const page = await open();
+    const offered = (name: string) => page.getByRole("group", { name }).getByRole("button").allTextContents();
+    for (const name of ["New key", "Edit typo"]) {
+      await page.getByRole("button", { name }).click();
+      await expect
+        .poll(() => offered("Known models"))
+        .toEqual(["claude-haiku-4-5", ...many.slice(0, 48).map(({ id }) => id), "zebra"]);
+      expect(await offered("Known metadata")).toEqual(["group=red", "tier=gold", "tier=slow"]);
+      await page.getByRole("button", { name: "Cancel" }).click();
+    }
+    // A filter finds keys with a wrong tier, too.
+    expect(
+      await page.locator("#known-metadata option").evaluateAll((all) => all.map((one) => one.getAttribute("value"))),
+    ).toEqual(["group=red", "tier=golld"]);
+    await page.close();
+    await live.close();
+    live = undefined;
+  });
+
+  it("offers models and tiers of charged calls, and groups, where no gateway tells its own, beside any others", async () => {
     const { quotas } = stores.ports;
     await quotas.add({
       id: "ann",
@@ -1718,9 +1747,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       metadata: { group: "red", tier: "gold", mail: "ann@example.com" },
     });
     await quotas.add({ id: "bob", apiKey: "sk-bob", models: ["large"], metadata: { tier: "free" } });
+    await quotas.add({ id: "typo", models: ["lrge"], metadata: { tier: "golld" } });
     await call("ann", "small");
     // This name would be chosen as two models.
     await call("ann", "tiny\nlargest");
+    await call("bob", "large");
     // A refused call names a model that there may not be.
     await call("bob", "mistyped");
     const page = await open();
@@ -1750,7 +1781,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     });
     expect(
       await page.locator("#known-metadata option").evaluateAll((all) => all.map((one) => one.getAttribute("value"))),
-    ).toEqual(["group=red", "tier=free", "tier=gold"]);
+    ).toEqual(["group=red", "tier=free", "tier=gold", "tier=golld"]);
     await page.close();
   });
 

@@ -5,7 +5,7 @@ import { given } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import { type Clock, LATE, within } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import type { KeyReport } from "../../stores/durable.ts";
+import { type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
 import { withBudgets } from "../answers.ts";
 import { KEY_STATES } from "../key-state.ts";
@@ -88,6 +88,8 @@ const KEY = v.object({
 
 /** A secret, which is shown once. */
 const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
+
+const NAMES = v.nullable(v.array(TEXT));
 
 /** What the user should look at again, although the change is made. */
 const NOTE = { note: v.exactOptional(TEXT) };
@@ -189,17 +191,26 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   }),
   operation({
     method: "GET",
-    path: "/models/unknown",
+    path: "/models",
     about:
-      "Says in `note` which of the models in `name` the gateway does not have. Null for none, and when it cannot tell.",
+      "Lists the gateway's models and the rate tiers that the metadata of a key can name, at most 1,000 of each; null for what the gateway does not tell. `note` says which of the models in `name` it does not have; null for none, and when it cannot tell.",
     query: v.strictObject({
-      name: v.pipe(
-        v.union([TEXT, v.array(TEXT)]),
-        v.transform((names) => [names].flat()),
+      name: v.optional(
+        v.pipe(
+          v.union([TEXT, v.array(TEXT)]),
+          v.transform((names) => [names].flat()),
+        ),
+        [],
       ),
     }),
-    answer: v.object({ note: v.nullable(TEXT) }),
-    run: async (desk, { query }) => ({ body: { note: (await noteOfModels(desk, query.name)) ?? null } }),
+    answer: v.object({ models: NAMES, tiers: NAMES, note: v.nullable(TEXT) }),
+    async run(desk, { query }) {
+      const [choices, note = null] = await Promise.all([
+        askGateway(desk, async (gateway) => gateway.keyChoices?.()),
+        noteOfModels(desk, query.name),
+      ]);
+      return { body: { models: firstOf(choices?.models), tiers: firstOf(choices?.tiers), note } };
+    },
   }),
   operation({
     method: "POST",
@@ -299,24 +310,36 @@ function assertSound(gateway: AdminGateway | undefined, key: ApiKey, before?: Ap
   if (fault !== undefined && !(before && gateway?.keyFault?.(before) === fault)) throw refused(400, fault);
 }
 
+const firstOf = (names: readonly string[] | undefined): readonly string[] | null =>
+  names?.slice(0, MOST_LISTED) ?? null;
+
 /** The longest wait for the models of the gateway, in milliseconds: a key is made without them, too. */
 const MODELS_MS = 2_000;
+
+/** Asks the gateway something. Returns undefined without a gateway, and for an answer that fails or is late. */
+async function askGateway<Answer>(
+  { gateway, clock }: Pick<Desk, "gateway" | "clock">,
+  ask: (gateway: AdminGateway) => Promise<Answer>,
+): Promise<Answer | undefined> {
+  const answer =
+    gateway &&
+    (await within(
+      ask(gateway).catch(() => undefined),
+      MODELS_MS,
+      clock,
+    ));
+  return answer === LATE ? undefined : answer;
+}
 
 /**
  * Says which models the gateway does not have. The key gets them all the same: the gateway may get the model later, or another one may share
  * the keys.
  */
 async function noteOfModels(
-  { gateway, clock }: Pick<Desk, "gateway" | "clock">,
+  desk: Pick<Desk, "gateway" | "clock">,
   models: readonly string[] | null = [],
 ): Promise<string | undefined> {
-  if (!gateway?.modelFault || !models?.length) return undefined;
-  const found = await within(
-    (async () => gateway.modelFault?.(models))().catch(() => undefined),
-    MODELS_MS,
-    clock,
-  );
-  return found === LATE ? undefined : found;
+  return models?.length ? askGateway(desk, async (gateway) => gateway.modelFault?.(models)) : undefined;
 }
 
 /** Refuses, as `assertMeant` does, to take the last limit that a key has. */

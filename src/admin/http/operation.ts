@@ -34,6 +34,11 @@ export interface AdminGateway {
   keyFault?(key: ApiKey): string | undefined;
   /** Says in sentences which models it does not have; undefined for none. Keys with such models are made, and the answer has a note. */
   modelFault?(models: readonly string[]): Promise<string | undefined>;
+  /** Lists the models and the rate tiers that keys can name; undefined for what it does not know. */
+  keyChoices?(): Promise<{
+    readonly models: readonly string[] | undefined;
+    readonly tiers: readonly string[] | undefined;
+  }>;
 }
 
 /** The parts of the host that the operations work on. */

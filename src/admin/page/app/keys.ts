@@ -166,14 +166,26 @@ async function issued(path: string, body: object): Promise<void> {
 /** The most values to choose from. */
 const MOST_OFFERED = 50;
 
+/** The models and the rate tiers that keys can name, by the gateway. Null for what it does not tell. */
+interface Nameable {
+  readonly models: readonly string[] | null;
+  readonly tiers: readonly string[] | null;
+}
+
+const nameable: Signal<Nameable> = signal({ models: null, tiers: null });
+
 /** The models of charged calls. */
 const chargedModels: Signal<readonly string[]> = signal([]);
 
 /** The days whose calls tell the known models. */
 const DAYS_OF_MODELS = 30;
 
-/** Loads the models that calls have used of late. They are a help alone: a failure leaves those that are known. */
-async function loadModels(): Promise<void> {
+/** Loads what keys can name, and the models that calls have used of late. Both are a help alone: a failure leaves what is known. */
+async function loadChoices(): Promise<void> {
+  await read<Nameable>("models").then(
+    ({ body }) => void (nameable.value = body),
+    () => {},
+  );
   if (!hasCalls.value) return;
   const since = dayIn("UTC", Date.now() - DAYS_OF_MODELS * 86_400_000);
   const query = new URLSearchParams({ by: "model", charged: "true", since, limit: String(MOST_OFFERED) });
@@ -183,37 +195,52 @@ async function loadModels(): Promise<void> {
   );
 }
 
-/** Sorts texts to offer. A caller may write a line break into the name of a model, which would be chosen as two models. */
+/**
+ * Sorts the first of some texts, to offer them. A caller may write a line break into the name of a model, which would be chosen as two models.
+ */
 const sorted = (texts: readonly string[]): readonly string[] =>
   [...new Set(texts)]
     .filter((text) => linesIn(text)[0] === text)
-    .toSorted()
-    .slice(0, MOST_OFFERED);
+    .slice(0, MOST_OFFERED)
+    .toSorted();
 
-/** The models of charged calls, and those of the listed keys. */
-const knownModels = computed(() =>
-  sorted([...chargedModels.value, ...(keys.value ?? []).flatMap(({ modelLimits }) => Object.keys(modelLimits))]),
-);
+/** The models of the gateway, with those of charged calls first. A gateway may list none, and then has all that it has charged. */
+const offeredModels = computed(() => {
+  const { models } = nameable.value;
+  const charged = chargedModels.value;
+  return sorted(models?.length ? [...charged.filter((name) => models.includes(name)), ...models] : charged);
+});
+
+/** Returns an entry of the metadata of some keys, as people write it. */
+const entriesOf = (name: string, of: readonly KeyShown[]): readonly string[] =>
+  of.flatMap(({ metadata = {} }) => (metadata[name] === undefined ? [] : `${name}=${metadata[name]}`));
 
 /** The metadata of the listed keys that the gateway itself reads. */
-const knownMetadata = computed(() =>
-  sorted(
-    (keys.value ?? []).flatMap(({ metadata: { group, tier } = {} }) => [
-      ...(group === undefined ? [] : [`group=${group}`]),
-      ...(tier === undefined ? [] : [`tier=${tier}`]),
-    ]),
-  ),
-);
+const knownMetadata = computed(() => sorted(["group", "tier"].flatMap((name) => entriesOf(name, keys.value ?? []))));
+
+/** The rate tiers of the gateway, or else those of keys that have spent something, and the groups of the listed keys. */
+const offeredMetadata = computed(() => {
+  const all = keys.value ?? [];
+  const charged = all.filter((key) => spentOf(key) > 0);
+  const tiers = nameable.value.tiers?.map((tier) => `tier=${tier}`) ?? entriesOf("tier", charged);
+  return sorted([...tiers, ...entriesOf("group", all)]);
+});
 
 const RIGHTS: readonly Field[] = [
-  { name: "models", label: "Models", type: "lines", hint: "One name a line. Empty: every model.", offers: knownModels },
+  {
+    name: "models",
+    label: "Models",
+    type: "lines",
+    hint: "One name a line. Empty: every model.",
+    offers: offeredModels,
+  },
   { name: "expires", label: "Expires on", type: "date", hint: "Empty: never." },
   {
     name: "metadata",
     label: "Metadata",
     type: "lines",
     hint: "One name=text a line, such as group=team-a.",
-    offers: knownMetadata,
+    offers: offeredMetadata,
   },
 ];
 
@@ -240,7 +267,7 @@ function againForModels(how: string, before: readonly string[] = []): (models: r
   return async (models) => {
     const query = queryOf(models.filter((name) => !before.includes(name)));
     if (query === "") return;
-    const { body } = await read<{ note: string | null }>(`models/unknown?${query}`);
+    const { body } = await read<{ note: string | null }>(`models?${query}`);
     ask(models.join("\n"), body.note ?? undefined, how);
   };
 }
@@ -279,7 +306,7 @@ function limitsInWords(granted = "", budget = ""): string {
 }
 
 async function create(): Promise<void> {
-  void loadModels();
+  void loadChoices();
   await renewBudgets();
   const quota = amountField("Quota");
   const how = "To make the key, choose Create again.";
@@ -326,7 +353,7 @@ async function create(): Promise<void> {
  */
 export const editKey = (id: string, reload: () => Promise<void> = () => renewKey(id)): Promise<boolean> =>
   attempt(async () => {
-    void loadModels();
+    void loadChoices();
     const [{ body: key, tag }] = await Promise.all([read<KeyShown>(at(id)), renewBudgets()]);
     let seen = tag;
     let hasQuota = quotaOf(key) !== undefined;
