@@ -1845,6 +1845,23 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.keyboard.press("Escape");
     await focused("More for team-a");
     expect(await page.getByRole("button", { name: "Pause team-a" }).count()).toBe(0);
+    // Arrows lead through a menu, and from its end to its button.
+    await page.keyboard.press("ArrowDown");
+    await focused("More for team-a");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Pause team-a" }).waitFor();
+    for (const [key, name] of [
+      ["ArrowDown", "Add quota team-a"],
+      ["ArrowDown", "Take quota team-a"],
+      ["ArrowUp", "Add quota team-a"],
+      ["ArrowUp", "More for team-a"],
+      ["ArrowUp", "Revoke team-a"],
+      ["ArrowDown", "More for team-a"],
+    ] as const) {
+      await page.keyboard.press(key);
+      await focused(name);
+    }
+    await page.keyboard.press("Escape");
     await more.click();
     await page.getByRole("heading", { level: 2 }).click();
     await page.getByRole("button", { name: "Pause team-a" }).waitFor({ state: "hidden" });
@@ -1928,6 +1945,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Quota").fill("much");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("Quota must be an amount of USD such as 12.5,").waitFor();
+    // The failure goes with what has caused it.
+    await page.getByLabel("Quota").fill("");
+    await page.getByRole("alert").waitFor({ state: "hidden" });
     // The sentence of the command line.
     await page.getByLabel("Quota").fill("0,5");
     await page.getByRole("button", { name: "Create" }).click();

@@ -312,6 +312,11 @@ function QuestionDialog({ asked }: { asked: Question }): View {
   const close = (): void => closeQuestion(asked);
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
   const failure = useRef<HTMLParagraphElement>(null);
+  /** Shows a failure in the dialog, and returns false when its user has closed it. */
+  const tell = (words: string): boolean => {
+    if (failure.current) failure.current.textContent = words;
+    return failure.current !== null;
+  };
   const valuesIn = (form: HTMLFormElement): Readonly<Record<string, string>> => {
     // Every value is a text: no form has a field for files.
     const data = new FormData(form);
@@ -320,15 +325,15 @@ function QuestionDialog({ asked }: { asked: Question }): View {
   const [submit, isBusy] = useOnce(async (event: SubmitEvent) => {
     const values = valuesIn(event.target as HTMLFormElement);
     // The same failure again is read again.
-    if (failure.current) failure.current.textContent = "";
+    tell("");
     try {
       const done = await run(values);
       close();
       await attempt(async () => done);
     } catch (error) {
       // The dialog stays open, with what the user has written.
-      if (failure.current) failure.current.textContent = error instanceof Error ? error.message : String(error);
-      else if (!(error instanceof AskAgain)) tellFailure(error);
+      const isTold = tell(error instanceof Error ? error.message : String(error));
+      if (!isTold && !(error instanceof AskAgain)) tellFailure(error);
     }
   });
   return html`<${Dialog} title=${title} onClose=${close}>
@@ -337,7 +342,11 @@ function QuestionDialog({ asked }: { asked: Question }): View {
         event.preventDefault();
         void submit(event);
       }}
-      onInput=${(event: Event) => setWritten(valuesIn(event.currentTarget as HTMLFormElement))}
+      onInput=${(event: Event) => {
+        // A failure is about what was written before.
+        tell("");
+        setWritten(valuesIn(event.currentTarget as HTMLFormElement));
+      }}
     >
       ${text && html`<p>${text}</p>`}
       ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} written=${written[field.name]} />`)}
@@ -701,10 +710,23 @@ function placeMenu(menu: HTMLElement, button: HTMLElement): void {
   });
 }
 
+/** The steps of the keys that lead through an open menu. */
+const MENU_STEPS = new Map([
+  ["ArrowDown", 1],
+  ["ArrowUp", -1],
+]);
+
 /** The rare buttons of a row, behind one. The browser closes them with Escape, and with a click elsewhere. */
 export function RowMenu({ row, children }: { row: string; children: Children }): View {
   const [id, button, menu] = [useId(), useRef<HTMLButtonElement>(null), useRef<HTMLDivElement>(null)];
-  return html`<button type="button" class="small" ref=${button} popovertarget=${id}>
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = MENU_STEPS.get(event.key);
+    if (step === undefined || !menu.current?.matches(":popover-open")) return;
+    event.preventDefault();
+    const all = [button.current, ...menu.current.querySelectorAll("button")];
+    all.at((all.findIndex((one) => one === document.activeElement) + step) % all.length)?.focus();
+  };
+  return html`<button type="button" class="small" ref=${button} popovertarget=${id} onKeyDown=${onKeyDown}>
       More<span class="unseen"> for ${row}</span>
     </button>
     <div
@@ -714,6 +736,7 @@ export function RowMenu({ row, children }: { row: string; children: Children }):
       ref=${menu}
       onBeforeToggle=${() => menu.current && button.current && placeMenu(menu.current, button.current)}
       onClickCapture=${() => menu.current?.hidePopover()}
+      onKeyDown=${onKeyDown}
     >
       ${children}
     </div>`;
