@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
-import { createGateway, flexibleRateLimiter, type Gateway, GatewayError } from "../../src/index.ts";
+import { createGateway, flexibleRateLimiter, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { adminPageBundle } from "../../tsdown.config.ts";
@@ -147,6 +147,12 @@ function asked(keyId: string, model: string, stream = false): Request {
   return new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
 }
 
+const RAIN: ModelBackend = {
+  async *chat() {
+    yield "Rain.";
+  },
+};
+
 describe.skipIf(!hasBrowser)("the admin's page", () => {
   let folder: string;
   let browser: Browser;
@@ -252,15 +258,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   }
 
   /** Makes a call of a key, and returns its request id. */
-  async function call(keyId: string, model: string, currency = "usd"): Promise<string> {
+  async function call(keyId: string, model: string, currency = "usd", backend = RAIN): Promise<string> {
     const onCall = stores.recorder({ currency });
-    const backend = {
-      async *chat() {
-        yield "Rain.";
-      },
-    };
     const prices = priceTable({ "*": { input: 1, output: 1, unit: currency } });
-    const gateway = createGateway({ backend, ...stores.ports, ...prices, onCall });
+    const gateway = createGateway({ backend, ...stores.ports, ...prices, onCall, onFailure: () => {} });
     const response = await gateway.fetch(asked(keyId, model));
     await response.text();
     await gateway.close();
@@ -2995,7 +2996,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it.each([390, 768, 1280])("shows every row as a whole on a screen of %i pixels", async (width) => {
+  it.each([390, 768, 1000, 1280])("shows every row as a whole on a screen of %i pixels", async (width) => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "company", amount: 5_000_000, period: "month" });
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, models: ["m".repeat(60)], metadata: { group: "a" } });
@@ -3017,10 +3018,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     };
     live = createGateway({ backend, ...stores.ports });
     await live.fetch(asked("rich", "claude-sonnet-4-5-20250929", true));
-    const page = await open("", { viewport: { width, height: 844 } });
-    for (const part of ["Keys", "Budgets", "Live", "Refusals", "Health", "Spend"]) {
-      await page.getByRole("link", { name: part }).click();
-      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+    // What helps after such a call names its request id.
+    await call("rich", "claude-sonnet-4-5-20250929", "usd", {
+      chat() {
+        throw new GatewayError("backend_refused", "The credential is wrong.");
+      },
+    });
+    user = { name: "the.one.with.a.long.name@department.of.long.words.example.com" };
+    const json = { "content-type": "application/json" };
+    await fetch(`${url}/keys/rich`, { method: "PATCH", headers: json, body: '{"metadata":{"group":"red"}}' });
+    const page = await open("?part=refusals&outcome=failed", { viewport: { width, height: 844 } });
+    for (const part of ["failed", "Keys", "Budgets", "Live", "Refusals", "Health", "Spend", "Changes"]) {
+      if (part !== "failed") await page.getByRole("link", { name: part, exact: true }).click();
+      await page.getByRole("heading", { level: 2, name: part === "failed" ? "Refusals" : part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });
       await page.getByRole("row").nth(1).waitFor();
       const cut = await page.evaluate(() =>

@@ -7,7 +7,20 @@ import type { UpstreamStatus } from "../../../ports/observer.ts";
 import { assertDays, noteChoices } from "./address.ts";
 import { type Listed, load, loadsOf, read } from "./api.ts";
 import { actionInWords, ACTIONS, changeInWords, refusalInWords } from "./change-words.ts";
-import { Code, type Column, DayField, Filter, html, More, Select, Table, Time, type View, Waiting } from "./parts.ts";
+import {
+  Breakable,
+  Code,
+  type Column,
+  DayField,
+  Filter,
+  html,
+  More,
+  Select,
+  Table,
+  Time,
+  type View,
+  Waiting,
+} from "./parts.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
@@ -59,7 +72,7 @@ const again = (): Promise<void> => list();
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} isRecord />` },
-  { name: "User", cell: ({ user }) => user },
+  { name: "User", cell: ({ user }) => html`<span class="long"><${Breakable} text=${user} /></span>` },
   { name: "Change", cell: ({ action }) => html`<span class="action">${actionInWords(action)}</span>` },
   { name: "Of", cell: ({ target }) => html`<span class="long">${target ?? "–"}</span>` },
   {

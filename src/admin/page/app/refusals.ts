@@ -424,7 +424,7 @@ function ShortNext({ call: { requestId, next: steps, currency, errorCode } }: { 
   const [first] = steps;
   // A command is of no use to a user who may only look.
   if (first?.verb === undefined && errorCode !== "invalid_api_key")
-    return html`<${Reason} text=${first?.sentence ?? "–"} />`;
+    return html`<span class="long"><${Reason} text=${first?.sentence ?? "–"} /></span>`;
   return html`<a href=${addressOf("refusals", { call: requestId })} onClick=${follow}
     >What helps<span class="unseen"> after ${requestId}</span></a
   >`;
