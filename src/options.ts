@@ -223,7 +223,7 @@ export function lacking(port: unknown, methods: readonly string[], wanted: reado
   return isSpread ? `${none}. An instance of a class that is spread loses its methods` : none;
 }
 
-/** What the library makes, by functions that nothing else has, and what to pass where the keys or the store itself are wanted. */
+/** The things that the library makes: the functions by which each is known, and hints where another part of it is wanted. */
 const MADE: readonly {
   readonly what: string;
   readonly is: (value: unknown) => boolean;

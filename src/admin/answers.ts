@@ -57,7 +57,7 @@ const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimite
 
 const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "available" in item && !isKey(item);
 
-/** What the bill of a budget, or of one of its periods, says. */
+/** The fields on the bill of a budget, or of one of its periods. */
 interface Bill {
   /** The charges of the period, as reports of usage sum them up: also beyond the budget, without the holds of running calls. */
   readonly spent: number;
@@ -413,7 +413,7 @@ const olderLine = (endAt: number): string =>
 export const unlimitedNote = (id: string): string =>
   `${unlimitedInWords(oneLine(id))} "polygate budgets assign ${argument(id)} BUDGET" limits it.`;
 
-/** What reports of usage sum up for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
+/** The sum of the reports of usage for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
 const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "overdraft">): number =>
   used - held + overdraft;
 

@@ -24,7 +24,7 @@ import { idOfBudget } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { assertTimeZone, DAY_MS, daysOf, unitsOf, wordOf } from "./values.ts";
 
-/** What to do where a budget cannot change. */
+/** The remedy where a budget cannot change. */
 const OTHER_BUDGET =
   'cannot be changed. Make another budget with "budgets create", move each key of "keys list --budget ID" with "budgets assign", and remove the old one.';
 

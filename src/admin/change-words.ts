@@ -5,7 +5,7 @@ import { currencyCode } from "../model/money.ts";
 import { limitIn, limitInWords } from "../model/refused-units.ts";
 import type { AuditEntry } from "../ports/audit-log.ts";
 
-/** What a user has done, by the name of the operation. */
+/** The action of a user in words, by the name of the operation. */
 const ACTION_WORDS = {
   "keys.create": "New key",
   "keys.update": "Edit key",

@@ -167,7 +167,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   action: ["--action NAME", "only changes of this kind, such as keys.update or budgets.top-up"],
 };
 
-/** What to write in place of an empty text. */
+/** The text to write in place of an empty one. */
 export const INSTEAD_OF_EMPTY: Words = {
   models: " '*' means every model, and \"polygate keys pause ID\" stops a key.",
   expires: " never means a key without an end.",

@@ -172,11 +172,11 @@ export interface Import {
 /** The keys that are made at the same time, so that they share writes of the store and of the log of changes. */
 const AT_ONCE = 64;
 
-/** What an import does with a line. */
+/** The work of an import for a line. */
 interface Step {
   /** Why the line is refused before anything is done. */
   readonly refusal?: RangeError;
-  /** What is printed before `run`. */
+  /** The text that is printed before `run`. */
   readonly told?: object;
   /** Returns what is printed afterwards, if anything. */
   readonly run?: () => Promise<object | void>;

@@ -8,7 +8,7 @@ import type { KeyAdmin } from "./key-admin.ts";
 import { idsInWords, idsLike, type ListNamed } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 
-/** Where a command looks for keys and budgets. */
+/** The directories in which a command looks for keys and budgets. */
 export interface Places {
   readonly keys: KeyAdmin;
   readonly store: OpenedStore["store"];

@@ -95,7 +95,7 @@ export interface BedrockGuardrail {
   readonly id: string;
   /** A number, or `DRAFT`. */
   readonly version: string;
-  /** How the text of a stream is checked: before it is sent, or at the same time. Default: `sync`. */
+  /** Checks the text of a stream before it is sent (`sync`), or at the same time (`async`). Default: `sync`. */
   readonly streaming?: "sync" | "async" | undefined;
 }
 

@@ -98,7 +98,7 @@ function keyIn(row: ApiKey): ApiKey {
     // A store of the host may return anything. Read all fields, because a getter may throw.
     const given: { readonly [Field in keyof ApiKey]: unknown } = row;
     const { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt, paused, budget, metadata } = given;
-    // Most rows are keys as they stand.
+    // A sound row is the key as it stands.
     const isKey =
       typeof id === "string" &&
       typeof name === "string" &&

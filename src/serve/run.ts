@@ -90,7 +90,7 @@ async function tellProblems(backend: ModelBackend): Promise<void> {
   }
 }
 
-/** What a check has found. Only routes name the upstream. */
+/** The result of a check. Only routes name the upstream. */
 interface CheckFinding {
   readonly upstream?: string;
   readonly problem?: string | undefined;
@@ -110,7 +110,7 @@ async function close(
     console.log(
       `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,
     );
-  // From here on the gateway is not ready, and its calls in flight finish.
+  // The gateway is not ready from here on, and its calls in flight finish.
   await gateway.close({ deadlineMs: closeMs });
   if (calls > 0) console.log("The last call has ended.");
   await soon(new Promise((closed) => void server.close(closed)));

@@ -91,7 +91,7 @@ const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 
 const NAMES = v.nullable(v.array(TEXT));
 
-/** What the user should look at again, although the change is made. */
+/** The doubt that remains although the change is made. */
 const NOTE = { note: v.exactOptional(TEXT) };
 
 /** Reads a filter by metadata: `team=a`, or several of them. */

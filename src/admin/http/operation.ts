@@ -1,4 +1,4 @@
-/** One operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
+/** An operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
 
 import { HTTPError } from "h3";
 import * as v from "valibot";
@@ -263,7 +263,7 @@ export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promis
   return currency;
 }
 
-/** What a refusal tells beside its message. */
+/** The fields of a refusal beside its message. */
 export interface Refused {
   /** The limit that has refused some units, for programs. */
   readonly limit?: UnitsLimit;

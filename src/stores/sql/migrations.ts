@@ -36,7 +36,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
   const named = STEPS.map(([name, up], index): [string, Migration] => {
     const version = index + 1;
     const run = async (db: SqlDatabase): Promise<void> => {
-      const step = new Step(withTables(db, tables), tables, dialect);
+      const step = new SchemaStep(withTables(db, tables), tables, dialect);
       await up(step);
       await step.db.updateTable("schema_version").set({ version }).execute();
     };
@@ -135,8 +135,8 @@ const integers = (names: readonly string[]): TableColumn[] => names.map((name) =
 /** MySQL's number of the error for an index that exists. */
 const DUPLICATE_INDEX = 1061;
 
-/** One step of the migration. A step that was cut off runs again, so each change is made unless it is there. */
-class Step {
+/** A step of the migration. A step that was cut off runs again, so each change is made unless it is there. */
+class SchemaStep {
   readonly db: Kysely<SqlSchema>;
   readonly types: ColumnTypes;
   readonly dialect: SqlDialect;
@@ -198,7 +198,7 @@ class Step {
   }
 }
 
-async function createLedger(step: Step): Promise<void> {
+async function createLedger(step: SchemaStep): Promise<void> {
   const { id, text, seq } = step.types;
   await step.table("keys", [
     ["id", id, "primary key"],
@@ -242,7 +242,7 @@ async function createLedger(step: Step): Promise<void> {
   await step.db.insertInto("schema_version").values({ version: 1 }).execute();
 }
 
-async function createReplays(step: Step): Promise<void> {
+async function createReplays(step: SchemaStep): Promise<void> {
   const { id, text, longText } = step.types;
   await step.table("replays", [
     ["id", hash, "primary key"],
@@ -258,7 +258,7 @@ async function createReplays(step: Step): Promise<void> {
   await step.index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
 }
 
-async function createResponses(step: Step): Promise<void> {
+async function createResponses(step: SchemaStep): Promise<void> {
   const { owner, asciiId, longText, seq } = step.types;
   await step.table("documents", [
     // The type of this column declares it as the primary key.
@@ -288,7 +288,7 @@ async function createResponses(step: Step): Promise<void> {
   await step.index("aliases", "by_document", ["key_id", "root_id", "document_id"]);
 }
 
-async function createBudgets(step: Step): Promise<void> {
+async function createBudgets(step: SchemaStep): Promise<void> {
   const { id, text } = step.types;
   const period = ["starts_at", "ends_at", "pruned", ...BOOKS];
   await step.table("budgets", [
@@ -308,7 +308,7 @@ async function createBudgets(step: Step): Promise<void> {
   await step.column("holds", "shares", text);
 }
 
-async function createCalls(step: Step): Promise<void> {
+async function createCalls(step: SchemaStep): Promise<void> {
   const { id, exact: text } = step.types;
   const texts = (names: readonly string[], constraint?: "nullable"): TableColumn[] =>
     names.map((name) => (constraint ? [name, text, constraint] : [name, text]));
@@ -341,7 +341,7 @@ async function createCalls(step: Step): Promise<void> {
   await step.index("usage_days", "by_day", ["day"]);
 }
 
-async function createAudit(step: Step): Promise<void> {
+async function createAudit(step: SchemaStep): Promise<void> {
   const { id, text, seq } = step.types;
   await step.table("audit", [
     // The type of this column declares it as the primary key.
@@ -359,7 +359,7 @@ async function createAudit(step: Step): Promise<void> {
 }
 
 /** Indexes the beginnings of targets: a target may be longer than an index of PostgreSQL or MySQL takes. */
-const indexTargets = (step: Step): Promise<void> =>
+const indexTargets = (step: SchemaStep): Promise<void> =>
   step.index(
     "audit",
     "by_target",
@@ -367,7 +367,7 @@ const indexTargets = (step: Step): Promise<void> =>
   );
 
 /** The steps in their order, which never changes. */
-const STEPS: readonly (readonly [name: string, up: (step: Step) => Promise<void>])[] = [
+const STEPS: readonly (readonly [name: string, up: (step: SchemaStep) => Promise<void>])[] = [
   ["ledger", createLedger],
   ["replays", createReplays],
   ["responses", createResponses],

@@ -39,7 +39,7 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
 /** Opens a store for one law. */
 export type OpenBudgetStore = (setup: BudgetStoreSetup) => OpenedBudgetStore | Promise<OpenedBudgetStore>;
 
-/** One promise about budgets. */
+/** A promise about budgets. */
 export type BudgetLaw = Law<OpenBudgetStore>;
 
 const DAY_MS = 86_400_000;

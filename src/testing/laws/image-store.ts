@@ -28,7 +28,7 @@ export interface ImageStoreSetup {
  */
 export type OpenImageStore = (setup: ImageStoreSetup) => ImageStore | Promise<ImageStore>;
 
-/** One promise of the ImageStore port. */
+/** A promise of the ImageStore port. */
 export type ImageStoreLaw = Law<OpenImageStore>;
 
 /** The lifetime of the laws' images, in milliseconds. */

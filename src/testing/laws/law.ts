@@ -1,6 +1,6 @@
 /** The frame of all laws: a promise of a port, which a host checks on an implementation of its own under any test runner. */
 
-/** One promise of a port. */
+/** A promise of a port. */
 export interface Law<Open> {
   /** The promise as a sentence, fit for a test's name. */
   readonly name: string;

@@ -63,7 +63,7 @@ export interface QuotaAudit {
  */
 export type OpenQuotaStore = (setup: QuotaStoreSetup) => OpenedQuotaStore | Promise<OpenedQuotaStore>;
 
-/** One promise of the QuotaStore port. */
+/** A promise of the QuotaStore port. */
 export type QuotaStoreLaw = Law<OpenQuotaStore>;
 
 /**

@@ -38,7 +38,7 @@ export interface OpenedRateLimiter {
  */
 export type OpenRateLimiter = (setup: RateLimiterSetup) => OpenedRateLimiter | Promise<OpenedRateLimiter>;
 
-/** One promise of the RateLimiter port. */
+/** A promise of the RateLimiter port. */
 export type RateLimiterLaw = Law<OpenRateLimiter>;
 
 /** The length of the laws' windows: so long that a window of a limiter on a running clock does not end during a law. */

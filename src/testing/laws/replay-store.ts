@@ -30,7 +30,7 @@ export interface OpenedReplayStore {
  */
 export type OpenReplayStore = () => OpenedReplayStore | Promise<OpenedReplayStore>;
 
-/** One promise of the ReplayStore port. */
+/** A promise of the ReplayStore port. */
 export type ReplayStoreLaw = Law<OpenReplayStore>;
 
 /** The lengths of leases and retention are long, because a real store's clock runs on while a law is at work. */

@@ -35,7 +35,7 @@ export interface OpenedResponseStore {
  */
 export type OpenResponseStore = (setup: ResponseStoreSetup) => OpenedResponseStore | Promise<OpenedResponseStore>;
 
-/** One promise of the ResponseStore port. */
+/** A promise of the ResponseStore port. */
 export type ResponseStoreLaw = Law<OpenResponseStore>;
 
 /** The retention is long, because a real store's clock runs on while a law is at work. */

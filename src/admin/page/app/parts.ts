@@ -457,10 +457,10 @@ export const Bar = ({ used, of }: { used: number; of: number }): View =>
 /** The used part of an amount from which its bar warns. */
 const HIGH = 0.8;
 
-/** What a key or a budget has spent, and what is left of what it was granted. */
+/** The units that a key or a budget has spent, and its rest. */
 interface Books {
   readonly spent: number;
-  /** What running calls may still cost. */
+  /** The units that running calls may still cost. */
   readonly held: number;
   /** The part of `spent` for which nothing was left. */
   readonly overdraft: number;
