@@ -105,8 +105,6 @@ describe("a route of a vendor that the gateway does not have", () => {
     ["POST", "/audio/speech", ""],
     ["POST", "/v1/nowhere", ""],
     ["POST", "/v1/filesystem", ""],
-    ["POST", "/v1/chat/completions", ""],
-    ["POST", "/v1beta/models/large:generateContent", ""],
   ])("is none for %s %s below %j, so the address is told", (method, path, prefix) => {
     const { message } = wrongAddress(chatOnly, method, path, prefix).error;
     expect(message).toContain(`There is no route ${method} ${path}.`);
