@@ -399,7 +399,8 @@ export const MOST_COMPARED = 500;
 /** Asks a caller for the name that was probably meant, behind a sentence. Empty when none is near. */
 export function meantHint(name: string, known: readonly string[]): string {
   const meant = nearest(name, known.slice(0, MOST_COMPARED));
-  return meant === undefined ? "" : ` Did you mean "${meant}"?`;
+  // A model of another kind may have the very name.
+  return meant === undefined || meant === name ? "" : ` Did you mean "${meant}"?`;
 }
 
 /** Counts the letters to add, remove, replace or swap with the next one to make one text from the other. */

@@ -168,7 +168,8 @@ async function listen<Context>(gateway: Mountable<Context>): Promise<Server> {
     }),
   ).on("upgrade", toUpgradeHandler(gateway));
   await once(server.listen(0, "127.0.0.1"), "listening");
-  return server;
+  // A test that fails before it closes the gateway must not keep its runner alive.
+  return server.unref();
 }
 
 /** Waits for a gateway to close. Advances a manual clock, which would otherwise stand still. */

@@ -822,7 +822,7 @@ describe("polygate keys", () => {
     await polygate(["keys", "migrate"], where);
     for (const command of ["usage", "calls"])
       expect((await polygate([command], where)).stdout).toBe(
-        "No calls are recorded yet. Calls are written a second after their end, and deleted after some days (keepDays).\n",
+        "No calls are recorded yet. Calls are written a second after their end, and deleted after some days (keepDays). A gateway needs onCall: stores.recorder().\n",
       );
   });
 

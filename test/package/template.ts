@@ -82,7 +82,9 @@ class Upstream {
       const choices = [{ index: 0, message, finish_reason: "stop" }];
       const completion = { ...ANSWER, object: "chat.completion", choices, usage: USAGE };
       res.writeHead(200, { "content-type": "application/json" });
-      res.end(JSON.stringify(question ? completion : { object: "list", data: [{ id: "upstream-1" }] }));
+      res.end(
+        JSON.stringify(question ? completion : { object: "list", data: [{ id: "upstream-1" }, { id: "second-1" }] }),
+      );
     }
   }
 

@@ -2458,7 +2458,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ["Group=a", words.replace("teir", "Group").replace("mean tier", "mean group")],
     ] as const) {
       await page.getByRole("button", { name: "Edit ann" }).click();
-      const metadata = page.getByLabel("Metadata").last();
+      const metadata = page.getByRole("dialog").getByRole("textbox", { name: "Metadata" });
       await metadata.fill(`${await metadata.inputValue()}\n${added}`);
       await page.getByRole("button", { name: "Save" }).click();
       if (question !== undefined) {
