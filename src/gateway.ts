@@ -105,7 +105,7 @@ export interface CommonOptions<Context = unknown> {
   /**
    * Receives the record of every call once, after the call has ended and is settled, or after the store has taken longer than
    * `limits.storeTimeoutMs`. Calls that were refused before their key was known count too. A request that reaches no endpoint (a wrong
-   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. Its errors are dropped.
+   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. `onFailure` hears of its errors.
    */
   onCall?(record: CallRecord<Context>): unknown;
   /**

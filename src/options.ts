@@ -94,7 +94,7 @@ export function assertOptions<Options extends object>(where: string, options: un
       const made = stores || isMeant ? undefined : givenInstead(given);
       if (made !== undefined) throw new TypeError(`${expects}, not ${made}.`);
       throw new TypeError(
-        `${where}: ${stores ? `${name} does not exist; write ...${stores}.ports.` : unknownName(name, names)}`,
+        `${where}: ${stores ? `${name} does not exist; write ...${stores}.ports.` : (holdingOptions(name, given[name], names) ?? unknownName(name, names))}`,
       );
     }
   for (const [name, shape] of all) {
@@ -175,6 +175,13 @@ export const portOf =
     const missing = methods.find((method) => !hasMethod(value, method));
     if (missing !== undefined) throw new TypeError(`${path} must be ${what}, ${lacking(value, [missing], methods)}.`);
   };
+
+/** Says that a field of an unknown name holds options, as `prices: priceTable({…})` does. Undefined if it does not. */
+function holdingOptions(name: string, value: unknown, names: readonly string[]): string | undefined {
+  const held = typeof value === "object" && value !== null ? Object.keys(value) : [];
+  if (held.length === 0 || !held.every((field) => names.includes(field))) return undefined;
+  return `${name} does not exist; its value has the options ${held.join(" and ")}: write ...value in place of ${name}: value.`;
+}
 
 /** The words for a gateway in the errors of all that takes one. */
 export const A_GATEWAY = "a gateway of createGateway";

@@ -22,6 +22,7 @@ import {
 } from "../src/index.ts";
 import { openApiDocument } from "../src/openapi/index.ts";
 import { nearest } from "../src/options.ts";
+import { priceTable } from "../src/prices/index.ts";
 import { openStores } from "../src/stores/open/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
 import { migrate, sqlCallReader, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
@@ -324,6 +325,12 @@ describe("a wrong shape gets a sentence", () => {
       "stores that are spread whole",
       () => make(createGateway, { backend, ...stores }),
       "createGateway: ports does not exist; write ...stores.ports.",
+    ],
+    [
+      "prices that are not spread",
+      () =>
+        make(createGateway, { backend, quotas, prices: priceTable({ m: { input: 1, output: 2, per: 1_000_000 } }) }),
+      "createGateway: prices does not exist; its value has the options price and imagePrice: write ...value in place of prices: value.",
     ],
     ...(
       [

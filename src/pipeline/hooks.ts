@@ -21,7 +21,7 @@ import {
   type OutputCode,
   wrongReturn,
 } from "./output.ts";
-import { report } from "./reports.ts";
+import { report, reporterOf } from "./reports.ts";
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
@@ -160,7 +160,7 @@ export class Hooks {
 
   /** Runs each `after` behind the end of a call. Reports an answer for which there is no room. Never throws. */
   after(call: CallWithHooks, hooked: HookedCall, record: CallRecord): void {
-    const fail = failing(call);
+    const fail = reporterOf(call);
     let taken = 0;
     const take = (bytes: number): void => {
       if (this.#waitingBytes + bytes > this.#maxWaitingBytes)
@@ -253,11 +253,6 @@ const isPlain = (value: unknown): value is object =>
   typeof value === "object" &&
   value !== null &&
   [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value));
-
-/** Returns a reporter that holds only what a report needs: a hook may take long. */
-function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => void {
-  return (thrown) => report({ id, secret, services }, thrown, "hook");
-}
 
 function assertCode(path: string, code: unknown): void {
   if (typeof (code as Partial<OutputCode> | null)?.open !== "function")

@@ -28,7 +28,7 @@ import type {
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { HookedCall } from "./hooks.ts";
-import { type CallWatch, guarded, reportAttempt } from "./reports.ts";
+import { type CallWatch, guarded, reportAttempt, reporterOf } from "./reports.ts";
 import type { Services } from "./services.ts";
 
 const NO_RATES: readonly RateLimit[] = [];
@@ -88,7 +88,7 @@ interface Described {
 
 /** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
 interface Recorded extends Described {
-  readonly services: Pick<Services, "onCall" | "currency" | "listed" | "namedModels">;
+  readonly services: Pick<Services, "onCall" | "onFailure" | "currency" | "listed" | "namedModels">;
   readonly context: unknown;
   readonly watch: CallWatch | undefined;
   readonly abort: { readonly reason: GatewayError | undefined; readonly isClientGone: boolean };
@@ -97,13 +97,13 @@ interface Recorded extends Described {
   waitUntil(work: Promise<unknown>): void;
 }
 
-/** Passes the record of a call to the host and to its observer, and returns it. An error of either changes nothing. */
+/** Passes the record of a call to the host and to its observer, and returns it. An error of either changes nothing; the host's is reported. */
 export function recordCall(call: Recorded, endedAt: number): CallRecord {
   const { onCall } = call.services;
   const record = recordOf(call, endedAt);
   call.watch?.end(record);
   // A runtime that stops after the answer must wait for the host's write.
-  if (onCall) call.waitUntil(guarded(() => onCall(record)));
+  if (onCall) call.waitUntil(guarded(() => onCall(record), reporterOf(call)));
   return record;
 }
 

@@ -111,11 +111,18 @@ export const doubt = (call: Reported, why: string): void =>
   report(call, new GatewayError("backend_failed", why, { port: "model-backend" }));
 
 /**
- * Calls a function of the host, and drops whatever it throws, now or later. The promise never rejects; pass it to `waitUntil`.
+ * Calls a function of the host. The promise never rejects; pass it to `waitUntil`.
+ *
+ * @param failed Receives whatever the function throws, now or later. Default: drops it.
  */
-export function guarded(run: () => unknown): Promise<unknown> {
+export function guarded(run: () => unknown, failed: (thrown: unknown) => void = ignore): Promise<unknown> {
   // The promise catches both an error thrown at once and a rejection.
-  return new Promise((resolve) => resolve(run())).catch(ignore);
+  return new Promise((resolve) => resolve(run())).catch(failed);
+}
+
+/** Returns a reporter of errors of a host's function. It holds only what a report needs: the function may take long. */
+export function reporterOf({ id, secret, services }: Reported): (thrown: unknown) => void {
+  return (thrown) => report({ id, secret, services }, thrown, "hook");
 }
 
 /** Outside `guarded`: a function inside would keep `run` in memory until the host's promise settles. */

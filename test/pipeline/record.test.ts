@@ -565,15 +565,17 @@ describe("a settlement", () => {
 });
 
 describe("onCall", () => {
-  it.each<[how: string, onCall: () => unknown]>([
-    ["throws", () => fail(new Error("The table is full."))],
-    ["rejects", () => Promise.reject(new Error("The table is full."))],
-    ["hangs", () => never],
-  ])("that %s changes nothing", async (_how, onCall) => {
+  it.each<[how: string, onCall: () => unknown, reported: readonly string[]]>([
+    ["throws", () => fail(new Error("The table is full.")), ["The table is full."]],
+    ["rejects", () => Promise.reject(new Error("The table is full.")), ["The table is full."]],
+    ["hangs", () => never, []],
+  ])("that %s changes nothing, and its error is reported", async (_how, onCall, reported) => {
     const bench = opened({ onCall });
     expect((await bench.send()).status).toBe(200);
     await bench.gateway.close();
-    expect(bench.failures).toEqual([]);
+    expect(bench.failures.map(({ error }) => (error.cause as Error).message)).toEqual(reported);
+    for (const failure of bench.failures)
+      expect(failure).toMatchObject({ port: "hook", requestId: expect.any(String) });
   });
 
   it("is kept alive by a runtime that stops when the answer is out", async () => {

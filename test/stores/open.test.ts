@@ -17,6 +17,7 @@ import { openStore } from "../../src/admin/open-store.ts";
 import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores, type OpenStoresOptions } from "../../src/stores/open/index.ts";
+import { testGateway } from "../../src/testing/index.ts";
 import { REDIS, redisAnswers } from "./redis/servers.ts";
 import { databases, newMysql, newPostgres } from "./sql/databases.ts";
 
@@ -116,6 +117,15 @@ describe.each(STORES.filter((one) => !isRedis(one)))(
     });
   },
 );
+
+it("says that a recorder is made by a call, where the function itself got a record", async () => {
+  const stores = await openStores("sqlite::memory:");
+  const g = testGateway({ onCall: stores.recorder as never });
+  await g.fetch("/v1/models", { headers: { authorization: `Bearer ${g.apiKey}` } });
+  await g.close();
+  expect(g.failures.map(({ text }) => text).join("\n")).toContain("write onCall: stores.recorder(), with parentheses.");
+  await stores.close();
+});
 
 describe.each(STORES.filter(isRedis))("openStores on $name, for calls", ({ available, place, prefix }) => {
   it.skipIf(!available)("says that it keeps no record of calls", async () => {

@@ -255,6 +255,9 @@ export async function openStores(address: string, options: OpenStoresOptions = {
       return connection.db as Kysely<unknown>;
     },
     recorder(recorderOptions = {}) {
+      // The function itself was given as `onCall`, and got a record.
+      if ((recorderOptions as { readonly requestId?: unknown } | null)?.requestId !== undefined)
+        throw new TypeError("stores.recorder makes a recorder: write onCall: stores.recorder(), with parentheses.");
       assertOptions<RecorderOptions>("stores.recorder", recorderOptions, RECORDER_SHAPES);
       if (connection.dialect === "redis") throw new Error("stores.recorder: Redis keeps no record of calls.");
       const { db, dialect, stores } = connection;
