@@ -120,7 +120,7 @@ describe.each(STORES.filter((one) => !isRedis(one)))(
 
 it("says that a recorder is made by a call, where the function itself got a record", async () => {
   const stores = await openStores("sqlite::memory:");
-  const g = testGateway({ onCall: stores.recorder as never });
+  const g = testGateway({ onCall: (record) => stores.recorder(record as never) });
   await g.fetch("/v1/models", { headers: { authorization: `Bearer ${g.apiKey}` } });
   await g.close();
   expect(g.failures.map(({ text }) => text).join("\n")).toContain("write onCall: stores.recorder(), with parentheses.");
