@@ -2,7 +2,7 @@
 
 import { isJsonObject, parseJson } from "../model/json.ts";
 import type { AuditEntry, AuditLog, AuditOutcome } from "../ports/audit-log.ts";
-import { type Clock, LATE, within } from "../ports/clock.ts";
+import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
 import { isAway } from "../stores/away.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
@@ -52,10 +52,8 @@ export async function withLog<Made>(
   { idOf, reasonOf }: Ends<Made>,
 ): Promise<Made> {
   const id = crypto.randomUUID();
-  const read = within(fieldsBefore(store, action, target), FORMER_MS, clock);
   // A store that is away makes no change, and the log still has the attempt.
-  const told = await read.catch(() => undefined);
-  const before = told === LATE ? undefined : told;
+  const before = await readSoon(fieldsBefore(store, action, target), FORMER_MS, clock);
   // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
   const changes = isTagged && before ? changedFields(fields, before) : fields;
   // The store looks once more whether somebody has changed what the user has seen.

@@ -358,3 +358,9 @@ export function within<T>(
   });
   return waited.promise;
 }
+
+/** Reads something that its reader can do without. Resolves with undefined when it fails, or is not there within `ms` milliseconds. */
+export async function readSoon<T>(reading: Promise<T>, ms: number, clock: Clock): Promise<T | undefined> {
+  const read = await within(reading, ms, clock).catch(() => undefined);
+  return read === LATE ? undefined : read;
+}

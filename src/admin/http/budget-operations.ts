@@ -192,9 +192,9 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       answer: BUDGET,
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
-        const { granted = 0 } = (await desk.store.budgetReport?.(id)) ?? {};
-        const addition = { added: body.units, given: granted, to: "budget" } as const;
-        await assertAmount(desk, { isConfirmed }, "units", body, verb === "top-up" ? addition : undefined);
+        const before = verb === "top-up" ? await desk.store.budgetReport?.(id) : undefined;
+        const addition = before && ({ added: body.units, given: before.granted, to: "budget" } as const);
+        await assertAmount(desk, { isConfirmed }, "units", body, addition);
         await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
         return tellBudget(desk, id);
       },

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
-import { type Clock, LATE, within } from "../../ports/clock.ts";
+import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
@@ -140,10 +140,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     async run(desk, { body, isConfirmed }) {
       const { keys, store, clock, gateway } = desk;
       const { id = "" } = body;
-      const models = await noteOfModels({ gateway, clock }, body.models);
       assertAhead(body.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, body).key);
       await assertAmount(desk, { isConfirmed }, "granted", body);
+      const models = await noteOfModels(desk, body.models);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       const hasLimit = body.granted !== undefined || body.budget !== undefined;
       const note = noteOf(!hasLimit && noteOfUnlimited(issued.id), models, metadataDoubt(body.metadata));
@@ -257,9 +257,9 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       answer: KEY,
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
-        const { granted } = (await desk.store.report(id)) ?? {};
-        const addition = { added: body.units, given: granted ?? 0, to: "key" } as const;
-        await assertAmount(desk, { isConfirmed }, "units", body, verb === "grant" ? addition : undefined);
+        const before = verb === "grant" ? await desk.store.report(id) : undefined;
+        const addition = before && ({ added: body.units, given: before.granted ?? 0, to: "key" } as const);
+        await assertAmount(desk, { isConfirmed }, "units", body, addition);
         return tellKey(desk, await desk.keys[verb](id, body.units));
       },
     }),
@@ -317,19 +317,10 @@ const firstOf = (names: readonly string[] | undefined): readonly string[] | null
 const MODELS_MS = 2_000;
 
 /** Asks the gateway something. Returns undefined without a gateway, and for an answer that fails or is late. */
-async function askGateway<Answer>(
+const askGateway = async <Answer>(
   { gateway, clock }: Pick<Desk, "gateway" | "clock">,
   ask: (gateway: AdminGateway) => Promise<Answer>,
-): Promise<Answer | undefined> {
-  const answer =
-    gateway &&
-    (await within(
-      ask(gateway).catch(() => undefined),
-      MODELS_MS,
-      clock,
-    ));
-  return answer === LATE ? undefined : answer;
-}
+): Promise<Answer | undefined> => gateway && readSoon(ask(gateway), MODELS_MS, clock);
 
 /**
  * Says which models the gateway does not have. The key gets them all the same: the gateway may get the model later, or another one may share

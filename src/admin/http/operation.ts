@@ -7,7 +7,7 @@ import type { UnitsLimit } from "../../model/refused-units.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
-import { type Clock, LATE, within } from "../../ports/clock.ts";
+import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
@@ -34,7 +34,7 @@ export interface AdminGateway {
   keyFault?(key: ApiKey): string | undefined;
   /** Says in sentences which models it does not have; undefined for none. Keys with such models are made, and the answer has a note. */
   modelFault?(models: readonly string[]): Promise<string | undefined>;
-  /** Lists the models and the rate tiers that keys can name; undefined for what it does not know. */
+  /** Lists the models and the rate tiers that keys can name. Each is undefined when the gateway does not know it. */
   keyChoices?(): Promise<{
     readonly models: readonly string[] | undefined;
     readonly tiers: readonly string[] | undefined;
@@ -243,23 +243,11 @@ export async function assertAmount<Field extends UnitsField>(
 /** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */
 const CURRENCY_MS = 1_000;
 
-/** Waits for a reading of the store. Returns undefined for one that hangs or fails: the page opens without it. */
-async function soon<Read>(reading: Promise<Read> | undefined, clock: Clock): Promise<Read | undefined> {
-  const read =
-    reading &&
-    (await within(
-      reading.catch(() => undefined),
-      CURRENCY_MS,
-      clock,
-    ));
-  return read === LATE ? undefined : read;
-}
-
 /** Returns the currency of the latest recorded call, or else of the prices, or else of the amounts that commands have given. */
 export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promise<string | undefined> {
-  const [call] = (await soon(calls?.list({ limit: 1 }), clock)) ?? [];
+  const [call] = (calls && (await readSoon(calls.list({ limit: 1 }), CURRENCY_MS, clock))) ?? [];
   // Calls that were recorded without a currency are counted in units.
-  const { currency } = call ?? gateway ?? { currency: await soon(notedCurrency(audit), clock) };
+  const { currency } = call ?? gateway ?? { currency: await readSoon(notedCurrency(audit), CURRENCY_MS, clock) };
   return currency;
 }
 
