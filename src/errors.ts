@@ -47,22 +47,11 @@ export const WRONG_SETTING = "This service has a wrong setting for this API key.
 /** The reason why a call was refused or failed. */
 export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 
-type BackendFailure =
-  | "failed"
-  | "brokeOff"
-  | "unreachable"
-  | "unavailable"
-  | "overloaded"
-  | "busy"
-  | "refused"
-  | "refusedContent"
-  | "late";
-
 /**
  * The errors of a backend in the gateway's own words, each with its code. A record keeps these messages; all other messages of a backend may
  * quote the prompt.
  */
-export const BACKEND_ERRORS: Readonly<Record<BackendFailure, readonly [code: GatewayErrorCode, message: string]>> = {
+export const BACKEND_ERRORS = {
   failed: ["backend_failed", "The model backend failed."],
   brokeOff: ["backend_failed", "The model backend's answer broke off."],
   unreachable: ["backend_unavailable", "The model backend cannot be reached."],
@@ -72,7 +61,9 @@ export const BACKEND_ERRORS: Readonly<Record<BackendFailure, readonly [code: Gat
   refused: ["backend_refused", "The model backend refused this service."],
   refusedContent: ["content_refused", "The model backend refuses this content by its policy."],
   late: ["deadline_exceeded", "The model backend took too long."],
-};
+} as const satisfies Readonly<Record<string, readonly [code: GatewayErrorCode, message: string]>>;
+
+type BackendFailure = keyof typeof BACKEND_ERRORS;
 
 /** The errors of an upstream that lacks the model. */
 export const LACKS_MODEL: ReadonlySet<unknown> = new Set<GatewayErrorCode>(["model_not_found", "model_not_allowed"]);

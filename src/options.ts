@@ -93,9 +93,10 @@ export function assertOptions<Options extends object>(where: string, options: un
       const isMeant = (required.length > 0 ? required : names).some((known) => known in given);
       const made = stores || isMeant ? undefined : givenInstead(given);
       if (made !== undefined) throw new TypeError(`${expects}, not ${made}.`);
-      throw new TypeError(
-        `${where}: ${stores ? `${name} does not exist; write ...${stores}.ports.` : (holdingOptions(name, given[name], names) ?? unknownName(name, names))}`,
-      );
+      const fault = stores
+        ? `${name} does not exist; write ...${stores}.ports.`
+        : (holdingOptions(name, given[name], names) ?? unknownName(name, names));
+      throw new TypeError(`${where}: ${fault}`);
     }
   for (const [name, shape] of all) {
     const value = given[name];
@@ -230,7 +231,10 @@ export function lacking(port: unknown, methods: readonly string[], wanted: reado
   return isSpread ? `${none}. An instance of a class that is spread loses its methods` : none;
 }
 
-/** The things that the library makes: the functions by which each is known, and hints where another part of it is wanted. */
+/**
+ * The things that the library makes, which hosts pass in the wrong place. `is` knows each by its methods. `hints` name its right part, by the
+ * method that is wanted.
+ */
 const MADE: readonly {
   readonly what: string;
   readonly is: (value: unknown) => boolean;
