@@ -280,7 +280,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     async read([file], { update = false }, { read, print, warn }) {
       const lines = readLines(await read(file));
       return async (keys, { store }) => {
-        const doubt = metadataDoubt(Object.assign({}, ...lines.map(({ key }) => key.metadata)));
+        const doubt = metadataDoubt(Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))));
         if (doubt !== undefined) warn?.(doubt);
         const failed = await importLines(lines, { keys, store, update, print });
         if (failed > 0) throw new CommandError(`${failed} of ${lines.length} keys were not imported.`, { failed });
