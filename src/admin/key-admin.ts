@@ -183,7 +183,11 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
   };
 }
 
-/** Names the models that a key may use. @param most The most models to name. */
+/**
+ * Names the models that a key may use; undefined for every model.
+ *
+ * @param most The most models to name.
+ */
 export function modelsInWords(models: readonly string[] | undefined, most: number = Infinity): string {
   if (!models) return "every model";
   const more = models.length > most ? ` and ${models.length - most} more` : "";

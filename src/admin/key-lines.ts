@@ -178,7 +178,7 @@ interface Step {
   readonly refusal?: RangeError;
   /** The text that is printed before `run`. */
   readonly told?: object;
-  /** Returns what is printed afterwards, if anything. */
+  /** Does the work. Returns the object to print afterwards, if there is one. */
   readonly run?: () => Promise<object | void>;
 }
 

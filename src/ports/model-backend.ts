@@ -115,7 +115,7 @@ function tells(backend: ModelBackend, member: "takesUnknown" | "compacts" | "tak
   const trait = backend[member];
   const told: unknown = typeof trait === "function" ? trait.call(backend, model) : trait;
   if (typeof told === "boolean" || told === undefined) return told ?? false;
-  // Hear of its failure here: nobody else waits for such a promise.
+  // Catch the failure of a promise here, because no other code waits for it.
   Promise.resolve(told).catch(() => {});
   throw new TypeError(`${member} of a backend must be, or return, true or false, not ${shown(told)}.`);
 }

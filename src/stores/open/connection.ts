@@ -138,7 +138,7 @@ function urlOf(address: string): URL | undefined {
 const WITH_PORT = /^\w+:\/\/(?:[^@/?#]*@)?[^@:/?#]+:(\d+)(?=[/?#]|$)[^@]*$/;
 const MOST_PORT = 65_535;
 
-/** Says what is probably wrong with the address of a server, without a part of the address. */
+/** Advises how to correct the address of a server. Shows no part of the address, which may hold a password. */
 function adviceFor(kind: string, address: string): string {
   if (!address.startsWith(`${kind}://`)) return `Write // behind "${kind}:".`;
   if (Number(WITH_PORT.exec(address)?.[1] ?? 0) > MOST_PORT) return `Its port must be a number from 1 to ${MOST_PORT}.`;

@@ -14,7 +14,7 @@ import { type ManualClock, manualClock } from "./manual-clock.ts";
 
 /** The setup of a store for one law. */
 export interface ImageStoreSetup {
-  /** The clock by which images expire. The law sets it forward by hand. */
+  /** The clock of the expiry of images. The law sets it forward by hand. */
   readonly clock: Clock;
   /** The most bytes that the store may keep; undefined for no limit. A store without limits ignores it. */
   readonly maxBytes?: number;

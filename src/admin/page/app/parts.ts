@@ -462,7 +462,7 @@ interface Books {
   readonly spent: number;
   /** The units that running calls may still cost. */
   readonly held: number;
-  /** The part of `spent` for which nothing was left. */
+  /** The part of `spent` that goes beyond what was granted. */
   readonly overdraft: number;
 }
 
@@ -648,7 +648,7 @@ export const BudgetList = ({ of }: { of: readonly { readonly id: string; readonl
     ${of.map(({ id, name }) => html`<option value=${id}>${name === id ? "" : name}</option>`)}
   </datalist>`;
 
-/** Copies a text. A browser lets a page without TLS copy only what is selected. */
+/** Copies a text. Selects it first on a page without TLS, where the browser copies only a selection. */
 async function copy(text: string, shown: Element): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
