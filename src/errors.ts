@@ -61,7 +61,7 @@ export const BACKEND_ERRORS = {
   refused: ["backend_refused", "The model backend refused this service."],
   refusedContent: ["content_refused", "The model backend refuses this content by its policy."],
   late: ["deadline_exceeded", "The model backend took too long."],
-} as const satisfies Readonly<Record<string, readonly [code: GatewayErrorCode, message: string]>>;
+} as const;
 
 type BackendFailure = keyof typeof BACKEND_ERRORS;
 
