@@ -265,7 +265,7 @@ export type BreakerState = "closed" | "open" | "half-open";
 export interface BreakerGauge {
   /** The pattern of the upstream's models, as the host wrote it. */
   readonly route: string;
-  /** The upstream's name, or its number in the route, from 0. */
+  /** The upstream's name. */
   readonly upstream: string;
   /** The current state. */
   readonly state: BreakerState;

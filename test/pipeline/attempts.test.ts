@@ -179,7 +179,7 @@ describe("a backend of the host's own", () => {
     await (await send()).text();
     expect(records[0]?.attempts).toMatchObject([
       { upstream: "busy", model: "any", errorCode: "rate_limited", movedOn: "rate-limited" },
-      { upstream: "1", model: "any", errorCode: undefined, movedOn: undefined },
+      { upstream: "any", model: "any", errorCode: undefined, movedOn: undefined },
     ]);
   });
 

@@ -81,6 +81,28 @@ it("are counted by upstream, with the error and why the call moved on", async ()
   expect(JSON.stringify([all, asked.map(({ attributes, events }) => [attributes, events])])).not.toContain("sk-secret");
 });
 
+it("have the pattern of their route as a name by default, the same in metrics, spans, records and health", async () => {
+  const upstreams = [failing, { backend: speaking(WORD), weight: 0 }];
+  const backend = route({ routes: { any: refusing, "other-*": { upstreams } } });
+  const recorded: string[] = [];
+  const { send, gateway, metrics, spans } = watched({
+    backend,
+    onCall: ({ attempts }) => recorded.push(...attempts.map(({ upstream }) => upstream)),
+  });
+  for (const model of ["any", "other-1"]) await (await send({ body: { model } })).text();
+  const { "polygate.upstream.attempts": attempts = [], "polygate.breaker.state": breakers = [] } = await metrics();
+  const health = await gateway.health();
+  const told = {
+    attempts: attempts.map(({ attributes }) => attributes["polygate.upstream"]),
+    breakers: new Set(breakers.map(({ attributes }) => attributes["polygate.breaker.upstream"])),
+    spans: spans().flatMap(({ attributes }) => attributes["polygate.upstream"] ?? []),
+    recorded,
+    health: health.upstreams.map(({ upstream }) => upstream),
+  };
+  const names = ["any", "other-* 0", "other-* 1"];
+  expect(told).toEqual({ attempts: names, breakers: new Set(names), spans: names, recorded: names, health: names });
+});
+
 it("are spans of models of the AI SDK too", async () => {
   const backend = aiSdk({ chat: { any: fakeModel({}) } });
   const { send, spans } = watched({ backend });

@@ -52,12 +52,14 @@ export function assertBackend(
   throw new TypeError(`${where} must be a backend, or an object with ${other}, not ${shown(value)}.`);
 }
 
-/** Names the upstreams of one route: as the host does, else as the backend does, else by the index. No two get the same name by default. */
-export function namesOf(upstreams: readonly RouteUpstream[]): readonly string[] {
-  const named = upstreams.map(({ name, backend }) => name ?? (typeof backend.name === "string" ? backend.name : ""));
-  return named.map((name, index) => {
-    if (upstreams[index]?.name !== undefined) return name;
-    if (name === "") return String(index);
-    return named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} ${index}`;
-  });
+/**
+ * Names the upstreams of one route: as the host does, else as the backend does, else by the route's pattern. No two get the same name by
+ * default.
+ */
+export function namesOf(upstreams: readonly RouteUpstream[], pattern: string): readonly string[] {
+  const ofBackend = (name: unknown): string => (typeof name === "string" && name !== "" ? name : pattern);
+  const named = upstreams.map(({ name, backend }) => name ?? ofBackend(backend.name));
+  return named.map((name, index) =>
+    upstreams[index]?.name !== undefined || named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} ${index}`,
+  );
 }

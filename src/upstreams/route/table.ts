@@ -198,7 +198,7 @@ class RouteTable {
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
         const where = `route: routes[${quoted}]`;
         const all = upstreams.map((one, at) => upstreamOf(`${where}.upstreams[${at}]`, one, verbs));
-        const names = namesOf(all);
+        const names = namesOf(all, pattern);
         const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
         const balanced = route.balance?.open(clock, random);
         const drawn = balanced ?? byWeight;
@@ -206,7 +206,7 @@ class RouteTable {
         const canary = route.canary?.open(where, names, usual);
         const copied = route.shadow?.upstream;
         const shadow = copied && {
-          upstream: new RoutedBackend(copied, namesOf([copied])[0] ?? "", breakers, clock),
+          upstream: new RoutedBackend(copied, namesOf([copied], `${pattern} shadow`)[0] ?? "", breakers, clock),
           copies: route.shadow.open(clock, random),
         };
         return [

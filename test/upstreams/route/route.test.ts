@@ -527,7 +527,7 @@ describe("a route", () => {
     expect(["a", "b", "c", "d"].map(hangUp)).toEqual([{ drainMs: 5 }, { drainMs: 7 }, "cancel", "cancel"]);
   });
 
-  it("names its upstreams as the host does, else as their backends do, else by their place", () => {
+  it("names its upstreams as the host does, else as their backends do, else by the pattern of the route", () => {
     const here = fake("a", [], { name: "here" });
     const backend = routed({
       a: { upstreams: [{ backend: here, name: "mine" }, here, fake("b")] },
@@ -537,7 +537,7 @@ describe("a route", () => {
     expect(backend.status().map(({ route: pattern, upstream }) => [pattern, upstream])).toEqual([
       ["a", "mine"],
       ["a", "here"],
-      ["a", "2"],
+      ["a", "a"],
       ["b", "here 0"],
       ["b", "here 1"],
       ["c", "here"],
@@ -552,9 +552,9 @@ describe("a route", () => {
     });
     expect(backend.upstreamsOf("a-1", "chat")).toEqual([
       { name: "known", model: "a-1-2026" },
-      { name: "1", model: "own" },
+      { name: "a-* 1", model: "own" },
     ]);
-    expect(backend.upstreamsOf("a-1", "image")).toEqual([{ name: "2", model: "a-1" }]);
+    expect(backend.upstreamsOf("a-1", "image")).toEqual([{ name: "a-* 2", model: "a-1" }]);
     expect(backend.upstreamsOf("b", "chat")).toEqual([]);
   });
 

@@ -235,7 +235,7 @@ describe("copies", () => {
     await ask(backend, clock);
     await clock.advance(1);
     await backend.close();
-    expect(answers).toMatchObject([{ errorCode: "busy", upstream: { name: "0", model: "m" } }]);
+    expect(answers).toMatchObject([{ errorCode: "busy", upstream: { name: "m shadow", model: "m" } }]);
   });
 });
 
