@@ -39,7 +39,15 @@ export interface DemoGateway {
 export async function demoGateway(address?: string): Promise<DemoGateway> {
   const metrics = await demoMetrics();
   const upstream = upstreamBackend(metrics?.observer);
-  const store = await playgroundQuotas(address);
+  const opened = await playgroundQuotas(address);
+  const removeBudgets = metrics?.addBudgets(opened.quotas);
+  const store: PlaygroundQuotas = {
+    ...opened,
+    close() {
+      removeBudgets?.();
+      return opened.close();
+    },
+  };
   const codeRunner = hasPython() ? pythonRunner() : undefined;
   const gateway = createGateway({
     backend: upstream ? withUpstream(demoModel(), upstream) : demoModel(),

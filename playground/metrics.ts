@@ -2,11 +2,14 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Observer } from "../src/index.ts";
+import type { BudgetSource } from "../src/telemetry/index.ts";
 import { optional } from "./optional.ts";
 
 /** The observer of the gateway, and the handler of a request for the metrics. */
 export interface DemoMetrics {
   readonly observer: Observer;
+  /** Adds the budgets of a store. Returns a function to call before the store closes. */
+  readonly addBudgets: (quotas: BudgetSource) => () => void;
   readonly answer: (req: IncomingMessage, res: ServerResponse) => void;
 }
 
@@ -27,12 +30,14 @@ export async function demoMetrics(): Promise<DemoMetrics | undefined> {
     ]),
   );
   if (!packages) return undefined;
-  const [{ PrometheusExporter }, { MeterProvider }, { openTelemetry }] = packages;
+  const [{ PrometheusExporter }, { MeterProvider }, { budgetMetrics, openTelemetry }] = packages;
   // The demo's own server answers in place of the exporter's.
   const exporter = new PrometheusExporter({ preventServerStart: true, withoutTargetInfo: true });
+  const meterProvider = new MeterProvider({ readers: [exporter] });
   return {
     // A real model's name counts as `_OTHER`: any caller may make one up.
-    observer: openTelemetry({ meterProvider: new MeterProvider({ readers: [exporter] }), models: ["demo-chat"] }),
+    observer: openTelemetry({ meterProvider, models: ["demo-chat"] }),
+    addBudgets: (quotas) => budgetMetrics(meterProvider.getMeter("polygate"), quotas, { currency: "usd" }),
     answer(req, res) {
       if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
       else res.writeHead(405, { allow: "GET, HEAD" }).end();

@@ -5,11 +5,12 @@ import type { BudgetDirectory, CallReader, DurableQuotaStore, KeyDirectory } fro
 import { type CallRecord, memoryQuotaStore, type QuotaStore } from "../src/index.ts";
 import { LATE, systemClock, within } from "../src/ports/clock.ts";
 import type { AuditLog, CallRecorder } from "../src/stores/open/index.ts";
+import type { BudgetSource } from "../src/telemetry/index.ts";
 import { demoKeys, teamBudgets, teamKeys, useUpTeamBlue } from "./keys.ts";
 import { commandToAdd, optional } from "./optional.ts";
 
 export interface PlaygroundQuotas {
-  readonly quotas: QuotaStore;
+  readonly quotas: QuotaStore & BudgetSource;
   /** The keys of the store for the admin, and its budgets if the store supports them. */
   readonly directory: KeyDirectory & Partial<BudgetDirectory>;
   /** Parts that only an SQL database has: the recorder of calls, and options of the admin. */

@@ -63,6 +63,12 @@ it("counts what its gateway does", async () => {
   expect(total(read, "polygate_hold_active")).toBe(0);
 });
 
+it("tells what the budgets of its teams have left", async () => {
+  const read = await samples();
+  const left = (id: string): number => total(read, "polygate_budget_available", `polygate_budget="${id}"`, '"USD"');
+  expect([left("blue"), left("red") > 0]).toEqual([0, true]);
+});
+
 it("serves them in the format of Prometheus, to whoever reads", async () => {
   const { status, headers } = await fetch(`${playground.url}/metrics?name=all`);
   expect([status, headers.get("content-type")]).toEqual([200, expect.stringMatching(/^text\/plain/) as string]);
