@@ -231,6 +231,14 @@ describe("the dashboard", () => {
     }
   });
 
+  it("asks once for a sum over the shown time, and draws rates in steps that fit the scrapes", () => {
+    for (const { title, expr, instant = false } of targets) {
+      expect([title, instant]).toEqual([title, expr.includes("[$__range]") || title === "Share of each budget"]);
+      const windows = Array.from(expr.matchAll(/\w+\(\w+\{[^}]*\}\[(.+?)\]/g), ([, window]) => window);
+      expect(windows.filter((window) => !["$__range", "$__rate_interval", "1h"].includes(window ?? ""))).toEqual([]);
+    }
+  });
+
   it("is complete, and no panel lies on another", () => {
     expect(dashboard).toMatchObject({ title: "polygate", uid: "polygate", schemaVersion: 39 });
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);

@@ -15,6 +15,7 @@ export interface Panel {
     readonly refId: string;
     readonly expr: string;
     readonly legendFormat: string;
+    readonly instant?: boolean;
     readonly datasource: object;
   }[];
   readonly fieldConfig?: { readonly defaults: { readonly unit?: string; readonly noValue?: string } };
