@@ -53,6 +53,9 @@ const alerts = (): Map<string, Set<string>> =>
 const recorded = (): (readonly [record: string, labels: Map<string, Set<string>>])[] =>
   recordings.map(({ record, expr }) => [record, new Map(askedBy(expr).by.map((label) => [label, new Set([".*"])]))]);
 
+/** An increase that counts a new series from 0. */
+const FROM_ZERO = /\(\((\S.*?) unless \1 offset (\w+)\) and on \(job\) up offset \2\)\s+or increase\(\1\[\2\]\)/g;
+
 /** What an expression asks for. */
 interface Asked {
   readonly selectors: readonly {
@@ -70,14 +73,19 @@ interface Asked {
 
 /** Parses an expression as Prometheus does. Grafana puts values in the place of variables before. */
 function askedBy(expression: string): Asked {
-  const text = expression.replaceAll(/\[\$\w+\]/g, "[5m]").replaceAll("$units", "1000000");
+  const whole = expression.replaceAll(/\[\$\w+\]/g, "[5m]").replaceAll("$units", "1000000");
+  const text = whole.replaceAll(FROM_ZERO, "increase($1[$2])");
   const selectors: { metric: string; matchers: [string, string, string][] }[] = [];
   const by: string[] = [];
   const rated: string[] = [];
   let isBroken = false;
+  parser.parse(whole).iterate({
+    enter({ type }) {
+      isBroken ||= type.isError;
+    },
+  });
   parser.parse(text).iterate({
-    enter({ name, type, from, to, node }) {
-      if (type.isError) isBroken = true;
+    enter({ name, from, to, node }) {
       const told = text.slice(from, to);
       if (name === "VectorSelector") {
         const metric = node.getChild("Identifier");
@@ -152,6 +160,7 @@ describe("the check of expressions", () => {
     ['polygate_breaker_state{polygate_breaker_state="opened"}', 'no polygate_breaker_state="opened"'],
     ["rate(polygate_call_active[5m])", "polygate_call_active is no counter"],
     ["sum(polygate_units_charged_total)", "reads a counter without its rate"],
+    ["polygate_hold_expired_total unless polygate_hold_expired_total offset 5m", "reads a counter without its rate"],
     ['sum(rate(gen_ai_server_request_duration_count{error_type=~"busy|full"}[5m]))', 'error_type=~"busy|full"'],
     ['ALERTS{alertname=~"PolygateFull|PolygateNone"}', 'no alertname=~"PolygateFull|PolygateNone"'],
   ])("finds what is wrong with %s", (expression, problem) => {
@@ -288,6 +297,16 @@ describe("the alert rules", () => {
     expect(annotations.summary).toMatch(/\.$/);
     expect(annotations.description).toMatch(/\.$/);
     expect(rule.for ?? "1m").toMatch(/^\d+m$/);
+  });
+
+  it("count errors from 0 where their series is new", () => {
+    const all = [...rules, ...recordings].flatMap(({ expr }) =>
+      Array.from(expr.replaceAll(FROM_ZERO, "").matchAll(/increase\((.*?)\)/g), ([, selector = ""]) => selector),
+    );
+    // Errors that go on have increased already, and completed calls are no errors.
+    const others = all.filter((selector) => !/\[3m\]$|polygate_outcome="completed"|time_to_first_token/.test(selector));
+    expect(others).toEqual([]);
+    expect([...rules, ...recordings].filter(({ expr }) => expr.search(FROM_ZERO) >= 0).length).toBeGreaterThan(5);
   });
 
   it("name commands that the command line takes", async () => {

@@ -1,4 +1,4 @@
-/** A Prometheus that scrapes a gateway: it takes the alert rules, and finds data for each panel of the dashboard. */
+/** A Prometheus that scrapes a gateway: it takes the metrics and the alert rules, and finds data for each panel of the dashboard. */
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -28,13 +28,15 @@ export const prometheusTrial: Trial<Subject, Flags> = {
   async run(_subject, { seconds }): Promise<Outcome> {
     const problems: string[] = [];
     const cases = fileURLToPath(new URL("alerts.json", import.meta.url));
-    for (const args of [
-      ["check", "rules", RULES],
-      ["test", "rules", cases],
-    ])
-      await promisify(execFile)("promtool", args).catch(({ stdout, stderr }: { stdout: string; stderr: string }) =>
+    const promtool = async (args: readonly string[], input = ""): Promise<void> => {
+      const running = promisify(execFile)("promtool", args);
+      running.child.stdin?.end(input);
+      await running.catch(({ stdout, stderr }: { stdout: string; stderr: string }) =>
         problems.push(`promtool ${args.join(" ")}: ${stdout}${stderr}`),
       );
+    };
+    await promtool(["check", "rules", RULES]);
+    await promtool(["test", "rules", cases]);
     await using gateway = await scrapedGateway();
     const folder = await mkdtemp(join(tmpdir(), "polygate-prometheus-"));
     const port = await freePort();
@@ -58,6 +60,7 @@ export const prometheusTrial: Trial<Subject, Flags> = {
       // The first scrape must see the counters before they grow.
       for (let round = 0; Date.now() < until; round++, await pause(500))
         await (round % 10 === 5 ? gateway.send() : gateway.sendSettled());
+      await promtool(["check", "metrics"], await (await fetch(gateway.url)).text());
       const rows = [];
       for (const { title, legendFormat, expr } of targets) {
         const found = await query(port, "query", { query: filled(expr) });
