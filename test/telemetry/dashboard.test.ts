@@ -54,7 +54,8 @@ const recorded = (): (readonly [record: string, labels: Map<string, Set<string>>
   recordings.map(({ record, expr }) => [record, new Map(askedBy(expr).by.map((label) => [label, new Set([".*"])]))]);
 
 /** An increase that counts a new series from 0. */
-const FROM_ZERO = /\(\((\S.*?) unless \1 offset (\w+)\) and on \(job\) up offset \2\)\s+or increase\(\1\[\2\]\)/g;
+const FROM_ZERO =
+  /\(\((\S.*?) unless last_over_time\(\1\[1h\] offset (\w+)\)\) and on \(job\) up offset \2\)\s+or increase\(\1\[\2\]\)/g;
 
 /** What an expression asks for. */
 interface Asked {
