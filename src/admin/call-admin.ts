@@ -2,7 +2,7 @@
 
 import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, MOST_UNITS, spentIn, writtenMoney } from "../model/money.ts";
+import { amountOf, currencyCode, MOST_UNITS, moneyIn, writtenMoney } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -102,7 +102,7 @@ export function callAdmin(calls: CallReader, options: CallAdminOptions = {}): Ca
   };
 }
 
-type SumName = Exclude<keyof UsageSums, "spent">;
+type SumName = Exclude<keyof UsageSums, "money">;
 
 const SUM_NAMES: readonly SumName[] = [
   "calls",
@@ -133,7 +133,7 @@ function currencyIn(recorded: string | undefined, given: string | undefined): st
 export function inCurrency(report: UsageReport, given: string | undefined): UsageReport {
   const currency = currencyIn(report.currency, codeOf(given));
   if (currency === undefined || currency === report.currency) return report;
-  const told = <Sums extends UsageSums>(sums: Sums): Sums => ({ ...sums, ...spentIn(sums.units, currency) });
+  const told = <Sums extends UsageSums>(sums: Sums): Sums => ({ ...sums, ...moneyIn(sums.units, currency) });
   return { ...report, rows: report.rows.map(told), total: told(report.total), currency };
 }
 
@@ -235,7 +235,7 @@ const HEADINGS = {
   ...COUNT_WORDS,
   units: "Units",
   estimated: "Estimated units",
-} satisfies Record<keyof UsageRow | "since" | "until" | "spent" | "currency", string>;
+} satisfies Record<Exclude<keyof UsageRow, "money"> | "since" | "until" | "spent" | "currency", string>;
 
 /**
  * Returns the rows below those of a report: the calls that no row counts because they cost nothing, and the sum of all calls, to which the
@@ -737,7 +737,7 @@ function attemptSentence(
 }
 
 /** The words for the fields of a call. The other fields stand in its reasons. */
-export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy" | "spent">, string>> = {
+export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" | "refusedBy" | "money">, string>> = {
   requestId: "Request id",
   at: "Time",
   day: "Local day",
@@ -775,7 +775,7 @@ export const CALL_WORDS: Readonly<Record<Exclude<keyof RecordedCall, "attempts" 
 export function linesOf({ reasons, next, call }: CallReason, currency?: string): readonly string[] {
   const { attempts: _, refusedBy: __, errorMessage: ___, requestId, metadata, budgets, at, units, ...others } = call;
   // Each amount names its currency.
-  const { estimated, currency: ____, spent: _____, ...fields } = others;
+  const { estimated, currency: ____, money: _____, ...fields } = others;
   const amount = (quantity: number): string => (quantity > 0 ? amountOf(quantity, call.currency ?? currency) : "");
   const texts = Object.entries({
     requestId,

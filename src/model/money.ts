@@ -40,8 +40,8 @@ export function decimalsOf(units: number, digitsBehind: number = DECIMALS): stri
 }
 
 /** Returns units as an exact decimal number of a currency, for JSON; nothing without a currency, and for a sum that is not exact. */
-export const spentIn = (units: number, currency: string | null | undefined): { readonly spent?: string } =>
-  currency == null || !Number.isSafeInteger(units) ? {} : { spent: decimalsOf(units) };
+export const moneyIn = (units: number, currency: string | null | undefined): { readonly money?: string } =>
+  currency == null || !Number.isSafeInteger(units) ? {} : { money: decimalsOf(units) };
 
 /** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */
 export const writtenMoney = (units: number): string => unmistakable(decimalsOf(units));

@@ -72,8 +72,8 @@ export interface UsageSums {
   readonly images: number;
   /** The charge in quota units, with overdraft, as in the ledger. */
   readonly units: number;
-  /** The same charge in the currency of the report or of the call, with six decimals, such as `"12.500000"`. Absent without a currency. */
-  readonly spent?: string;
+  /** `units` as money in the currency of the report or of the call, with six decimals, such as `"12.500000"`. Absent without a currency. */
+  readonly money?: string;
   /** The part of `units` that rests on estimates. */
   readonly estimated: number;
 }

@@ -32,8 +32,8 @@ it("a report takes the currency that a user names, with the amounts of its rows 
   expect(inCurrency(report, undefined)).toBe(report);
   expect(inCurrency(report, "eur")).toMatchObject({
     currency: "EUR",
-    rows: [{ units: 12, spent: "0.000012" }],
-    total: { units: 12_500_000, spent: "12.500000" },
+    rows: [{ units: 12, money: "0.000012" }],
+    total: { units: 12_500_000, money: "12.500000" },
   });
 });
 

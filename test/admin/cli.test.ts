@@ -1370,8 +1370,8 @@ describe("polygate usage and why", () => {
       { group: "", budget: "team", calls: 1, units: 0 },
       { group: FORMULA, budget: "", calls: 3, units: report.total.units },
     ]);
-    const spent = (report.total.units / 1e6).toFixed(6);
-    expect(report).toMatchObject({ currency: "USD", total: { spent }, rows: [{ spent: "0.000000" }, { spent }] });
+    const money = (report.total.units / 1e6).toFixed(6);
+    expect(report).toMatchObject({ currency: "USD", total: { money }, rows: [{ money: "0.000000" }, { money }] });
     const csv = (await run("usage", "--by", "group", "--csv")).stdout.trimEnd().split("\n");
     expect(csv[0]).toMatch(/^group,since,until,timeZone,spent,currency,calls,refused,/);
     expect(csv.at(-1)).toMatch(/^'=cmd\|' \/C calc'!A1,20\S+,20\S+,,0\.0{4}\d{2},USD,3,1,0,/);

@@ -1001,10 +1001,10 @@ describe("recorded calls", () => {
     expect(used).toBeGreaterThan(0);
     expect((await ask("GET", "/usage?by=group,key")).body).toMatchObject({
       rows: [
-        { group: "=1+1", key: "poor", calls: 1, refused: 1, units: 0, spent: "0.000000" },
-        { group: "a,b", key: "rich", calls: 2, refused: 0, units: used, spent: (used / 1e6).toFixed(6) },
+        { group: "=1+1", key: "poor", calls: 1, refused: 1, units: 0, money: "0.000000" },
+        { group: "a,b", key: "rich", calls: 2, refused: 0, units: used, money: (used / 1e6).toFixed(6) },
       ],
-      total: { calls: 3, refused: 1, units: used, spent: (used / 1e6).toFixed(6) },
+      total: { calls: 3, refused: 1, units: used, money: (used / 1e6).toFixed(6) },
       currency: "USD",
       next: null,
     });

@@ -49,7 +49,7 @@ const SUMS = {
   reasoningTokens: UNITS,
   images: UNITS,
   units: UNITS,
-  spent: v.exactOptional(TEXT),
+  money: v.exactOptional(TEXT),
   estimated: UNITS,
 } satisfies Record<keyof UsageSums, unknown>;
 
@@ -138,7 +138,7 @@ const CALL = v.looseObject({
   firstEventMs: v.exactOptional(COUNT),
   endMs: COUNT,
   units: UNITS,
-  spent: v.exactOptional(TEXT),
+  money: v.exactOptional(TEXT),
 });
 
 export const CALL_OPERATIONS: readonly Operation[] = [

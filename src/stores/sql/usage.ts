@@ -2,7 +2,7 @@
 
 import { type ExpressionBuilder, type Selectable, sql } from "kysely";
 import { given, parseJson } from "../../model/json.ts";
-import { spentIn } from "../../model/money.ts";
+import { moneyIn } from "../../model/money.ts";
 import { assertOptions } from "../../options.ts";
 import {
   assertCallFilter,
@@ -67,7 +67,7 @@ const COLUMNS: Readonly<Record<UsageColumn, GroupColumn>> = {
 
 type SumColumn = (typeof USAGE_SUMS)[number];
 
-const SUMS: Readonly<Record<Exclude<keyof UsageSums, "spent">, SumColumn>> = {
+const SUMS: Readonly<Record<Exclude<keyof UsageSums, "money">, SumColumn>> = {
   calls: "calls",
   refused: "refused",
   failed: "failed",
@@ -231,7 +231,7 @@ function sumsOf(row: Partial<Record<SumColumn, StoredInteger | null>>, currency:
   const sums = Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]);
   // The cast is safe: each name of the sums gets a number.
   const counted = Object.fromEntries(sums) as UsageRow;
-  return { ...counted, ...spentIn(counted.units, currency) };
+  return { ...counted, ...moneyIn(counted.units, currency) };
 }
 
 /** The columns of recorded calls that a filter names with their values. */
@@ -325,7 +325,7 @@ function callOf(row: Selectable<CallTable>, keyName: string | undefined): Record
     reasoningTokens: numberOf(row.reasoning_tokens),
     images: numberOf(row.images),
     units: numberOf(row.units),
-    ...spentIn(numberOf(row.units), row.currency),
+    ...moneyIn(numberOf(row.units), row.currency),
     estimated: numberOf(row.estimated),
     ...(row.currency !== null && { currency: row.currency }),
     ...(row.replay_of !== null && { replayOf: row.replay_of }),

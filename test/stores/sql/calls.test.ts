@@ -158,7 +158,7 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       reasoningTokens: 5,
       images: 2,
       units: 100,
-      spent: "0.000100",
+      money: "0.000100",
       estimated: 100,
       currency: "USD",
       replayOf: "earlier",
@@ -377,8 +377,8 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await log.onCall.flush();
     const report = await log.usage({ by: ["key", "budget"], key: id });
     expect(report).toMatchObject({
-      rows: [{ key: id, keyName: "Anna", budget: "named", budgetName: "Named", units: 5, spent: "0.000005" }],
-      total: { units: 5, spent: "0.000005" },
+      rows: [{ key: id, keyName: "Anna", budget: "named", budgetName: "Named", units: 5, money: "0.000005" }],
+      total: { units: 5, money: "0.000005" },
     });
     expect(report.currency).toBe("EUR");
     expect(await log.find("named-call")).toMatchObject({ keyId: id, keyName: "Anna" });

@@ -292,7 +292,7 @@ const columnsOf = (
 
 /** Returns the sums of the rows that are not shown. Undefined if the shown rows have all calls. */
 function hiddenIn(total: UsageSums, rows: readonly UsageSums[]): UsageSums | undefined {
-  const { spent: _, ...numbers } = total;
+  const { money: _, ...numbers } = total;
   const names = Object.keys(numbers) as (keyof typeof numbers)[];
   // The cast is safe: each name gets a number.
   const rest = Object.fromEntries(
