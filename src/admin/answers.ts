@@ -402,7 +402,7 @@ export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
-  if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
+  if ("apiKey" in answer) lines.push("Store the API key now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
 
@@ -433,7 +433,6 @@ const AMOUNTS: ReadonlySet<string> = new Set([
 
 /** The words for fields in place of their names. Other names are words already, or several: `timeZone`. */
 const FIELD_WORDS: Readonly<Record<string, string>> = {
-  apiKey: "secret",
   startsAt: "begins",
   endsAt: "ends",
   percentSpent: "spent %",
@@ -505,6 +504,7 @@ class Text {
       modelLimits,
       modelLimitsEnabled,
       expiresAt,
+      revoked,
       ...others
     } = {
       budgets: undefined,
@@ -515,7 +515,13 @@ class Text {
     return [
       ...this.lines({ id, name }),
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
-      ...this.lines({ spent: spentOf(others), models, expires: endOf(expiresAt), ...others }),
+      ...this.lines({
+        spent: spentOf(others),
+        models,
+        expires: endOf(expiresAt),
+        ...others,
+        ...(revoked && { revoked }),
+      }),
       ...budgets.map(
         (each) =>
           `budget ${oneLine(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,

@@ -323,12 +323,14 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     about: "makes or updates the tables (SQL)",
     hasNoAmounts: true,
     examples: ["migrate --store sqlite:quota.db"],
-    read(_operands, { json = false }, { warn }) {
+    read(_operands, { json = false }, { print }) {
       return async (_keys, { migrate }) => {
         if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
         const migrated = await migrate();
-        if (!migrated && !json) warn?.("Nothing had to be done: the tables are up to date.");
-        return { migrated };
+        if (json) return { migrated };
+        return print(
+          migrated ? "The tables are made or updated." : "Nothing had to be done: the tables are up to date.",
+        );
       };
     },
   },

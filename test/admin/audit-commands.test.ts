@@ -249,7 +249,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     await stores.db?.schema.dropTable(`${prefix}audit`).execute();
     await stores.close();
     const made = await run("keys create --id unlogged");
-    expect([made.code, made.stdout]).toEqual([0, expect.stringContaining("secret: sk-")]);
+    expect([made.code, made.stdout]).toEqual([0, expect.stringContaining("api key: sk-")]);
     expect(made.stderr).toContain("The log of changes does not have this change as a whole: ");
     expect(await run("keys pause unlogged --json")).toMatchObject({ code: 0, stderr: "" });
     expect((await run("audit")).code).toBe(1);

@@ -150,7 +150,7 @@ async function listedIn(columns: number, ...args: string[]): Promise<{ lines: st
 describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
-    const secret = /^secret: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
+    const secret = /^api key: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
     expect(text).toMatch(/^granted: 100\nmodels: every model\n.*cannot be shown again/m);
     expect(await keys("list")).toBe(
       "ID    NAME    GRANTED  SPENT  LEFT  STATE\nteam  Team A      100      0   100  active",
@@ -164,6 +164,7 @@ describe("polygate keys", () => {
 
   it("takes models with spaces between them, and texts with commas and equals signs", async () => {
     const { run } = await fresh("texts");
+    expect(usage).not.toContain("revoked");
     const metadata = { owner: "cn=anna,ou=ops,dc=example", note: "a, b, c", lines: "a\nb" };
     const entries = Object.entries(metadata).flatMap((entry) => ["--metadata", entry.join("=")]);
     await run("", "create", "--id", "team", "--models", "small-1, large-1,", ...entries);
@@ -829,12 +830,8 @@ describe("polygate keys", () => {
   it("answers people in words", async () => {
     const where = { POLYGATE_STORE: `sqlite:${join(folder, "words.db")}` };
     const run = async (...args: string[]) => (await polygate([...args, "--currency", "usd"], where)).stdout;
-    expect(await polygate(["keys", "migrate"], where)).toEqual({ code: 0, stdout: "migrated: yes\n", stderr: "" });
-    expect(await polygate(["keys", "migrate"], where)).toEqual({
-      code: 0,
-      stdout: "migrated: no\n",
-      stderr: "Nothing had to be done: the tables are up to date.\n",
-    });
+    for (const stdout of ["The tables are made or updated.\n", "Nothing had to be done: the tables are up to date.\n"])
+      expect(await polygate(["keys", "migrate"], where)).toEqual({ code: 0, stdout, stderr: "" });
     expect(JSON.parse(await run("keys", "migrate", "--json"))).toEqual({ migrated: false });
     const month = ["--period", "month", "--rollover"];
     const answers = [
@@ -846,7 +843,7 @@ describe("polygate keys", () => {
       await run("keys", "usage", "team"),
       await run("keys", "revoke", "team"),
     ].join("");
-    for (const line of answers.split("\n")) expect(line).toMatch(/^(?:[a-z %]+: .*|Store the secret now: .*|)$/);
+    for (const line of answers.split("\n")) expect(line).toMatch(/^(?:[a-z %]+: .*|Store the API key now: .*|)$/);
     expect(answers).not.toMatch(/\b(?:true|false)$/m);
   });
 

@@ -515,8 +515,8 @@ describe("the commands", () => {
 
   it("those that manage keys do so", async () => {
     const stdout = await printed("npx polygate keys grant");
-    expect(stdout).toContain("migrated: yes");
-    expect(stdout).toMatch(/^secret: sk-\S{43}$/m);
+    expect(stdout).toContain("The tables are made or updated.");
+    expect(stdout).toMatch(/^api key: sk-\S{43}$/m);
     expect(stdout).toMatch(/^team-a +Team A +1500000 +0 +1500000 +active +small-1, large-1 +plan=gold$/m);
   });
 
@@ -608,7 +608,7 @@ describe("the whole gateway", () => {
     expect(stdout).toContain("300.00 USD");
     const cli = [`${ROOT}src/cli.ts`, "budgets", "update", "team-a", "--amount", "0.00004"];
     await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
-    const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^secret: (\S+)$/gm), ([, key = ""]) => key);
+    const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^api key: (\S+)$/gm), ([, key = ""]) => key);
 
     const asked: string[] = [];
     const upstream = createServer((request, response) => {
