@@ -11,7 +11,7 @@ import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
 import {
-  askIfDoubtful,
+  assertAmount,
   assertStaysLimited,
   doneInWords,
   type Command,
@@ -55,7 +55,7 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
     const units = unitsOf("AMOUNT", text, currency, readAddition);
     return async (_keys, { store }) => {
       const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
-      await askIfDoubtful({ added: units, given: before?.granted ?? 0, to: "budget" }, values, terminal);
+      await assertAmount({ added: units, given: before?.granted ?? 0, to: "budget" }, values, terminal);
       await store[verb](id, units);
       const isAdded = verb === "topUpBudget";
       const budget = await changedBudget({ store }, { id, units: isAdded ? units : 0, currency }, terminal);
@@ -103,7 +103,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
       return async (_keys, { store }) => {
         const before = units === undefined ? undefined : await store.budgetReport(id);
-        if (units !== undefined && before) await askIfDoubtful({ amount: units, before }, values, terminal);
+        if (units !== undefined && before) await assertAmount({ amount: units, before }, values, terminal);
         await store.updateBudget(id, given({ name, amount: units }));
         return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
       };

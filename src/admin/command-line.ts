@@ -34,7 +34,7 @@ import { KEY_COMMANDS } from "./key-commands.ts";
 import { csvOf, linesOfCsv, printTable } from "./lists.ts";
 import { loggedStore } from "./logged-store.ts";
 import { idsMeant, type ListNamed } from "./names.ts";
-import { type OpenedStore, openStore } from "./open-store.ts";
+import { latestCall, openStore } from "./open-store.ts";
 import { currencyOf, wordOf } from "./values.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
@@ -256,7 +256,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   try {
     const amount = amountIn(found, values);
     const units = Number(amount ?? 0);
-    const latest = currency !== undefined || units > 0 ? await latestCall(opened) : undefined;
+    const latest = currency !== undefined || units > 0 ? await latestCall(opened.calls) : undefined;
     const recorded = latest?.currency;
     if (currency !== undefined && recorded !== undefined && recorded !== currency)
       throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
@@ -288,9 +288,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     else if (shown.length === 0) print(`There are no ${list} to list.`);
     else printTable(listText(list, shown, currency, terminal.columns), print, terminal.warn ?? (() => {}));
     if (code !== undefined || values.json || !hasAmounts(shown)) return;
-    const { currency: told } = latest ?? (await latestCall(opened)) ?? {};
-    if (told !== undefined)
-      terminal.warn?.(`Amounts are units, millionths of ${told}. For money, add --currency ${told.toLowerCase()}.`);
+    const told = latest ?? (await latestCall(opened.calls)) ?? { currency: await notedCurrency(opened.audit) };
+    if (told.currency !== undefined)
+      terminal.warn?.(
+        `Amounts are units, millionths of ${told.currency}. For money, add --currency ${told.currency.toLowerCase()}.`,
+      );
   } catch (error) {
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
@@ -369,16 +371,6 @@ function noteCode(currency: string, { currency: given }: Values, env: Terminal["
     warn?.(`--currency ${given} is taken, not POLYGATE_CURRENCY, which is ${oneLine(other)}.`);
   if (!Intl.supportedValuesOf("currency").includes(currency))
     warn?.(`${currency} is no known currency. It must be the one of your prices.`);
-}
-
-/** Returns the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
-async function latestCall({ calls }: OpenedStore): Promise<RecordedCall | undefined> {
-  try {
-    return (await calls?.list({ limit: 1 }))?.[0];
-  } catch (error) {
-    if (isAway(error)) throw error;
-    return undefined;
-  }
 }
 
 const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);

@@ -141,7 +141,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   parent: ["--parent ID", "the budget that it draws on"],
   server: ["--server KIND", `${SERVERS.join(", ")}; ${SERVERS[0]} by default`],
   database: ["--database KIND", `${DATABASES.join(", ")}; ${DATABASES[0]} by default`],
-  yes: ["-y, --yes", "asks nothing"],
+  yes: ["-y, --yes", "makes a change that is often a mistake without a question"],
   force: ["--force", "replaces files that exist"],
   currency: ["--currency CODE", 'reads and shows amounts as money, such as usd; "" for units, which are millionths'],
   by: ["--by A,B", `what keeps the sums apart: ${USAGE_COLUMNS.join(", ")}; key by default`],
@@ -201,8 +201,8 @@ export interface Command extends Syntax {
 }
 
 /**
- * Asks at a terminal whether a change is meant, unless `--yes` says so. Throws a CommandError for any answer but yes, and a UsageError
- * without a terminal.
+ * Asks at a terminal whether a change is meant, unless `--yes` says so. Throws a CommandError for any answer but yes, and without a terminal,
+ * where it counts as a wrong command line.
  *
  * @param words What the change does, in a sentence.
  */
@@ -212,7 +212,10 @@ export async function assertMeant(
   { ask }: Pick<Terminal, "ask">,
 ): Promise<void> {
   if (yes) return;
-  if (!ask || json) throw new UsageError(`${words} Nothing was changed. If this is meant, add --yes.`);
+  if (!ask || json) {
+    const cause = new UsageError(`${words} Nothing was changed. If this is meant, add --yes.`);
+    throw new CommandError(cause.message, { code: "confirmation_required" }, { cause });
+  }
   const answer = await ask(`${words} Is it meant? (y/N) `);
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");
 }
@@ -228,17 +231,14 @@ export async function assertStaysLimited(
   if (words !== undefined) await assertMeant(words, values, terminal);
 }
 
-/** Asks at a terminal whether a doubtful change of an amount is meant. Elsewhere, notes what it does: a script goes on. */
-export async function askIfDoubtful(
+/** Asks, as `assertMeant` does, before a doubtful change of an amount. */
+export async function assertAmount(
   change: AmountChange,
   values: Values,
-  terminal: Pick<Terminal, "ask" | "warn">,
+  terminal: Pick<Terminal, "ask">,
 ): Promise<void> {
-  const { yes = false, json = false, currency } = values;
-  const words = yes ? undefined : doubtInWords(change, (units) => unitsInWords(units, currency));
-  if (words === undefined) return;
-  if (terminal.ask && !json) await assertMeant(words, values, terminal);
-  else terminal.warn?.(words);
+  const words = doubtInWords(change, (units) => unitsInWords(units, values.currency));
+  if (words !== undefined) await assertMeant(words, values, terminal);
 }
 
 /** Says how an amount of a key or a budget was changed, for the first line of the answer. */

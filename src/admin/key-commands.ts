@@ -10,24 +10,27 @@ import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
+import { notedCurrency } from "./change-log.ts";
 import {
-  askIfDoubtful,
+  assertAmount,
+  assertMeant,
   assertStaysLimited,
   doneInWords,
   type Command,
   CommandError,
   INSTEAD_OF_EMPTY,
+  type Terminal,
   type Values,
   type Words,
 } from "./commands.ts";
 import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
-import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { exportedLine, importLines, type KeyLine, readLines } from "./key-lines.ts";
 import { KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
-import { metadataDoubt } from "./much.ts";
+import { isLittle, littleInWords, metadataDoubt } from "./much.ts";
 import { idsInWords } from "./names.ts";
-import type { OpenedStore } from "./open-store.ts";
+import { latestCall, type OpenedStore } from "./open-store.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
 
 /** Returns a command that pauses a key, or lets it work again, and shows it. */
@@ -71,7 +74,7 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
     const units = unitsOf("AMOUNT", text, values.currency, readAddition);
     return async (keys, { store }) => {
       const before = verb === "grant" ? await store.report(id) : undefined;
-      await askIfDoubtful({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
+      await assertAmount({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
       const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
       if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
       return key;
@@ -104,10 +107,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
       const unlimited = granted === undefined && budget === undefined;
       return async (keys, { calls }): Promise<KeyMade> => {
-        const notes = values.json ? [] : await notesOf({ keys, calls }, key);
+        const notes = await notesOf({ keys, calls }, key);
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = await keys.create(key);
-        for (const note of notes) warn?.(note);
+        const note = noted(notes, values, warn);
         if (unlimited && !values.json) warn?.(unlimitedNote(made.id));
         return {
           ...made,
@@ -115,6 +118,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
           granted: key.granted ?? null,
           ...given({ budget, expiresAt: key.expiresAt || undefined }),
           models: key.models ?? "*",
+          ...note,
         };
       };
     },
@@ -135,7 +139,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     elsewhere: {
       budget: '"budgets assign KEY ID" moves a key to another budget, and "budgets unassign KEY" to none.',
     },
-    read([id = ""], { granted, currency, ...values }, terminal) {
+    read([id = ""], all, terminal) {
+      const { granted, currency, ...values } = all;
       const { warn } = terminal;
       const quota = granted === undefined || granted === "none" ? null : unitsOf("--granted", granted, currency);
       const changes: KeyChanges = { ...changesOf(values), ...(granted !== undefined && { granted: quota }) };
@@ -143,8 +148,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
       return async (keys, { store, calls }) => {
-        const notes = values.json ? [] : await notesOf({ keys, calls }, changes, id);
-        if (granted === "none") await assertStaysLimited("quota", await store.report(id), values, terminal);
+        const notes = await notesOf({ keys, calls }, changes, id);
+        const before = granted === undefined ? undefined : await store.report(id);
+        if (quota === null) await assertStaysLimited("quota", before, all, terminal);
+        else if (before?.unlimited) await assertAmount({ quota }, all, terminal);
         const key = await keys.update(id, changes).catch((error: unknown) => {
           if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
@@ -152,9 +159,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
             `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
           );
         });
-        for (const note of notes) warn?.(note);
+        const note = noted(notes, values, warn);
         if (granted === "none" && key.unlimited && key.budget === undefined && !values.json) warn?.(unlimitedNote(id));
-        return key;
+        return { ...key, ...note };
       };
     },
   },
@@ -276,14 +283,27 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     hasNoAmounts: true,
     examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
     operands: ["[FILE]"],
-    options: ["update"],
-    async read([file], { update = false }, { read, print, warn }) {
+    options: ["update", "yes"],
+    async read([file], values, terminal) {
+      const { update = false, currency } = values;
+      const { read, print, warn } = terminal;
       const lines = readLines(await read(file));
-      return async (keys, { store }) => {
-        const doubt = metadataDoubt(Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))));
-        if (doubt !== undefined) warn?.(doubt);
+      return async (keys, opened) => {
+        const { store, calls } = opened;
+        const doubt = await littleIn(lines, currency, opened);
+        if (doubt !== undefined) await assertMeant(doubt, values, terminal);
+        const named = {
+          metadata: Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))),
+          models: [...new Set(lines.flatMap(({ key }) => key.models ?? []))],
+          tiers: [...new Set(lines.flatMap(({ key }) => key.metadata?.["tier"] ?? []))],
+        };
+        for (const note of await notesOf({ keys, calls }, named)) warn?.(note);
         const failed = await importLines(lines, { keys, store, update, print });
-        if (failed > 0) throw new CommandError(`${failed} of ${lines.length} keys were not imported.`, { failed });
+        if (failed.length > 0)
+          throw new CommandError(
+            `${failed.length} of ${lines.length} keys were not imported: line ${idsInWords(failed.map(String))}. The output has the errors.`,
+            { failed: failed.length },
+          );
       };
     },
   },
@@ -345,30 +365,59 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
   };
 }
 
+/** Says of the first line whose units may be meant as money what they are. Undefined for no such line, and where no currency is known. */
+async function littleIn(
+  lines: readonly KeyLine[],
+  currency: string | undefined,
+  { calls, audit }: OpenedStore,
+): Promise<string | undefined> {
+  const [first, ...others] = lines.flatMap(({ line, key: { granted = 0 } }) =>
+    isLittle(granted, "granted") ? { line, granted } : [],
+  );
+  if (!first) return undefined;
+  // Calls that were recorded without a currency are counted in units.
+  const known = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
+  const code = currency ?? known.currency;
+  const more = others.length > 0 ? ` (and ${others.length} more)` : "";
+  return code === undefined ? undefined : `line ${first.line}${more}: ${littleInWords(first.granted, code)}`;
+}
+
 /** The places where a command looks for names that are in use. */
 interface InUse {
   readonly keys: KeyAdmin;
   readonly calls: OpenedStore["calls"];
 }
 
+/** The names of one or several keys that a gateway reads. */
+interface Named extends Pick<KeyChanges, "metadata" | "models"> {
+  /** Default: that of `metadata`. */
+  readonly tiers?: readonly string[];
+}
+
 /**
  * Notes names that may be mistyped: only a gateway knows its tiers and its models, so they are compared with those of answered calls. Those of
- * other keys may be as wrong. Notes nothing while no call is recorded.
+ * other keys may be as wrong. Notes names that no call can tell yet, too.
  *
  * @param own The id of the key. Undefined for a new one.
  */
 async function notesOf(
   { keys, calls }: InUse,
-  { metadata, models }: Pick<KeyChanges, "metadata" | "models">,
+  { metadata, models, tiers = [metadata?.["tier"] || []].flat() }: Named,
   own?: string,
 ): Promise<readonly string[]> {
-  const tier = metadata?.["tier"];
   const before = metadata && own !== undefined ? (await keys.usage(own).catch(() => undefined))?.metadata : undefined;
   return [
     ...[metadataDoubt(metadata, before) ?? []].flat(),
-    ...(tier ? await noteOfTier(tier, { keys, calls }, own) : []),
-    ...(models?.length ? await noteOfModels(models, calls) : []),
+    ...(tiers.length > 0 ? await notesOfTiers(tiers, { keys, calls }, own) : []),
+    ...(models?.length ? await notesOfModels(models, calls) : []),
   ];
+}
+
+/** Prints notes, or returns them for JSON, as HTTP does. */
+function noted(notes: readonly string[], { json = false }: Values, warn: Terminal["warn"]): { readonly note?: string } {
+  if (json) return notes.length > 0 ? { note: notes.join(" ") } : {};
+  for (const note of notes) warn?.(note);
+  return {};
 }
 
 /** Returns what the answered calls have, such as their models. A key is made without the record, too. */
@@ -377,7 +426,15 @@ async function answered(calls: InUse["calls"], by: "key" | "model"): Promise<rea
   return (report?.rows ?? []).filter((row) => row.calls > row.refused + row.failed).flatMap((row) => row[by] || []);
 }
 
-async function noteOfTier(tier: string, { keys, calls }: InUse, own?: string): Promise<readonly string[]> {
+/** Says that no recorded call tells whether some names are right. */
+const unchecked = (names: string, calls: InUse["calls"], told: string): string =>
+  `Nothing tells yet whether a gateway has ${names}: ${calls ? `no call ${told}was answered` : "this store has no record of calls"}.`;
+
+async function notesOfTiers(
+  tiers: readonly string[],
+  { keys, calls }: InUse,
+  own: string | undefined,
+): Promise<readonly string[]> {
   const users = new Set(await answered(calls, "key"));
   const page = users.size > 0 ? await keys.list({ limit: MOST_LISTED }) : [];
   const named = page.flatMap(({ id, metadata }) => (id !== own && users.has(id) && metadata?.["tier"]) || []);
@@ -386,16 +443,23 @@ async function noteOfTier(tier: string, { keys, calls }: InUse, own?: string): P
     failed.some(({ errorMessage }) => errorMessage?.includes(`names the rate tier ${JSON.stringify(name)},`));
   const known = [...new Set(named)].filter((name) => !isRefused(name));
   const consequence = "A gateway without this tier refuses the calls of the key.";
-  if (isRefused(tier))
-    return [`A gateway has refused calls of the tier ${oneLine(tier)}.${nearestHint(tier, known)} ${consequence}`];
-  if (known.length === 0 || known.includes(tier)) return [];
-  const others = `No call of a key with the tier ${oneLine(tier)} was answered, only of ${idsInWords(known.map(oneLine))}.`;
-  return [`${others}${nearestHint(tier, known)} ${consequence}`];
+  const factOf = (tier: string): string => {
+    if (isRefused(tier)) return `A gateway has refused calls of the tier ${oneLine(tier)}.`;
+    if (known.length === 0) return unchecked(`the tier ${oneLine(tier)}`, calls, "of a key with a tier ");
+    return `No call of a key with the tier ${oneLine(tier)} was answered, only of ${idsInWords(known.map(oneLine))}.`;
+  };
+  return tiers
+    .filter((tier) => !known.includes(tier))
+    .slice(0, MOST_NOTED)
+    .map((tier) => `${factOf(tier)}${nearestHint(tier, known)} ${consequence}`);
 }
 
-async function noteOfModels(models: readonly string[], calls: InUse["calls"]): Promise<readonly string[]> {
+async function notesOfModels(models: readonly string[], calls: InUse["calls"]): Promise<readonly string[]> {
   const known = await answered(calls, "model");
-  if (known.length === 0) return [];
+  if (known.length === 0) {
+    const names = `the ${models.length === 1 ? "model" : "models"} ${idsInWords(models.map(oneLine))}`;
+    return [`${unchecked(names, calls, "")} A gateway without a model refuses its calls.`];
+  }
   return models
     .filter((model) => !known.includes(model))
     .slice(0, MOST_NOTED)

@@ -176,45 +176,47 @@ const AT_ONCE = 64;
 interface Step {
   /** Why the line is refused before anything is done. */
   readonly refusal?: RangeError;
-  /** The text that is printed before `run`. */
-  readonly told?: object;
+  /** The object that is printed before `run`. */
+  readonly told?: { readonly id: string; readonly apiKey?: string | readonly string[] };
   /** Does the work. Returns the object to print afterwards, if there is one. */
   readonly run?: () => Promise<object | void>;
 }
 
 /**
  * Makes the keys, and prints a JSON line for each. Secrets are printed before their keys are made, so that an import that is killed has made no
- * key whose secret is lost. Goes on after a key that the store refuses, and returns the number of such keys.
+ * key whose secret is lost. Goes on after a key that the store refuses: its error takes the printed secret back with `"apiKey": null`. Returns the
+ * numbers of such lines.
  */
-export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<number> {
-  let failed = 0;
-  const tellRefused = ({ line, key: { id } }: KeyLine, { message }: RangeError): void => {
-    failed++;
-    print(JSON.stringify({ line, ...given({ id }), error: message }));
+export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<readonly number[]> {
+  const failed: number[] = [];
+  const tellRefused = ({ line, key: { id } }: KeyLine, { message }: RangeError, told: Step["told"]): void => {
+    failed.push(line);
+    const takenBack = told?.apiKey === undefined ? given({ id }) : { id: told.id, apiKey: null };
+    print(JSON.stringify({ line, ...takenBack, error: message }));
   };
   for (let at = 0; at < lines.length; at += AT_ONCE) {
     const group = lines.slice(at, at + AT_ONCE);
     const steps = await Promise.all(group.map(async (one) => ({ one, ...(await stepOf(one.key, into)) })));
     for (const { one, refusal, told } of steps) {
-      if (refusal) tellRefused(one, refusal);
+      if (refusal) tellRefused(one, refusal, told);
       if (told) print(JSON.stringify(told));
     }
-    const works = steps.map(({ one, run }) => ({ one, work: run?.() }));
+    const works = steps.map(({ one, told, run }) => ({ one, told, work: run?.() }));
     // All of these are awaited below, one after the other.
     for (const { work } of works) work?.catch(() => {});
     const broken: unknown[] = [];
-    for (const { one, work } of works)
+    for (const { one, told, work } of works)
       try {
         const done = await work;
         if (done) print(JSON.stringify(done));
       } catch (error) {
-        if (error instanceof RangeError) tellRefused(one, error);
+        if (error instanceof RangeError) tellRefused(one, error, told);
         else broken.push(error);
       }
     // Any other error comes from the connection: the next keys would fail as well.
     if (broken.length > 0) throw broken[0];
   }
-  return failed;
+  return failed.toSorted((one, other) => one - other);
 }
 
 async function stepOf(

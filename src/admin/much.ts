@@ -25,8 +25,13 @@ export interface NewAmount {
   readonly before: Pick<BudgetReport, "amount" | "used" | "available" | "gap" | "period">;
 }
 
+/** A quota for a key that has none. */
+export interface NewQuota {
+  readonly quota: number;
+}
+
 /** A change of what a key or a budget is given. */
-export type AmountChange = Addition | NewAmount;
+export type AmountChange = Addition | NewAmount | NewQuota;
 
 /** Writes amounts and numbers. */
 interface Writer {
@@ -35,8 +40,8 @@ interface Writer {
 }
 
 /**
- * Says what makes a change of an amount doubtful: it adds more than was given so far, or it leaves a budget less than a tenth of its amount, or
- * nothing. Undefined for any other change.
+ * Says what makes a change of an amount doubtful: it adds more than was given so far, it leaves a budget less than a tenth of its amount, or
+ * nothing, or it gives a key a quota of nothing. Undefined for any other change.
  *
  * @param amount Writes an amount.
  * @param numbers Writes a number.
@@ -51,6 +56,10 @@ export function doubtInWords(
     const { added, given, to } = change;
     return added > given ? muchInWords(added, given, NAMES[to], writer) : undefined;
   }
+  if ("quota" in change)
+    return change.quota === 0
+      ? `With a quota of ${amount(0)}, this key can use nothing: its calls are refused until it is granted more.`
+      : undefined;
   const { before } = change;
   if (change.amount < before.amount) return lowInWords(change, writer);
   return change.amount > 2 * before.amount ? muchInWords(change.amount, before.amount, OF_BUDGET, writer) : undefined;

@@ -2,8 +2,8 @@
 
 import { given } from "../model/json.ts";
 import type { AuditLog } from "../ports/audit-log.ts";
-import { lacksTable } from "../stores/away.ts";
-import type { CallReader } from "../stores/calls.ts";
+import { isAway, lacksTable } from "../stores/away.ts";
+import type { CallReader, RecordedCall } from "../stores/calls.ts";
 import type { DurableQuotaStore } from "../stores/durable.ts";
 import { connect, type ConnectOptions } from "../stores/open/connection.ts";
 import type { LedgerDifference } from "../stores/sql/index.ts";
@@ -48,6 +48,16 @@ export async function openStore(address: string, options: ConnectOptions = {}): 
     // An open connection would keep the process running.
     await close();
     throw error;
+  }
+}
+
+/** Returns the latest recorded call. A database without tables for calls has none, and is no reason to fail. */
+export async function latestCall(calls: CallReader | undefined): Promise<RecordedCall | undefined> {
+  try {
+    return (await calls?.list({ limit: 1 }))?.[0];
+  } catch (error) {
+    if (isAway(error)) throw error;
+    return undefined;
   }
 }
 

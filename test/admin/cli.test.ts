@@ -15,7 +15,9 @@ import { BUDGET_COMMANDS } from "../../src/admin/budget-commands.ts";
 import { exitCodeOf, runCommand, USAGE } from "../../src/admin/command-line.ts";
 import type { Terminal } from "../../src/admin/commands.ts";
 import { adminHandler } from "../../src/admin/http/index.ts";
+import { keyAdmin } from "../../src/admin/key-admin.ts";
 import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
+import { importLines, readLines } from "../../src/admin/key-lines.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { monthOf } from "../../src/stores/calls.ts";
@@ -94,6 +96,10 @@ const UNCONFIRMED = `${CORRECTS} Nothing was changed. If this is meant, add --ye
 const unlimitedWords = (limit: string, id: string): string =>
   `Without its ${limit}, the key ${id} is unlimited: nothing refuses its calls.`;
 
+/** The note for models while no call is recorded. */
+const untoldWords = (names: string): string =>
+  `Nothing tells yet whether a gateway has the ${names}: no call was answered. A gateway without a model refuses its calls.`;
+
 /** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 300_000;
 
@@ -158,13 +164,13 @@ describe("polygate keys", () => {
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
     expect(usage).toContain("\nmodels: every model\nexpires: never\n");
+    expect(usage).not.toContain("revoked");
     expect(usage).not.toMatch(/modelLimits|expiresAt/);
     expect(usage).not.toContain(secret.slice(3));
   });
 
   it("takes models with spaces between them, and texts with commas and equals signs", async () => {
     const { run } = await fresh("texts");
-    expect(usage).not.toContain("revoked");
     const metadata = { owner: "cn=anna,ou=ops,dc=example", note: "a, b, c", lines: "a\nb" };
     const entries = Object.entries(metadata).flatMap((entry) => ["--metadata", entry.join("=")]);
     await run("", "create", "--id", "team", "--models", "small-1, large-1,", ...entries);
@@ -200,7 +206,7 @@ describe("polygate keys", () => {
     expect(await run("budgets", "unassign", "zed")).toEqual({ code: 2, stdout: "", stderr });
     expect(await run("budgets", "unassign", "zed", "--json")).toMatchObject({
       code: 2,
-      stderr: `${JSON.stringify({ error: stderr.trimEnd() })}\n`,
+      stderr: `${JSON.stringify({ error: stderr.trimEnd(), code: "confirmation_required" })}\n`,
     });
     expect((await run("budgets", "unassign", "zed", "--yes")).stderr).toBe(
       'The key "zed" is unlimited: it has neither a quota nor a budget. "polygate budgets assign zed BUDGET" limits it.\n',
@@ -250,7 +256,7 @@ describe("polygate keys", () => {
       for (const name of [wrong, right])
         expect(await polygate(["keys", "create", "--granted", "1", option, name], env)).toMatchObject({
           code: 0,
-          stderr: "",
+          stderr: expect.not.stringContaining("Did you mean"),
         });
   });
 
@@ -258,11 +264,13 @@ describe("polygate keys", () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "near-names.db")}`, POLYGATE_CURRENCY: "usd" };
     await polygate(["keys", "migrate"], env);
     const note = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?\n";
+    const untold =
+      "Nothing tells yet whether a gateway has the tier gold: no call of a key with a tier was answered. A gateway without this tier refuses the calls of the key.\n";
     const create = ["create", "--granted", "1", "--id"];
     for (const [args, stderr] of [
       [[...create, "a", "--metadata", "teir=gold"], note],
       [[...create, "b", "--metadata", "teir=gold", "--json"], ""],
-      [[...create, "c", "--metadata", "tier=gold", "--metadata", "team=a", "--metadata", "price-tier=b"], ""],
+      [[...create, "c", "--metadata", "tier=gold", "--metadata", "team=a", "--metadata", "price-tier=b"], untold],
       [["update", "c", "--metadata", "teir=gold"], note],
       // A name that the key has already, and one that it loses, are noted no more.
       [["update", "c", "--metadata", "teir=blue"], ""],
@@ -326,6 +334,24 @@ describe("polygate keys", () => {
     expect(await noted("update", "a", "--metadata", "team=gould")).toBe("");
   });
 
+  it("notes the models and the tiers that no recorded call tells yet, also of an import", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "untold-names.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const tier =
+      "Nothing tells yet whether a gateway has the tier golld: no call of a key with a tier was answered. A gateway without this tier refuses the calls of the key.";
+    const names = ["--models", "smal", "--metadata", "tier=golld"];
+    expect((await polygate(["keys", "create", "--id", "a", "--granted", "1", ...names], env)).stderr).toBe(
+      `${tier}\n${untoldWords("model smal")}\n`,
+    );
+    const { stdout, stderr } = await polygate(["keys", "update", "a", ...names, "--json"], env);
+    expect([JSON.parse(stdout), stderr]).toMatchObject([{ id: "a", note: `${tier} ${untoldWords("model smal")}` }, ""]);
+    expect((await polygate(["keys", "create", "--granted", "1", "--json"], env)).stdout).not.toContain("note");
+    const lines = ["b", "c"].map((id) => JSON.stringify({ id, models: ["smal", id], metadata: { tier: "golld" } }));
+    expect((await polygate(["keys", "import"], env, lines.join("\n"))).stderr).toBe(
+      `${tier}\n${untoldWords("models smal, b, c")}\n`,
+    );
+  });
+
   it("makes a key with models and an end", async () => {
     const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
     expect(text).toMatch(/^quota: unlimited\nmodels: small, large\n/m);
@@ -344,8 +370,8 @@ describe("polygate keys", () => {
   });
 
   it("grants, rotates and revokes", async () => {
-    const { id } = await json("create", "--granted", "5");
-    expect(await json("grant", String(id), "7")).toMatchObject({ granted: 12 });
+    const { id } = await json("create", "--granted", "7");
+    expect(await json("grant", String(id), "5")).toMatchObject({ granted: 12 });
     expect(await json("rotate", String(id), "--overlap", "2h")).toMatchObject({ id });
     expect(await json("usage", String(id))).toMatchObject({ secrets: 2 });
     await json("rotate", String(id), "--overlap", "0s");
@@ -459,7 +485,9 @@ describe("polygate keys", () => {
     const { run, lines } = await fresh("known");
     await run("", "create", "--id", "b", "--granted", "5");
     const input = ["a", "b", "c"].map((id) => JSON.stringify({ id, name: `Team ${id}`, granted: 9 })).join("\r\n\r\n");
-    await expect(run(input, "import")).rejects.toThrow("1 of 3 keys were not imported.");
+    await expect(run(input, "import")).rejects.toThrow(
+      "1 of 3 keys were not imported: line 3. The output has the errors.",
+    );
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       { id: "a", apiKey: expect.any(String) },
       { line: 3, id: "b", error: "An API key of the id b is known already." },
@@ -478,7 +506,7 @@ describe("polygate keys", () => {
     await run("", "create", "--id", "k-70");
     const ids = Array.from({ length: 150 }, (_, at) => `k-${at}`);
     const input = ids.map((id) => JSON.stringify({ id, granted: 5 })).join("\n");
-    await expect(run(input, "import")).rejects.toThrow("1 of 150 keys were not imported.");
+    await expect(run(input, "import")).rejects.toThrow("1 of 150 keys were not imported: line 71.");
     const told = lines.map((line): { id: string; line?: number } => JSON.parse(line));
     expect(told.map(({ id }) => id)).toEqual(ids);
     expect(told.filter(({ line }) => line !== undefined)).toMatchObject([{ id: "k-70", line: 71 }]);
@@ -537,7 +565,7 @@ describe("polygate keys", () => {
       { id: "c" },
     ];
     await expect(run(input.map((key) => JSON.stringify(key)).join("\n"), "import")).rejects.toThrow(
-      "2 of 5 keys were not imported.",
+      "2 of 5 keys were not imported: line 2, 3.",
     );
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       { id: expect.stringMatching(/^key-/), apiKey: expect.any(String) },
@@ -548,10 +576,63 @@ describe("polygate keys", () => {
     ]);
   });
 
+  it("takes back the printed secret of a key that the store refuses", async () => {
+    await fresh("taken-back");
+    const stores = await openStores(`sqlite:${join(folder, "taken-back.db")}`);
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "gone", amount: 5 });
+    const printed: string[] = [];
+    // Somebody removes the budget after the import has looked for it.
+    const add: typeof quotas.add = async (key) => {
+      if ((await quotas.budgetReport("gone"))?.used === 0) await quotas.removeBudget("gone");
+      return quotas.add(key);
+    };
+    const lines = ['{"id":"a","budget":"gone"}', '{"budget":"gone"}', '{"id":"b","budget":"gone","apiKey":"sk-b"}'];
+    const store = new Proxy(quotas, {
+      get: (target, name) => (name === "add" ? add : (Reflect.get(target, name) as () => unknown).bind(target)),
+    });
+    const print = (line: string): void => void printed.push(line);
+    const into = { keys: keyAdmin(quotas), store, update: false, print };
+    expect(await importLines(readLines(lines.join("\n")), into)).toEqual([1, 2, 3]);
+    await stores.close();
+    const told = printed.map((line): { id: string } => JSON.parse(line));
+    const error = "There is no budget of the id gone.";
+    const made = told[1]?.id ?? "";
+    expect(told).toEqual([
+      { id: "a", apiKey: expect.any(String) },
+      { id: expect.stringMatching(/^key-/), apiKey: expect.any(String) },
+      { id: "b" },
+      { line: 1, id: "a", apiKey: null, error },
+      { line: 2, id: made, apiKey: null, error },
+      { line: 3, id: "b", error },
+    ]);
+  });
+
+  it("asks for a confirmation of an import whose units may be meant as money", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "little-units.db")}` };
+    await polygate(["keys", "migrate"], env);
+    const lines = [{ id: "a", granted: 500_000 }, { id: "b", granted: 20 }, { id: "c", granted: 25 }, { id: "d" }]
+      .map((key) => JSON.stringify(key))
+      .join("\n");
+    const little =
+      "line 2 (and 1 more): A unit is a millionth of USD: 20 units would be only 0.00002 USD. 20 USD would be 20000000 units.";
+    const refused = { code: 2, stdout: "", stderr: `${little} Nothing was changed. If this is meant, add --yes.\n` };
+    expect(await polygate(["keys", "import"], { ...env, POLYGATE_CURRENCY: "usd" }, lines)).toEqual(refused);
+    expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
+    // The currency of an earlier amount is known, too.
+    await polygate(["keys", "create", "--id", "first", "--granted", "1", "--currency", "usd"], env);
+    expect(await polygate(["keys", "import"], env, lines)).toEqual(refused);
+    expect(await polygate(["keys", "list"], env)).toMatchObject({
+      code: 0,
+      stderr: "Amounts are units, millionths of USD. For money, add --currency usd.\n",
+    });
+    expect(await polygate(["keys", "import", "--yes"], env, lines)).toMatchObject({ code: 0, stderr: "" });
+  });
+
   it("exports and imports the budgets of keys, which must exist", async () => {
     const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
     const { run, lines } = await fresh("budgets");
-    await expect(run(input.join("\n"), "import")).rejects.toThrow("1 of 2 keys were not imported.");
+    await expect(run(input.join("\n"), "import")).rejects.toThrow("1 of 2 keys were not imported: line 1.");
     expect(lines[0]).toBe('{"line":1,"id":"a","error":"There is no budget of the id team."}');
     const database = new DatabaseSync(join(folder, "budgets.db"));
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
@@ -1585,10 +1666,10 @@ describe("polygate usage and why", () => {
     expect(await quotas.reserve(hold)).toEqual({ granted: 600 });
     await stores.close();
     const gap = "Nothing is available yet: the budget has used what it was given. The next top-ups first fill a gap of";
-    expect((await run("budgets", "update", "lowered", "--amount", "100", ...IN_UNITS)).stderr).toContain(
+    expect((await run("budgets", "update", "lowered", "--amount", "100", "--yes", ...IN_UNITS)).stderr).toContain(
       `${gap} 500.\n`,
     );
-    expect((await run("budgets", "top-up", "lowered", "400", ...IN_UNITS)).stderr).toContain(`${gap} 100.\n`);
+    expect((await run("budgets", "top-up", "lowered", "400", "--yes", ...IN_UNITS)).stderr).toContain(`${gap} 100.\n`);
     expect((await run("budgets", "usage", "lowered")).stdout).toMatch(
       /^granted: 500\nused: 600\navailable: 0\nheld: 600\ngap: 100\n/m,
     );
@@ -1655,7 +1736,7 @@ describe("polygate usage and why", () => {
     // The step is a command that works, with the amount that was missing.
     const [, command = ""] =
       /^Next: polygate (.+) adds what the call lacked for its whole output limit\.$/m.exec(stdout) ?? [];
-    expect((await run(...command.split(" "))).stdout).toMatch(/^available: 0\.\d+ USD$/m);
+    expect((await run(...command.split(" "), "--yes")).stdout).toMatch(/^available: 0\.\d+ USD$/m);
     const again = await run("why", ids["budget"] ?? "");
     expect(again.stdout).toMatch(/^Next: There is enough for the call now: the caller may try again\.$/m);
   });
@@ -1696,7 +1777,7 @@ describe("polygate usage and why", () => {
     expect(stdout).toContain(
       "\nNext: polygate budgets top-up tight AMOUNT --currency usd lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known. The top-up first fills the gap of 0.00006 USD by which the budget's amount is below its use.\n",
     );
-    const topUp = (amount: string) => run("budgets", "top-up", "tight", amount, "--currency", "usd");
+    const topUp = (amount: string) => run("budgets", "top-up", "tight", amount, "--yes", "--currency", "usd");
     expect((await topUp("0.00006")).stdout).toMatch(/^available: 0\.00 USD$/m);
     expect((await topUp("0.5")).stdout).toMatch(/^available: 0\.50 USD$/m);
     expect((await run("why", id)).stdout).toContain("\nNext: There is quota left now: the caller may try again.\n");
@@ -1720,7 +1801,7 @@ describe("polygate usage and why", () => {
         ([, of]) => of ?? "",
       );
     expect(new Set(await topUps())).toEqual(new Set(["below", "above"]));
-    await run("budgets", "top-up", "below", "0.5", "--currency", "usd");
+    await run("budgets", "top-up", "below", "0.5", "--yes", "--currency", "usd");
     expect(await topUps()).toEqual(["above"]);
   });
 
@@ -2360,7 +2441,7 @@ describe("polygate budgets", () => {
     await opened.close();
   });
 
-  it("asks at a terminal for an amount that adds more than was given so far, and notes it elsewhere", async () => {
+  it("asks at a terminal for an amount that is often a mistake, and refuses it elsewhere without --yes", async () => {
     const usd = ["--currency", "usd", "--store", store];
     await budgets("create", "red", "--amount", "300", "--period", "month", "--currency", "usd");
     await keys("create", "--id", "wealthy", "--granted", "10", "--currency", "usd");
@@ -2420,17 +2501,37 @@ describe("polygate budgets", () => {
       expect(await run("n", ...args)).toEqual([]);
     expect(await run(" Yes ", "keys", "grant", "wealthy", "21")).toHaveLength(1);
     expect(await json("usage", "wealthy")).toMatchObject({ granted: 41_000_000 });
-    // A script goes on, with a note.
-    expect(await run(undefined, "budgets", "top-up", "red", "5000000")).toEqual([tops]);
-    expect(await run(undefined, "budgets", "update", "red", "--amount", "0.01")).toEqual([lowers]);
-    await run("n", "budgets", "update", "red", "--amount", "300", "--yes");
-    expect(await run("n", "keys", "grant", "wealthy", "42", "--json")).toHaveLength(1);
+    // A script is not asked.
+    const unconfirmed = "Nothing was changed. If this is meant, add --yes.";
+    expect(await run(undefined, "budgets", "top-up", "red", "5000000")).toEqual([`${tops} ${unconfirmed}`]);
+    expect(await run(undefined, "budgets", "update", "red", "--amount", "0.01")).toEqual([`${lowers} ${unconfirmed}`]);
+    const grants = "42.00 USD is more than what this key was granted so far, 41.00 USD.";
+    expect(await run("n", "keys", "grant", "wealthy", "42", "--json")).toEqual([`${grants} ${unconfirmed}`]);
+    expect(await polygate(["keys", "grant", "wealthy", "42", "--json", ...usd])).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `${JSON.stringify({ error: `${grants} ${unconfirmed}`, code: "confirmation_required" })}\n`,
+    });
+    expect(await budget()).toMatchObject({ amount: 300_000_000, granted: 300_000_000 });
+    expect(await json("usage", "wealthy")).toMatchObject({ granted: 41_000_000 });
+    expect(await run(undefined, "budgets", "top-up", "red", "5000000", "--yes")).toEqual([]);
     expect(await budget()).toMatchObject({ granted: 5_000_300_000_000 });
     expect(await run("n", "budgets", "top-up", "nobody", "5")).toEqual([
       expect.stringContaining("There is no budget of the id nobody."),
     ]);
     await keys("create", "--id", "none", "--granted", "0", "--currency", "usd");
     expect(await run("n", "keys", "grant", "none", "500")).toEqual([]);
+    // People may mean that a key has no quota.
+    await keys("create", "--id", "free-of-quota");
+    const nothing =
+      "With a quota of 0.00 USD, this key can use nothing: its calls are refused until it is granted more.";
+    const none = ["keys", "update", "free-of-quota", "--granted", "0"] as const;
+    expect(await run("n", ...none)).toEqual(["Nothing was changed.", `${nothing} Is it meant? (y/N) `]);
+    expect(await run(undefined, ...none)).toEqual([`${nothing} ${unconfirmed}`]);
+    expect(await json("usage", "free-of-quota")).toMatchObject({ unlimited: true });
+    expect(await run(undefined, ...none, "--yes")).toEqual([]);
+    expect(await json("usage", "free-of-quota")).toMatchObject({ granted: 0 });
+    expect(await run("n", ...none)).toEqual([expect.stringContaining("has a quota already.")]);
   });
 
   it("gives a key without a quota one beyond what it has used, and takes it away", async () => {
@@ -2461,7 +2562,7 @@ describe("polygate budgets", () => {
   it("reads and shows money, exact to a millionth, and units in JSON", async () => {
     const usd = ["--currency", "usd"];
     expect(await budgets("create", "money", "--amount", "50", ...usd)).toMatch(/^amount: 50\.00 USD$/m);
-    expect(await budgets("top-up", "money", "500.000001", ...usd)).toMatch(/^granted: 550\.000001 USD$/m);
+    expect(await budgets("top-up", "money", "500.000001", "--yes", ...usd)).toMatch(/^granted: 550\.000001 USD$/m);
     expect(await budgets("lower", "money", "500", ...usd)).toMatch(/^granted: 50\.000001 USD$/m);
     expect(JSON.parse(await budgets("usage", "money", "--json", ...usd))).toMatchObject({
       amount: 50_000_000,

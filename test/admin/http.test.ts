@@ -438,6 +438,14 @@ describe("adminHandler", () => {
     await unconfirmed(units, "PUT", "/keys/counted/budget", { budget: null }, without("budget"));
     await units("PATCH", "/keys/counted", { granted: 5 });
     await unconfirmed(units, "PATCH", "/keys/counted", { granted: null }, without("quota"));
+    await unconfirmed(
+      units,
+      "PATCH",
+      "/keys/counted",
+      { granted: 0 },
+      "With a quota of 0 units, this key can use nothing: its calls are refused until it is granted more.",
+    );
+    await units("PATCH", "/keys/counted", { granted: null }, { confirm: "true" });
     // What changes nothing, or names nothing, needs no confirmation.
     expect((await units("PATCH", "/keys/counted", { granted: null })).status).toBe(200);
     expect((await units("PUT", "/keys/nobody/budget", { budget: null })).status).toBe(404);

@@ -606,7 +606,7 @@ describe("the whole gateway", () => {
     const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`) ?? "";
     const { stdout } = await run("sh", ["-ec", command], inFolder());
     expect(stdout).toContain("300.00 USD");
-    const cli = [`${ROOT}src/cli.ts`, "budgets", "update", "team-a", "--amount", "0.00004"];
+    const cli = [`${ROOT}src/cli.ts`, "budgets", "update", "team-a", "--amount", "0.00004", "--yes"];
     await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
     const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^api key: (\S+)$/gm), ([, key = ""]) => key);
 

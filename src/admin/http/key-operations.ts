@@ -177,8 +177,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
       if (before && expected.holds(before)) {
-        await assertAmount(desk, { isConfirmed }, "granted", body);
-        if (body.granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
+        const { granted } = body;
+        const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
+        await assertAmount(desk, { isConfirmed }, "granted", body, quota);
+        if (granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
       }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
       const models = await noteOfModels(desk, named);
