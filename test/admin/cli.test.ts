@@ -1284,6 +1284,9 @@ describe("polygate keys", () => {
     await keys("create", "--id", "team", "--granted", "5", ...where);
     expect(rowsOf(await keys("list", ...where))).toBe("team\t5\t0\t5\tactive");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
+    expect((await polygate(["keys", "create", "--models", "small", "--granted", "5", ...where])).stderr).toContain(
+      "Nothing tells yet whether a gateway has the model small: this store has no record of calls. A gateway",
+    );
     await place?.remove();
   });
 
