@@ -2,7 +2,7 @@
 
 import type { Mountable, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
+import { connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
@@ -18,7 +18,7 @@ export interface BunServer {
 export type BunHandler<Server extends BunServer> = (request: Request, server: Server) => Response | Promise<Response>;
 
 export interface BunMountOptions<Server extends BunServer, Context = unknown> extends MountOptions {
-  /** Answers the routes that the gateway does not own. Default: a 404 without a body. */
+  /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: BunHandler<Server>;
   /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
   readonly context?: (request: Request, server: Server) => Context;
@@ -35,7 +35,7 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   options: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
   assertMount("toBunHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback = notFound, context } = options;
+  const { prefix = "", fallback, context } = options;
   const routes = gateway.at(prefix);
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;
@@ -48,7 +48,7 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
       if (connecting) return connecting;
     }
     const response = handle();
-    if (!response) return fallback(request, server);
+    if (!response) return fallback ? fallback(request, server) : routes.fetch(request);
     server.timeout(request, 0);
     return response;
   };

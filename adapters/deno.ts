@@ -2,7 +2,7 @@
 
 import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
+import { connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
 
@@ -12,7 +12,7 @@ assertNodeVersion();
 export type DenoHandler<Info> = (request: Request, info: Info) => Response | Promise<Response>;
 
 export interface DenoMountOptions<Info, Context = unknown> extends MountOptions {
-  /** Answers the routes that the gateway does not own. Default: a 404 without a body. */
+  /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: DenoHandler<Info>;
   /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
   readonly context?: (request: Request, info: Info) => Context;
@@ -28,7 +28,7 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
   options: DenoMountOptions<Info, Context> = {},
 ): DenoHandler<Info> {
   assertMount("toDenoHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback = notFound, context } = options;
+  const { prefix = "", fallback, context } = options;
   const routes = gateway.at(prefix);
   return (request, info) => {
     // A connection over a Unix socket has no address.
@@ -41,7 +41,7 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
       const connecting = connect(routes, request, mounted, (handler) => upgraded(request, handler), handle);
       if (connecting) return connecting;
     }
-    return handle() ?? fallback(request, info);
+    return handle() ?? (fallback ? fallback(request, info) : routes.fetch(request));
   };
 }
 

@@ -1,7 +1,7 @@
 /** Mounts a gateway in Cloudflare's Workers and similar runtimes. */
 
 import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
-import { connect, FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
+import { connect, FETCH_SHAPES, FetchMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
 
@@ -20,7 +20,7 @@ export type EdgeHandler<Platform extends readonly unknown[]> = (
 ) => Response | Promise<Response>;
 
 export interface EdgeMountOptions<Platform extends readonly unknown[], Context = unknown> extends MountOptions {
-  /** Answers the routes that the gateway does not own. Default: a 404 without a body. */
+  /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: EdgeHandler<Platform>;
   /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
   readonly context?: (request: Request, ...platform: Platform) => Context;
@@ -37,7 +37,7 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
   options: EdgeMountOptions<Platform, Context> = {},
 ): EdgeHandler<Platform> {
   assertMount("toEdgeHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback = notFound, context } = options;
+  const { prefix = "", fallback, context } = options;
   const routes = gateway.at(prefix);
   return (request, ...platform) => {
     const runtime = platform.at(-1) as EdgeContext | undefined;
@@ -48,7 +48,8 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
     const connecting = mayUpgrade ? connect(routes, request, mounted, upgraded, handle) : undefined;
     if (connecting) return connecting;
     const response = handle();
-    return response ? afterBody(request, response) : fallback(request, ...platform);
+    if (!response && fallback) return fallback(request, ...platform);
+    return afterBody(request, response ?? routes.fetch(request));
   };
 }
 

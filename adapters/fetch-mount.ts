@@ -4,9 +4,6 @@ import type { Answer, CoreRoutes, Mounted, SocketHandler, WaitUntil } from "../s
 
 export const FETCH_SHAPES = { prefix: "string?", fallback: "function?", context: "function?" } as const;
 
-/** Answers a route that neither the gateway nor the host owns. */
-export const notFound = (): Response => new Response(null, { status: 404 });
-
 /** Gives the gateway the facts about a request that only the host knows. Makes the host's context only when the gateway begins a call. */
 export class FetchMount<Context> implements Mounted<Context> {
   readonly clientAddress: string | undefined;
@@ -46,7 +43,7 @@ export function connect<Context>(
       // Bun without `websocket`, or Deno at a broken handshake: the answer below refuses the upgrade.
     }
     accepted.closed();
-    return handle() ?? notFound();
+    return handle() ?? routes.fetch(request);
   });
 }
 

@@ -36,7 +36,7 @@ export interface NodeHandlerOptions<
 }
 
 /**
- * Returns the gateway as a Node handler. A route that the gateway does not own goes to `next`; without `next` it gets a 404 without a body.
+ * Returns the gateway as a Node handler. A route that the gateway does not own goes to `next`; without `next` it gets the 404 of `wrongAddress`.
  * An error of the mount itself goes to `next` as well; without `next` it gets a 500 without a body.
  *
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
@@ -55,15 +55,16 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
     try {
       const request = requestOf(req, res);
       answered = request && (await routes.answer(request, new NodeMount(req, res, req, contextOf)));
+      if (!answered && !next) answered = request ? await plain(routes.fetch(request)) : emptyAnswer(404);
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));
       answered = emptyAnswer(500);
     }
-    if (!answered && next) return next();
+    if (!answered) return next?.();
     drain(req, patienceMs);
     if (gateway.isClosing()) await endConnection(req, res);
     try {
-      const sending = send(res, answered ?? emptyAnswer(404));
+      const sending = send(res, answered);
       // Skip the timeout for an answer that is completely written, which is the usual case.
       if (!res.writableFinished) dropIdle(res, patienceMs);
       await sending;
@@ -75,6 +76,16 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
   };
   // Do not catch an error of the host's `next`: the host must see it, as an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);
+}
+
+/** Returns a response without a stream as data. */
+async function plain(fetched: Promise<Response>): Promise<Answer> {
+  const response = await fetched;
+  return {
+    status: response.status,
+    headers: Object.fromEntries(response.headers),
+    body: (await response.text()) || null,
+  };
 }
 
 const emptyAnswer = (status: number): Answer => ({ status, headers: {}, body: null });

@@ -1,6 +1,6 @@
 /** createGateway with every format, and with its routes as an h3 app: the gateway of `polygate`. */
 
-import { H3Core, type H3CoreConfig, type H3Event, type H3Route, type MatchedRoute } from "h3";
+import { H3Core, type H3Event, type H3Route, type MatchedRoute } from "h3";
 import { withCors, withHooks, withReplays, withSockets } from "./features.ts";
 import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
@@ -34,19 +34,17 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   return { ...gateway, app: new App(routes, ""), at };
 }
 
-const H3_OPTIONS: H3CoreConfig = {
-  silent: true,
-  allowMalformedURL: true,
-  // The default answer to an unknown route repeats the request's URL, which may hold a key.
-  onError: (error) => (error.status === 404 ? toResponse(NOT_FOUND) : undefined),
-};
-
 /** An h3 app that finds its routes as the gateway does, without the code of h3's router. */
 class App extends H3Core implements GatewayApp {
   readonly #routeOf: (path: string) => FoundPath | undefined;
 
   constructor(routes: Routes, prefix: string) {
-    super(H3_OPTIONS);
+    super({
+      silent: true,
+      allowMalformedURL: true,
+      // The default answer to an unknown route repeats the request's URL, which may hold a key.
+      onError: ({ status }, { req }) => (status === 404 ? routes.at(prefix).fetch(req) : undefined),
+    });
     this.#routeOf = routerOf(routes.paths.map((path) => prefix + path));
     // An app that mounts this one takes these routes into its own router.
     for (const path of routes.paths)

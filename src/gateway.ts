@@ -312,15 +312,16 @@ export function gatewayOf<Context>(
     repetitions: options.replayStore && feature.replayStore,
     acceptSocket: feature.sockets,
   };
-  const routes = new Routes(services, endpoints, parts, corsOf);
+  const served = owned
+    .filter(({ endpoint }) => answers(endpoint, services) && !takesSockets(endpoint))
+    .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path }));
+  const routes = new Routes(services, endpoints, served, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
   const gateway: CoreGateway<Context> = {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
-    endpoints: owned
-      .filter(({ endpoint }) => answers(endpoint, services) && !takesSockets(endpoint))
-      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
+    endpoints: served,
     load,
     currency: services.currency,
     formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),

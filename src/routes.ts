@@ -2,7 +2,7 @@
 
 import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
-import { type Answer, NOT_FOUND, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
+import { type Answer, jsonAnswer, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathIn, pathOf } from "./http/request.ts";
 import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
@@ -10,10 +10,11 @@ import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
+import { type Addressed, notFoundBody } from "./wrong-address.ts";
 
 /** The routes of a gateway of `polygate/core` under one prefix. */
 export interface CoreRoutes<Context = unknown> {
-  /** Answers a request. Answers a bare 404 for a route that the gateway does not own. */
+  /** Answers a request. Answers a route that the gateway does not own with the 404 of `wrongAddress`. */
   readonly fetch: (request: Request) => Promise<Response>;
   /** Answers a request. Returns undefined at once for a route that the gateway does not own, so that the host can answer. */
   readonly handle: (request: Request, mounted?: Mounted<Context>) => Promise<Response> | undefined;
@@ -88,6 +89,7 @@ export function routerOf(paths: readonly string[]): (written: string) => FoundPa
 
 export class Routes {
   readonly #services: Services;
+  readonly #served: Addressed["endpoints"];
   readonly #parts: Parts;
   readonly #cors: Cors | undefined;
   /** The endpoints by their path. Several formats may share a path. */
@@ -95,8 +97,16 @@ export class Routes {
   readonly #routeOf: (path: string) => FoundPath | undefined;
   #isWarned = false;
 
-  constructor(services: Services, endpoints: readonly AnyEndpoint[], parts: Parts, cors: Cors | undefined) {
+  /** @param served The endpoints that do more than refuse their callers. */
+  constructor(
+    services: Services,
+    endpoints: readonly AnyEndpoint[],
+    served: Addressed["endpoints"],
+    parts: Parts,
+    cors: Cors | undefined,
+  ) {
     this.#services = services;
+    this.#served = served;
     this.#parts = parts;
     this.#cors = cors;
     this.#byPath = Map.groupBy(endpoints, ({ path }) => path);
@@ -135,7 +145,7 @@ export class Routes {
         if (!endpoint) return undefined;
         return acceptSocket(this.#services, this.#parts, { endpoint, request, prefix, mounted });
       },
-      fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
+      fetch: async (request) => handle(request) ?? toResponse(await this.#wrongAddress(request, prefix)),
       errorResponse: (request, error) => {
         const match = find(request);
         if (!match) return undefined;
@@ -186,16 +196,18 @@ export class Routes {
     const ownLength = path.replace("/**", "").split("/").length - 1 + tailLength;
     const wildcardPath = written.slice(written.length - tailLength).join("/");
     const match = this.#matchOf({ path, wildcardPath }, request);
-    if (!match) return toResponse(NOT_FOUND);
     const prefix = written.slice(0, written.length - ownLength).join("/");
     const mounted = { waitUntil: request.waitUntil, clientAddress: request.ip };
-    return toResponse(await this.#answer(request, match, mounted, prefix));
+    return toResponse(
+      await (match ? this.#answer(request, match, mounted, prefix) : this.#wrongAddress(request, prefix)),
+    );
   }
 
   #answer(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {
     try {
       // Without CORS and HEAD, a call needs no promise beside the pipeline's.
-      if (this.#cors || request.method === "HEAD") return this.#adapted(request, match, mounted, prefix, this.#cors);
+      if (this.#cors || request.method === "HEAD")
+        return this.#adapted(request, () => this.#byMethod(request, match, mounted, prefix));
       return this.#byMethod(request, match, mounted, prefix);
     } catch (error) {
       // A function of the host has thrown, such as the one that makes the context.
@@ -204,18 +216,25 @@ export class Routes {
   }
 
   /** Answers a browser or a HEAD request. */
-  async #adapted(
-    request: Request,
-    match: Match,
-    mounted: Mounted,
-    prefix: string,
-    corsOf: Cors | undefined,
-  ): Promise<Answer> {
-    const cors = corsOf?.(request);
+  async #adapted(request: Request, answerOf: () => Answer | Promise<Answer>): Promise<Answer> {
+    const cors = this.#cors?.(request);
     if (cors?.preflight) return cors.preflight;
-    const answer = await this.#byMethod(request, match, mounted, prefix);
+    const answer = await answerOf();
     const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
     return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
+  }
+
+  /** Tells a client at an address without a route which addresses are right. */
+  #wrongAddress(request: Request, prefix: string): Promise<Answer> {
+    const { method, headers } = request;
+    const url = pathIn(request) && request.url;
+    return this.#adapted(request, () =>
+      jsonAnswer(
+        404,
+        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.has(name)),
+        {},
+      ),
+    );
   }
 
   #byMethod(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {

@@ -1,6 +1,5 @@
 /** Tells a caller which base URL is right, or that the gateway does not offer a route of the vendor. */
 
-import type { Mountable } from "./gateway.ts";
 import { aboveVersion, assertEndpoints, nearest, oneLine } from "./options.ts";
 
 /** The body of a 404, as the SDK of the client parses it: Anthropic's, Google's or OpenAI's. */
@@ -15,6 +14,11 @@ export type WrongAddress =
         readonly code: "not_found";
       };
     };
+
+/** A gateway, as far as its addresses are concerned. */
+export interface Addressed {
+  readonly endpoints: readonly { readonly method: string; readonly path: string }[];
+}
 
 /** The headers of a request, of Fetch or of Node. */
 type RequestHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -33,49 +37,58 @@ const LONGEST_SHOWN = 100;
  * @example app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.url, "/ai", req.headers)));
  */
 export function wrongAddress(
-  gateway: Pick<Mountable, "endpoints">,
+  gateway: Addressed,
   method: string = "GET",
   url: string = "/",
   prefix: string = "",
   headers: RequestHeaders = {},
 ): WrongAddress {
   assertEndpoints("wrongAddress", gateway);
-  const { pathname: path = "/", searchParams } = URL.parse(url, "http://host") ?? {};
+  const has = (name: string): boolean => (headers instanceof Headers ? headers.has(name) : headers[name] !== undefined);
+  return notFoundBody(gateway, method, url, prefix, has);
+}
+
+/**
+ * Returns the body of `wrongAddress`.
+ *
+ * @param has Tells whether the request has a header.
+ */
+export function notFoundBody(
+  gateway: Addressed,
+  method: string,
+  url: string = "/",
+  prefix: string,
+  has: (header: string) => boolean,
+): WrongAddress {
+  const { pathname: path = "/" } = URL.parse(url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
-  const isMissing = isMissingRoute(gateway, prefix, path);
-  const meant = isMissing ? undefined : meantRoute(gateway, method, path);
   const asked = `${oneLine(method)} ${shown}`;
-  const sentences = isMissing
-    ? [`This gateway does not offer ${asked}.`]
-    : [`There is no route ${asked}.`, ...remedy(method, path, prefix, meant)];
+  const meant = meantRoute(gateway, method, path);
   // The words of the host's own prefix tell nothing about the client.
-  const belowPrefix = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
-  const vendor =
-    vendorOfRoute(gateway, method, meant) ??
-    VENDOR_OF_PATH.find(([, words]) => words.test(belowPrefix))?.[0] ??
-    vendorOfCredential(headers, searchParams?.has("key") ?? false);
-  return BODIES[vendor](sentences.join(" "));
+  const below = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined;
+  const message =
+    !meant && RIGHT_BASE.test(below ?? "")
+      ? `This gateway does not offer ${asked}.`
+      : `There is no route ${asked}. ${remedy(method, path, prefix, meant)}`;
+  return BODIES[vendorOf(meant ?? below ?? path) ?? vendorOfKey(has, url)](message);
 }
 
 /** Says what to change: the mount, where no client's address can be right, and otherwise the address. */
-function remedy(method: string, path: string, prefix: string, meant: string | undefined): readonly string[] {
+function remedy(method: string, path: string, prefix: string, meant: string | undefined): string {
   const above = aboveVersion(prefix);
   if (above !== undefined)
-    return [
-      `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}.`,
-      `Then the ${baseUrlsAt(above)}`,
-    ];
-  const right = meant && `${prefix}${meant}`;
+    return `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}. Then the ${baseUrlsAt(above)}`;
+  const right = meant && prefix + meant;
   if (right === path.replace(/\/$/, ""))
-    return [
-      `The address is right, but this server does not pass it on to the gateway: mount the gateway at ${prefix || "/"}, and write this prefix only once.`,
-    ];
-  const baseUrls = `The ${baseUrlsAt(prefix)}`;
-  return right ? [`Did you mean ${method} ${right}?`, baseUrls] : [baseUrls];
+    return `The address is right, but this server does not pass it on to the gateway: mount the gateway at ${prefix || "/"}, and write this prefix only once.`;
+  return `${right ? `Did you mean ${method} ${right}? ` : ""}The ${baseUrlsAt(prefix)}`;
 }
 
 const baseUrlsAt = (prefix: string): string =>
   `base URL is the address of this server${prefix && ` with ${prefix}`} for the SDKs of Anthropic and Google, and with ${prefix}/v1 for those of OpenAI.`;
+
+/** Matches a path with a version behind the prefix: its base URL is right, and only the route is missing. */
+const RIGHT_BASE = /^(?:\/upload)?\/v1(?:beta)?\/(?!v1|openai|anthropic)./;
 
 type Vendor = "anthropic" | "google" | "openai";
 
@@ -85,91 +98,42 @@ const BODIES: Readonly<Record<Vendor, (message: string) => WrongAddress>> = {
   openai: (message) => ({ error: { message, type: "invalid_request_error", param: null, code: "not_found" } }),
 };
 
-const VENDOR_OF_FORMAT: Readonly<Record<string, Vendor>> = {
-  messages: "anthropic",
-  "generate-content": "google",
-  "chat-completions": "openai",
-  responses: "openai",
-  embeddings: "openai",
-  images: "openai",
-};
-
-/** Words in the paths of each vendor's clients. */
-const VENDOR_OF_PATH: readonly (readonly [vendor: Vendor, words: RegExp])[] = [
-  ["google", /\/v1(?:alpha|beta)(?:\/|$)|:[a-z]+[A-Z]\w*$|\/(?:gemini|google)\//],
-  ["anthropic", /\/(?:anthropic|complete|messages?)(?:\/|$)/i],
-  [
-    "openai",
-    /\/(?:openai|assistants|audio|batches|chat|completions|conversations|embeddings|files|fine_tuning|images|moderations|realtime|responses|threads|uploads|vector_stores|videos)(?:\/|$)/i,
-  ],
-];
-
-/** The routes of the vendors, by what follows their version: a first word for all routes below it, or a whole route that a gateway may have. */
-const ROUTES_OF_VENDORS: readonly (readonly [version: string, routes: RegExp])[] = [
-  [
-    "/v1/",
-    /^(?:(?:assistants|audio|batches|chatkit|complete|completions|containers|conversations|evals|files|fine_tuning|messages\/batches|moderations|organizations?|realtime|skills|threads|uploads|vector_stores|videos)(?:\/|$)|(?:chat\/completions|embeddings|images\/(?:edits|generations|variations)|messages|messages\/count_tokens|responses)$)/,
-  ],
-  [
-    "/v1beta/",
-    /^(?:(?:batches|cachedContents|corpora|fileSearchStores|files|interactions|tunedModels)(?:\/|$)|models\/[^/:]+:[a-zA-Z]+$)/,
-  ],
-  ["/upload/v1beta/", /^(?:files|fileSearchStores)(?:\/|$)/],
-];
-
-/** Tells whether a path is the route of a vendor at the right base URL that the gateway does not have. */
-function isMissingRoute({ endpoints }: Pick<Mountable, "endpoints">, prefix: string, path: string): boolean {
-  if (!path.startsWith(`${prefix}/`)) return false;
-  const route = path.slice(prefix.length);
-  const isOfVendor = ROUTES_OF_VENDORS.some(
-    ([version, routes]) => route.startsWith(version) && routes.test(route.slice(version.length)),
-  );
-  const isOffered = (own: string): boolean =>
-    own === route || (own.endsWith("/**") && route.startsWith(own.slice(0, -"**".length)));
-  return isOfVendor && !endpoints.some((endpoint) => isOffered(endpoint.path));
-}
-
-/** Returns the vendor of a route; undefined for a route of several vendors, such as the list of models. */
-function vendorOfRoute(
-  { endpoints }: Pick<Mountable, "endpoints">,
-  method: string,
-  meant: string | undefined,
-): Vendor | undefined {
-  if (meant?.startsWith("/v1beta/")) return "google";
-  const own = endpoints.filter((endpoint) => endpoint.method === method && endpoint.path === meant);
-  const vendors = new Set(own.map(({ format }) => VENDOR_OF_FORMAT[format]));
-  return vendors.size === 1 ? [...vendors][0] : undefined;
-}
+/** Tells the vendor by a word that only its clients send; undefined for a path of several vendors, such as the list of models. */
+const vendorOf = (path: string): Vendor | undefined =>
+  /v1beta|gemini|google|:[a-z]+[A-Z]\w*$/.test(path)
+    ? "google"
+    : /anthropic|messages/.test(path)
+      ? "anthropic"
+      : /openai|chat|completion|responses|embeddings|images/.test(path)
+        ? "openai"
+        : undefined;
 
 /** Tells the vendor by the place of the key, as the list of models does. Without a key, Anthropic's body has what all SDKs show. */
-function vendorOfCredential(headers: RequestHeaders, hasKeyInQuery: boolean): Vendor {
-  const has = (name: string): boolean => (headers instanceof Headers ? headers.has(name) : headers[name] !== undefined);
-  if (has("x-goog-api-key") || hasKeyInQuery) return "google";
-  if (["x-api-key", "anthropic-version", "compat-version"].some(has)) return "anthropic";
-  return has("authorization") ? "openai" : "anthropic";
-}
+const vendorOfKey = (has: (header: string) => boolean, url: string): Vendor =>
+  /[?&]key=/.test(url) || has("x-goog-api-key")
+    ? "google"
+    : ["x-api-key", "anthropic-version", "compat-version"].some(has) || !["authorization", "api-key"].some(has)
+      ? "anthropic"
+      : "openai";
 
 /** Returns a route without its version. */
 const ending = (route: string): string => route.replace(/^\/[^/]+/, "");
 
-const segmentsOf = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
+const segmentsOf = (path: string): readonly string[] => path.match(/[^/]+/g) ?? [];
 
 /** Tells whether a path ends in the end of a route, with slips of the pen: each of its segments is that of the route, or near. */
 function isNearly(path: string, route: string): boolean {
   const meant = segmentsOf(ending(route));
   const written = segmentsOf(path).slice(-meant.length);
-  return (
-    written.length === meant.length &&
-    meant.every((segment, at) => written[at] === segment || nearest(written[at] ?? "", [segment]) !== undefined)
-  );
+  return meant.every((segment, at) => nearest(written[at] ?? "", [segment]));
 }
 
 /** Finds the route whose end, behind its version, is the longest end of a path, or else nearly so. */
-function meantRoute({ endpoints }: Pick<Mountable, "endpoints">, method: string, path: string): string | undefined {
-  const routes = endpoints.filter((endpoint) => endpoint.method === method).map((endpoint) => endpoint.path);
+function meantRoute({ endpoints }: Addressed, method: string, path: string): string | undefined {
+  const routes = endpoints.flatMap((endpoint) => (endpoint.method === method ? endpoint.path : []));
   // The routes of a model's methods have a wildcard, so the suggestion repeats the model.
-  const model = /\/(models\/[\w.-]{1,64}:\w{1,32})$/.exec(path)?.[1];
-  if (model !== undefined && routes.includes("/v1beta/models/**")) return `/v1beta/${model}`;
+  const [model] = /\/models\/[\w.-]{1,64}:\w{1,32}$/.exec(path) ?? [];
+  if (model && routes.includes("/v1beta/models/**")) return `/v1beta${model}`;
   const fixed = routes
     .filter((route) => !route.endsWith("/**"))
     .toSorted((one, other) => ending(other).length - ending(one).length || one.length - other.length);

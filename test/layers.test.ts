@@ -30,6 +30,7 @@ const importsIn = (file: string, text: string): Import[] =>
 /** Each layer may import what stands above it in this list, and a part of the house its own files. */
 const LAYERS = [
   ["options"],
+  ["wrong-address"],
   ["model", "errors", "limits", "node-version"],
   ["ports"],
   ["http", "media"],
@@ -42,7 +43,7 @@ const LAYERS = [
   ["routes"],
   ["features"],
   ["gateway"],
-  ["every-format", "wrong-address"],
+  ["every-format"],
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {

@@ -34,10 +34,10 @@ export interface OptionsObject {
 const OPEN = new Set(["ModelBackend", "GatewayFeature"]);
 /**
  * Types of values that the gateway makes, and of formats, whose fields are for the gateway alone. Reports are made by stores. An error,
- * an expected record and `RequestInit` are no options either.
+ * an expected record, `RequestInit` and the gateway of `wrongAddress` are no options either.
  */
 const INTERNAL = /\/src\/(?:ports|model|kinds|routes)\b/;
-const NOT_OPTIONS = /^(?:Error|ExpectedRecord|RequestInit)$|Report$/;
+const NOT_OPTIONS = /^(?:Addressed|Error|ExpectedRecord|RequestInit)$|Report$/;
 
 const config = ts.getParsedCommandLineOfConfigFile(
   `${ROOT}test/docs/typedoc.tsconfig.json`,

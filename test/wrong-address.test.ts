@@ -78,7 +78,7 @@ describe("the route that was meant", () => {
   });
 });
 
-describe("a route of a vendor that the gateway does not have", () => {
+describe("a route that the gateway does not have", () => {
   const chatOnly = createGateway({ backend: { async *chat() {} }, quotas: memoryQuotaStore([]) });
 
   it.each([
@@ -89,9 +89,9 @@ describe("a route of a vendor that the gateway does not have", () => {
     ["GET", "/v1/batches"],
     ["GET", "/v1/files/file-1"],
     ["GET", "/v1/messages/batches/one/results"],
-    ["POST", "/v1/threads/one/messages"],
     ["POST", "/v1beta/cachedContents"],
     ["POST", "/upload/v1beta/files"],
+    ["POST", "/v1/nowhere"],
   ])("is not offered, and the address is not blamed: %s %s", (method, path) => {
     for (const prefix of ["", "/ai"])
       expect(wrongAddress(chatOnly, method, `${prefix}${path}?a=b`, prefix).error.message).toBe(
@@ -103,8 +103,8 @@ describe("a route of a vendor that the gateway does not have", () => {
     ["POST", "/v1/audio/speech", "/ai"],
     ["POST", "/v1/v1/files", ""],
     ["POST", "/audio/speech", ""],
-    ["POST", "/v1/nowhere", ""],
-    ["POST", "/v1/filesystem", ""],
+    ["POST", "/v1/openai/files", ""],
+    ["POST", "/v2/nowhere", ""],
   ])("is none for %s %s below %j, so the address is told", (method, path, prefix) => {
     const { message } = wrongAddress(chatOnly, method, path, prefix).error;
     expect(message).toContain(`There is no route ${method} ${path}.`);
@@ -138,7 +138,6 @@ describe("the body", () => {
     ["POST", "/v1/v1/responses", "openai"],
     ["POST", "/v1/chat/completion", "openai"],
     ["POST", "/v1/completions", "openai"],
-    ["GET", "/v1/files/file-1", "openai"],
     ["POST", "/openai/deployments/a/b", "openai"],
     ["POST", "/messages", "anthropic"],
     ["GET", "/v1/messages/batches", "anthropic"],
@@ -155,9 +154,11 @@ describe("the body", () => {
     [{ "compat-version": "1" }, "anthropic"],
     [{ "x-goog-api-key": "k" }, "google"],
     [{ authorization: "Bearer k" }, "openai"],
+    [{ "api-key": "k" }, "openai"],
     [{}, "anthropic"],
   ])("for a path of several vendors is told by the key: %j", (headers, vendor) => {
-    for (const url of ["/models", "/nowhere"]) {
+    // Files are of several vendors, too.
+    for (const url of ["/models", "/nowhere", "/v1/files"]) {
       expect(vendorOf("GET", url, "/openai", headers)).toBe(vendor);
       expect(vendorOf("GET", `http://host/openai${url}`, "/openai", new Headers(headers as HeadersInit))).toBe(vendor);
     }

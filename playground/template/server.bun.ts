@@ -1,14 +1,12 @@
 /** The server: the gateway at /ai in Bun, its admin and its health. Add your own routes here. */
 
-import { wrongAddress } from "polygate";
 import { toBunHandler, toBunWebSocket } from "polygate/bun";
 import { admin } from "./admin.ts";
 import { host, orStop, port } from "./env.ts";
 import { endWith, gateway } from "./gateway.ts";
 
-/** Tells clients with a wrong base URL which one is right. */
-const nowhere = ({ method, url, headers }: Request): Response =>
-  Response.json(wrongAddress(gateway, method, url, "/ai", headers), { status: 404 });
+// Tells clients with a wrong base URL which one is right, too.
+const ai = toBunHandler(gateway, { prefix: "/ai" });
 
 const server = await orStop("HOST and PORT", () =>
   Bun.serve({
@@ -16,14 +14,14 @@ const server = await orStop("HOST and PORT", () =>
     port,
     websocket: toBunWebSocket(),
     routes: {
-      "/ai/*": toBunHandler(gateway, { prefix: "/ai", fallback: nowhere }),
+      "/ai/*": ai,
       "/healthz": () => Response.json({ ok: true }),
       "/readyz": async () => {
         const { ready } = await gateway.health();
         return Response.json({ ready }, { status: ready ? 200 : 503 });
       },
     },
-    fetch: toBunHandler(admin, { prefix: "/admin", fallback: nowhere }),
+    fetch: toBunHandler(admin, { prefix: "/admin", fallback: ai }),
   }),
 );
 

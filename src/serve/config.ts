@@ -3,7 +3,7 @@
 import type { AdminHandlerOptions } from "../admin/http/index.ts";
 import type { AdminPageOptions } from "../admin/page/index.ts";
 import type { GatewayOptions } from "../index.ts";
-import { assertOptions, fieldsOf, hasMethod, integer, listOf, shown } from "../options.ts";
+import { assertOptions, fieldsOf, givenInstead, integer, listOf, shown } from "../options.ts";
 import { RECORDER_SHAPES } from "../stores/calls.ts";
 import type { OpenedStores, OpenStoresOptions, RecorderOptions } from "../stores/open/index.ts";
 import { STORES_SHAPES } from "../stores/open/options.ts";
@@ -97,26 +97,25 @@ const AN_EXAMPLE = "expects { gateway: () => ({ backend, … }) }";
 
 /** Names what was probably given in place of a server; undefined for anything else. */
 function takenForServer(config: unknown): string | undefined {
-  if (typeof config === "function") return "a function";
   const names = new Set(typeof config === "object" && config !== null ? Object.keys(config) : []);
-  if (isGateway(config)) return "a gateway: the server makes it of the options of createGateway";
-  return names.has("backend") && !names.has("gateway") ? "the options of createGateway alone" : undefined;
+  if (names.has("backend") && !names.has("gateway")) return "the options of createGateway alone";
+  const given = givenInstead(config);
+  return given === "a gateway" ? `${given}: the server makes it of the options of createGateway` : given;
 }
-
-const isGateway = (value: unknown): boolean => hasMethod(value, "fetch") && hasMethod(value, "liveCalls");
 
 function assertMakesOptions(path: string, value: unknown): void {
   if (typeof value !== "function")
     throw new TypeError(
-      `${path} must be a function that returns the options of createGateway, not ${isGateway(value) ? "a gateway" : shown(value)}.`,
+      `${path} must be a function that returns the options of createGateway, not ${givenInstead(value) ?? shown(value)}.`,
     );
 }
 
 /** Throws a TypeError for a result of the function `gateway` that is no object of options. */
 export function assertGatewayOptions(options: unknown): void {
-  if (isGateway(options) || typeof options !== "object" || options === null || Array.isArray(options))
+  const given = givenInstead(options);
+  if (given !== undefined || typeof options !== "object" || options === null || Array.isArray(options))
     throw new TypeError(
-      `gateway must return the options of createGateway, such as { backend }, not ${isGateway(options) ? "a gateway" : shown(options)}.`,
+      `gateway must return the options of createGateway, such as { backend }, not ${given ?? shown(options)}.`,
     );
 }
 

@@ -20,7 +20,6 @@ import {
   memoryResponseStore,
   type Mountable,
   type Observer,
-  wrongAddress,
 } from "../index.ts";
 import { assertOptions, type Shapes } from "../options.ts";
 import { quietly } from "../pipeline/reports.ts";
@@ -130,9 +129,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     failures,
     records: calls.records,
     async fetch(input, init) {
-      const request = new Request(typeof input === "string" ? new URL(input, HOST) : input, init);
-      const { method, url, headers } = request;
-      return gateway.handle(request) ?? Response.json(wrongAddress(gateway, method, url, "", headers), { status: 404 });
+      return gateway.fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init));
     },
     async listen() {
       if (closing) throw new Error("testGateway: the gateway is closed.");
@@ -159,14 +156,7 @@ const SHAPES = {
 } as Shapes<TestGatewayOptions>;
 
 async function listen<Context>(gateway: Mountable<Context>): Promise<Server> {
-  const handler = toNodeHandler(gateway);
-  const server = createServer((req, res) =>
-    handler(req, res, (error) => {
-      if (error) return void res.writeHead(500).end();
-      res.writeHead(404, { "content-type": "application/json" });
-      res.end(JSON.stringify(wrongAddress(gateway, req.method, req.url, "", req.headers)));
-    }),
-  ).on("upgrade", toUpgradeHandler(gateway));
+  const server = createServer(toNodeHandler(gateway)).on("upgrade", toUpgradeHandler(gateway));
   await once(server.listen(0, "127.0.0.1"), "listening");
   // A test that fails before it closes the gateway must not keep its runner alive.
   return server.unref();

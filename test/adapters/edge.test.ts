@@ -10,7 +10,7 @@ const handler = toEdgeHandler(
 );
 
 /** A request without a key whose body never ends, and the bytes that were read of it. */
-function refused(headers: Readonly<Record<string, string>> = {}) {
+function refused(headers: Readonly<Record<string, string>> = {}, path = "/v1/chat/completions") {
   const read = { bytes: 0 };
   const body = new ReadableStream<Uint8Array>(
     {
@@ -22,7 +22,7 @@ function refused(headers: Readonly<Record<string, string>> = {}) {
     { highWaterMark: 0 },
   );
   const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body, duplex: "half" };
-  return { request: new Request("http://edge.test/v1/chat/completions", init), read };
+  return { request: new Request(`http://edge.test${path}`, init), read };
 }
 
 it("reads no more than 4 MiB of a refused request, and leaves its body unlocked", async () => {
@@ -30,6 +30,12 @@ it("reads no more than 4 MiB of a refused request, and leaves its body unlocked"
   expect((await handler(request)).status).toBe(401);
   expect(read.bytes).toBe(5 * MIB);
   expect(request.body?.locked).toBe(false);
+});
+
+it("reads the body of a request to a wrong address, too", async () => {
+  const { request, read } = refused({}, "/chat/completions");
+  expect((await handler(request)).status).toBe(404);
+  expect(read.bytes).toBe(5 * MIB);
 });
 
 it("reads nothing of a refused request that declares more", async () => {

@@ -412,7 +412,7 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
   [
     "exports a function",
     "export default () => ({ backend: demoModel() });",
-    /^wrong\.ts: defineServer: expects \{ gateway: \(\) => \(\{ backend, … \}\) \}, not a function\.$/m,
+    /^wrong\.ts: defineServer: expects \{ gateway: \(\) => \(\{ backend, … \}\) \}, not a function: its result is probably meant\.$/m,
   ],
   [
     "exports the options of its gateway",
@@ -433,6 +433,11 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
     "returns a gateway",
     `${DEFINE}({ gateway: async () => ${MADE} });`,
     /^wrong\.ts: gateway must return the options of createGateway, such as \{ backend \}, not a gateway\.$/m,
+  ],
+  [
+    "returns a backend",
+    `${DEFINE}({ gateway: () => demoModel() });`,
+    /^wrong\.ts: gateway must return the options of createGateway, such as \{ backend \}, not a backend\.$/m,
   ],
   [
     "returns nothing",

@@ -6,6 +6,7 @@ import { METHODS, posting } from "../formats/generate-content/calls.ts";
 import { refusalOf } from "../formats/generate-content/refusal.ts";
 import { ownAnswer } from "../hosts/host.ts";
 import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
+import { NOWHERE } from "./mounting.ts";
 
 const MODELS: readonly (readonly [name: string, tail: string, model: string])[] = [
   ["a plain id", "models/model-a", "model-a"],
@@ -86,7 +87,7 @@ export function modelAddressesSuite(mount: Mount): void {
   it.each(NOT_OWNED)("leaves %s to its host", async (path) => {
     const response = await stage().request(`${path}?key=${KEY}`, posting(MINIMAL));
     const own = ownAnswer(`${prefix}${path}?key=${KEY}`, JSON.stringify(MINIMAL));
-    expect([response.status, await response.text()]).toEqual(host.ownRoutes ? [200, own] : [404, ""]);
+    expect([response.status, await response.text()]).toEqual(host.ownRoutes ? [200, own] : [404, NOWHERE]);
   });
 
   it.each(ONLY_READ)("refuses to post to %s", async (path) => {

@@ -5,7 +5,7 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
 import type { Mountable } from "../../gateway.ts";
-import { type Answer, jsonAnswer, NOT_FOUND, toResponse } from "../../http/answer.ts";
+import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
@@ -200,7 +200,8 @@ class Admin {
       owns(request) ? this.#answer(app, root, request, mounted) : undefined;
     return {
       handle,
-      fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
+      fetch: async (request) =>
+        handle(request) ?? this.#failed(new HTTPError({ status: 404, message: `The admin is at ${root}/.` })),
       answer: (request, mounted) => handle(request, mounted)?.then(answerOf),
       connect: () => undefined,
       errorResponse: (request, error) => (owns(request) ? this.#failed(error) : undefined),
