@@ -68,6 +68,12 @@ export async function demoGateway(address?: string): Promise<DemoGateway> {
 
 /** Combines the upstream and the demo's model: the upstream accepts all names, and the demo's model answers its own names and missing kinds. */
 const withUpstream = (demo: ModelBackend, upstream: ModelBackend): ModelBackend => ({
+  async models() {
+    const models = [...((await upstream.models?.()) ?? []), ...((await demo.models?.()) ?? [])];
+    // The demo's own models win.
+    return [...new Map(models.map((model) => [model.id, model])).values()];
+  },
+  takesUnlisted: true,
   image: (request, call) => upstream.image?.(request, call) ?? drawImages(request, call),
   embed(request, call) {
     if (request.model === "demo-embedding" || !upstream.embed) return embed(request, call);

@@ -2,8 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import type { ModelBackend, Observer } from "../src/index.ts";
-import { relay, type RelayFormat } from "../src/upstreams/relay/index.ts";
+import type { ModelBackend, ModelInfo, Observer } from "../src/index.ts";
+import { relay, type RelayBackend, type RelayFormat } from "../src/upstreams/relay/index.ts";
 import { route, type RouteUpstream } from "../src/upstreams/route/index.ts";
 
 /** An upstream in the file. `model` is the upstream's name of the model, and `weight` is the share of calls within a pattern. */
@@ -39,7 +39,7 @@ export function upstreamBackend(
     if (format === undefined && url === undefined && key === undefined) return undefined;
     if (format === undefined || url === undefined)
       throw new TypeError("POLYGATE_UPSTREAM and POLYGATE_UPSTREAM_URL belong together.");
-    return relayTo({ format, url, ...(key !== undefined && { key }) }, "POLYGATE_UPSTREAM");
+    return listing(relayTo({ format, url, ...(key !== undefined && { key }) }, "POLYGATE_UPSTREAM"));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`The demo cannot use its upstream: ${reason}`, { cause: error });
@@ -79,7 +79,24 @@ function parsed(file: string): unknown {
   }
 }
 
-function relayTo(entry: unknown, where: string): ModelBackend {
+/** The time for which a list of models is used, and the longest wait for one, in milliseconds. */
+const LIST_MS = 60_000;
+const TIMEOUT_MS = 3_000;
+
+/** Lists the models that an upstream lists: none while it does not answer. */
+function listing(backend: RelayBackend): ModelBackend {
+  let listed: Promise<ModelInfo[]> | undefined;
+  let listedAt = 0;
+  const models = (): Promise<ModelInfo[]> => {
+    if (listed && Date.now() < listedAt + LIST_MS) return listed;
+    listedAt = Date.now();
+    listed = backend.check({ timeoutMs: TIMEOUT_MS }).then((checked) => (checked.models ?? []).map((id) => ({ id })));
+    return listed;
+  };
+  return Object.assign(backend, { models });
+}
+
+function relayTo(entry: unknown, where: string): RelayBackend {
   if (!isObject(entry)) throw new TypeError(`${where}: an upstream must be an object.`);
   const unknown = Object.keys(entry).find((field) => !FIELDS.has(field));
   if (unknown !== undefined) throw new TypeError(`${where}: ${JSON.stringify(unknown)} is no field of an upstream.`);

@@ -23,6 +23,7 @@ export function pageHandler(
   let opened: Promise<PageFiles> | undefined;
   const app = new H3({ silent: true, onError: (_error, { req }) => nowhere(gateway, req) });
   app.get("/page/formats.json", () => ownedFormats(gateway));
+  app.get("/docs", () => new Response(null, { status: 302, headers: { location: "/#docs" } }));
   // Build the document only once, because a client may request it a thousand times over a connection before reading.
   let document: Promise<string> | undefined;
   app.get("/openapi.json", async () => {

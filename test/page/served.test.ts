@@ -117,7 +117,7 @@ it("answers a path that makes no URL with its host header, and lives on", async 
 it("names the right base URLs for what is nobody's", async () => {
   for (const [method, path] of [
     ["GET", "/nowhere"],
-    ["POST", "/v1/nowhere"],
+    ["POST", "/v2/nowhere"],
     ["POST", "/nowhere"],
     ["DELETE", "/nowhere"],
   ] as const) {
@@ -127,6 +127,11 @@ it("names the right base URLs for what is nobody's", async () => {
     expect(error.message).toContain(`There is no route ${method} ${path}.`);
     expect(error.message).toContain("with /v1 for those of OpenAI");
   }
+});
+
+it("leads /docs to the docs of the page", async () => {
+  const response = await get("/docs", { redirect: "manual" });
+  expect([response.status, response.headers.get("location")]).toEqual([302, "/#docs"]);
 });
 
 it("leaves the gateway's routes to the gateway", async () => {

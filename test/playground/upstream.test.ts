@@ -1,6 +1,9 @@
 /** The playground before a real model: the environment names it, in one line or in a file, and a wrong one is told of plainly. */
 
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
@@ -32,6 +35,15 @@ async function said(playground: Playground, model: string): Promise<unknown> {
     messages: [{ role: "user", content: "Hello" }],
   });
   return content[0];
+}
+
+/** The models that the playground lists with an upstream. */
+async function listed(url: string): Promise<string[]> {
+  const playground = await startPlayground({ POLYGATE_UPSTREAM: "chat-completions", POLYGATE_UPSTREAM_URL: url });
+  const client = new OpenAI({ apiKey: "sk-demo", baseURL: `${playground.url}/v1`, maxRetries: 0 });
+  const { data } = await client.models.list();
+  await playground.stop();
+  return data.map(({ id }) => id);
 }
 
 const LINE = /^The demo cannot use its upstream: [^\n]+\n?$/;
@@ -87,6 +99,18 @@ describe("the playground", () => {
     // The key is also one of the playground's own: it is told as such, and nowhere else.
     expect(playground.process.output()).toBe(upstream.process.output().replaceAll(upstream.url, playground.url));
     await playground.stop();
+  });
+
+  it("lists what the upstream lists, beside its own models", async () => {
+    const list = { object: "list", data: [{ id: "up-large" }, { id: "demo-chat" }] };
+    const server = createServer((_req, res) => {
+      res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(list));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const own = ["demo-chat", "image-model-2", "image-model-3", "image-model-multi", "demo-embedding"];
+    expect(await listed(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`)).toEqual(["up-large", ...own]);
+    server.close().closeAllConnections();
+    expect(await listed("http://127.0.0.1:9/v1")).toEqual(own);
   });
 
   it.each<[string, Record<string, string>, RegExp]>([

@@ -63,7 +63,7 @@ export function images(context: ImagesContext): readonly Endpoint[] {
       try {
         return await decodeRequest(operation, sent, models, fileLimits(incoming));
       } catch (error) {
-        throw await unknownModel(error, sent.fields, visibleModels);
+        throw await unknownModel(error, sent.fields, visibleModels, models.ids);
       }
     },
     inspect: (request, signal) => inspectFiles(request, models.rulesOf(request), fileLimits({ signal })),
@@ -86,11 +86,21 @@ export function images(context: ImagesContext): readonly Endpoint[] {
   ];
 }
 
+/** The most models that an error names. */
+const MOST_NAMED = 8;
+
 /**
  * Returns the error for a model without a profile, by the models that the caller may use: one that the backend lists for images lacks its
  * profile, and any other may be mistyped. Returns any other error as it is.
+ *
+ * @param ids The models with a profile. A backend that lists no models takes each of them.
  */
-async function unknownModel(error: unknown, fields: unknown, models: Query["models"]): Promise<unknown> {
+async function unknownModel(
+  error: unknown,
+  fields: unknown,
+  models: Query["models"],
+  ids: readonly string[],
+): Promise<unknown> {
   if (!(error instanceof GatewayError && error.code === "model_not_found")) return error;
   const { model } = fields as { readonly model: string };
   const listed = await models();
@@ -101,8 +111,11 @@ async function unknownModel(error: unknown, fields: unknown, models: Query["mode
     const message = `The image model "${model}" is listed, but images.models has no profile of it.`;
     return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
   }
-  const names = listed.flatMap(({ id, kinds }) => ((kinds?.includes(image.name) ?? true) ? id : []));
-  return changedError(error, error.message + meantHint(model, names), {});
+  const isListed = (id: string): boolean =>
+    listed.length === 0 || listed.some((one) => one.id === id && (one.kinds?.includes(image.name) ?? true));
+  const names = ids.filter(isListed);
+  const named = names.length > 0 ? ` There are: ${names.slice(0, MOST_NAMED).join(", ")}.` : "";
+  return changedError(error, error.message + (meantHint(model, names) || named), {});
 }
 
 /** Answers a GET or HEAD for a picture: 200, 206, 304, 404, 410 or 416. The URL of a picture is valid for 60 minutes (spec 3). */

@@ -59,6 +59,10 @@ export class ImageModels {
     return name;
   }
 
+  get ids(): readonly string[] {
+    return [...this.#profiles.keys()];
+  }
+
   aliasesOf(id: string): string[] {
     return [...this.#aliases].flatMap(([alias, model]) => (model === id ? [alias] : []));
   }
