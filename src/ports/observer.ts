@@ -287,6 +287,8 @@ export interface UpstreamFailure {
   readonly code: GatewayErrorCode;
   /** The time of the failure, in milliseconds since the Unix epoch. */
   readonly at: number;
+  /** The mistake in the host's settings, such as a wrong `baseUrl`, in a sentence with the address of the upstream, without secrets. */
+  readonly mistake?: string;
 }
 
 /** A call whose headers have been read. */

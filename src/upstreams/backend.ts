@@ -3,7 +3,7 @@
  * name of a model.
  */
 
-import type { GatewayError, GatewayErrorCode } from "../errors.ts";
+import { type GatewayError, type GatewayErrorCode, mistakeOf } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
 import { assertOptions, type Check, FROM_ZERO, listOf, nearest, overridden, type Shapes } from "../options.ts";
@@ -68,6 +68,12 @@ export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
 export const isUpstreamFailure = ({ code, port }: GatewayError): boolean =>
   UPSTREAM_FAILURES.has(code) && port !== "code-runner";
 
+/** Returns the state of an upstream that has failed. */
+export function failureAt(error: GatewayError, at: number): UpstreamFailure {
+  const mistake = mistakeOf(error);
+  return { code: error.code, at, ...(mistake !== undefined && { mistake }) };
+}
+
 const MOST_FAILURES = 100;
 
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
@@ -79,7 +85,7 @@ export class LastFailures {
     if (error && !isUpstreamFailure(error)) return;
     this.#byName.delete(name);
     if (!error) return;
-    this.#byName.set(name, { code: error.code, at });
+    this.#byName.set(name, failureAt(error, at));
     // A function of the host may name a provider for each model that callers ask for.
     for (const oldest of this.#byName.keys()) {
       if (this.#byName.size <= MOST_FAILURES) break;

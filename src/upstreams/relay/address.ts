@@ -76,6 +76,14 @@ export const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
 const ABOUT_ROUTE =
   /^(?:404:? )?(?:(?:page|file|resource|path|route|url) )?not found\W*$|^(?:the )?(?:requested )?(?:url|route)\b.*\bnot found\b|^(?:invalid|unknown)(?: request)? url\b|^(?:there is )?no (?:route|static resource)\b|^the requested resource was not found\b|^cannot post\b|^this gateway does not offer\b|^url\.not_found$/i;
 
+/** Matches the words of servers about a request over HTTP at a port for HTTPS: nginx, Go, Apache, Tomcat. */
+const WANTS_TLS =
+  /plain HTTP request was sent to HTTPS|HTTP request to an HTTPS server|speaking plain HTTP to an SSL|host and port requires TLS/;
+
+/** Tells whether a 400, whose body is no JSON, wants HTTPS. */
+export const wantsTls = (status: number, body: unknown): boolean =>
+  status === 400 && typeof body === "string" && WANTS_TLS.test(body.slice(0, MAX_COMPARED_CHARS));
+
 /** The most characters of a message that are compared. */
 const MAX_COMPARED_CHARS = 500;
 

@@ -10,7 +10,7 @@ import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { isAboutRoute, NO_ROUTE } from "./address.ts";
+import { isAboutRoute, NO_ROUTE, wantsTls } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
@@ -91,14 +91,18 @@ export async function refusalOf(
   failures: Failures,
   exchange: Exchange,
 ): Promise<GatewayError> {
-  const decodeError: ChatCodec["decodeError"] = (status, headers, body) =>
-    isAboutRoute(status, body, withoutQuery(path), model)
+  let isPlainHttp = false;
+  const decodeError: ChatCodec["decodeError"] = (status, headers, body) => {
+    isPlainHttp = upstream.origin.startsWith("http:") && wantsTls(status, body);
+    return isPlainHttp || isAboutRoute(status, body, withoutQuery(path), model)
       ? backendError("failed", body)
       : codec.decodeError(status, headers, body);
+  };
   const { status } = response;
   const hidden = withoutQuery(upstream.pathOf(path));
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, hidden);
   if (error.code !== "backend_failed") return error;
+  if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
   if (!NO_ROUTE.has(status)) return error;
   onNoRoute?.();

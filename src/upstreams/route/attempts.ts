@@ -282,7 +282,7 @@ function unavailable(upstreams: readonly RoutedBackend[], now: number): GatewayE
   const retryAfterMs = Math.max(1, Math.ceil(Math.min(...upstreams.map(({ breaker }) => breaker.waitMs))));
   const areBusy = upstreams.every(({ lastFailure }) => lastFailure?.code === "rate_limited");
   if (areBusy) return backendError("busy", undefined, { retryAfterMs });
-  const mistakes = new Set(upstreams.flatMap(({ mistake }) => mistake ?? []));
+  const mistakes = new Set(upstreams.flatMap(({ lastFailure }) => lastFailure?.mistake ?? []));
   const rests = `No upstream may be asked: ${upstreams.map((upstream) => restInWords(upstream, now)).join(", ")}.`;
   return backendError("unavailable", new UpstreamsRest([rests, ...mistakes].join(" ")), { retryAfterMs });
 }

@@ -1,6 +1,6 @@
 /** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
-import { backendError, type GatewayError, type GatewayErrorCode, LACKS_MODEL, mistakeOf } from "../../errors.ts";
+import { backendError, type GatewayError, type GatewayErrorCode, LACKS_MODEL } from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
@@ -11,7 +11,7 @@ import type {
   UpstreamObserver,
   UpstreamOutcome,
 } from "../../ports/observer.ts";
-import { isUpstreamFailure } from "../backend.ts";
+import { failureAt, isUpstreamFailure } from "../backend.ts";
 import { withCallerModel } from "../messages.ts";
 
 /** A backend of a route, and its share of the calls. */
@@ -42,8 +42,6 @@ export class RoutedBackend {
   readonly model: string | undefined;
   readonly breaker: Breaker;
   lastFailure: UpstreamFailure | undefined = undefined;
-  /** The mistake in the host's settings that the last failure has shown. */
-  mistake: string | undefined = undefined;
   /** True for an upstream that goes on with an assistant turn, false for one that refuses it; undefined as long as it is unknown. */
   prefill: boolean | undefined;
   readonly #clock: Clock;
@@ -68,7 +66,6 @@ export class RoutedBackend {
   succeed(): void {
     this.breaker.succeed();
     this.lastFailure = undefined;
-    this.mistake = undefined;
   }
 
   /** True when callers of the model must not read the upstream's name of it. */
@@ -88,8 +85,7 @@ export class RoutedBackend {
 
   /** Notes a failure for the status. */
   note(error: GatewayError): void {
-    this.lastFailure = { code: error.code, at: this.#clock.now() };
-    this.mistake = mistakeOf(error);
+    this.lastFailure = failureAt(error, this.#clock.now());
   }
 
   /** Counts an answer that failed after its first event. */
@@ -307,7 +303,7 @@ export class RoutedCall implements CallContext {
   /** The upstream was not asked. */
   rested(): void {
     const resting = this.#call.observeUpstream?.({ ...this.#asked(), resting: true });
-    const { mistake } = this.#upstream;
+    const mistake = this.#upstream.lastFailure?.mistake;
     resting?.end({ errorCode: "backend_unavailable", movedOn: "resting", mistake, endMs: 0 });
   }
 

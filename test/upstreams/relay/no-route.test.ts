@@ -1,7 +1,7 @@
 /** An upstream that does not have the route is not an upstream that does not know the model. */
 
 import { describe, expect, it } from "vitest";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import type { CallRecord } from "../../../src/ports/observer.ts";
 import { scriptedBackend } from "../../../src/testing/index.ts";
 import { manualClock } from "../../../src/testing/laws/manual-clock.ts";
@@ -75,6 +75,8 @@ const mistakeOf = (format: RelayFormat, does: string): string =>
 
 const error = (message: string, more: object = {}): string => JSON.stringify({ error: { message, ...more } });
 
+const NGINX = "<html><center><h1>400 Bad Request</h1></center>The plain HTTP request was sent to HTTPS port</html>";
+
 describe.each(FORMATS)("an upstream of %s without the route", (format) => {
   it.each<[server: string, status: number, body: string]>([
     ["nothing", 404, ""],
@@ -117,6 +119,8 @@ describe.each(FORMATS)("an upstream of %s without the route", (format) => {
 
   it.each<[answer: string, does: string, status: number, body: string, headers: Record<string, string>]>([
     ["a page", "answers with no JSON and no event stream to", 200, "<h1>Hi</h1>", { "content-type": "text/html" }],
+    ["nginx's wish for TLS", "wants https for", 400, NGINX, { "content-type": "text/html" }],
+    ["Go's wish for TLS", "wants https for", 400, "Client sent an HTTP request to an HTTPS server.\n", {}],
     ["a redirect", "answers with a redirect to", 308, "", { location: "https://up.test/v1?token=deep-secret-word" }],
   ])("records the address that answers with %s", async (_answer, does, status, body, headers) => {
     const answer = await refused(format, status, body, headers);
@@ -146,12 +150,10 @@ it("a route asks such an upstream once for a call, and the next one at once", as
   expect([await statusOf(alone), asked]).toEqual([500, 2]);
 });
 
-async function statusOf(backend: ModelBackend): Promise<number> {
-  const gateway = createGateway({
-    backend,
-    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
-    onFailure: () => {},
-  });
+const statusOf = (backend: ModelBackend): Promise<number> =>
+  askedStatus(createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]), onFailure: () => {} }));
+
+async function askedStatus(gateway: Gateway): Promise<number> {
   const headers = { "content-type": "application/json", authorization: "Bearer sk-one" };
   const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Go." }] });
   const request = new Request("http://gateway.test/v1/chat/completions", { method: "POST", headers, body });
@@ -190,6 +192,46 @@ it.each<[format: RelayFormat, server: string, body: string, model?: string]>([
   expect(text).toMatch(/model_not_found|not_found_error|NOT_FOUND/);
   expect(failures.join()).not.toContain("does not serve");
   expect(record?.attempts[0]).not.toHaveProperty("mistake");
+});
+
+it("a 400 that repeats the words of a proxy in JSON, or is another page, is the caller's", async () => {
+  const words = "The plain HTTP request was sent to HTTPS port";
+  for (const body of [error(words), "<html>400 Bad Request</html>"]) {
+    const { status, record } = await refused("chat-completions", 400, body);
+    expect(status).toBe(400);
+    expect(record?.attempts[0]).not.toHaveProperty("mistake");
+  }
+});
+
+it("the health of a gateway names the mistake until the upstream answers", async () => {
+  for (const wrap of [
+    (backend: ModelBackend) => backend,
+    (backend: ModelBackend) => route({ routes: { m: backend } }),
+  ]) {
+    let status = 404;
+    const answer = {
+      id: "1",
+      object: "chat.completion",
+      created: 1,
+      model: "m",
+      choices: [{ index: 0, message: { role: "assistant", content: "Hi." }, finish_reason: "stop" }],
+    };
+    const backend = wrap(
+      relay({
+        format: "chat-completions",
+        baseUrl: "http://up.test/v2",
+        fetch: async () => (status === 404 ? new Response("404 page not found", { status }) : Response.json(answer)),
+      }),
+    );
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]), onFailure: () => {} });
+    const mistake =
+      "The upstream at http://up.test does not serve POST /v2/chat/completions. Check the baseUrl and the format of the relay.";
+    expect(await askedStatus(gateway)).toBe(500);
+    expect((await gateway.health()).upstreams).toMatchObject([{ lastFailure: { code: "backend_failed", mistake } }]);
+    status = 200;
+    expect(await askedStatus(gateway)).toBe(200);
+    expect((await gateway.health()).upstreams).toMatchObject([{ lastFailure: undefined }]);
+  }
 });
 
 it("the path of a request stays hidden also where it is named with a model, or with another status", async () => {
