@@ -25,6 +25,8 @@ type RequestHeaders = Headers | Readonly<Record<string, string | readonly string
 
 /** A longer path is cut in the message. */
 const LONGEST_SHOWN = 100;
+/** The most characters of a path's end that are compared with routes letter by letter. */
+const LONGEST_COMPARED = 256;
 
 /**
  * Returns the body of a 404 for a request that neither the gateway nor its host has a route for. The message names the base URLs that
@@ -32,7 +34,7 @@ const LONGEST_SHOWN = 100;
  * the gateway does not offer the route. Use it in the last handler of a server.
  *
  * @param url The path of the request, or its whole address.
- * @param prefix The path of the gateway, as the mount has it.
+ * @param mountedAt The path of the gateway, as the mount has it. Default: the root.
  * @param headers The headers of the request: they tell the client's SDK where the path does not. Default: none.
  * @example app.use((req, res) => void res.status(404).json(wrongAddress(gateway, req.method, req.url, "/ai", req.headers)));
  */
@@ -40,12 +42,12 @@ export function wrongAddress(
   gateway: Addressed,
   method: string = "GET",
   url: string = "/",
-  prefix: string = "",
+  mountedAt: string = "",
   headers: RequestHeaders = {},
 ): WrongAddress {
   assertEndpoints("wrongAddress", gateway);
   const has = (name: string): boolean => (headers instanceof Headers ? headers.has(name) : headers[name] !== undefined);
-  return notFoundBody(gateway, method, url, prefix, has);
+  return notFoundBody(gateway, method, url, mountedAt, has);
 }
 
 /**
@@ -57,10 +59,12 @@ export function notFoundBody(
   gateway: Addressed,
   method: string,
   url: string = "/",
-  prefix: string,
+  mountedAt: string,
   has: (header: string) => boolean,
 ): WrongAddress {
-  const { pathname: path = "/" } = URL.parse(url, "http://host") ?? {};
+  const prefix = mountedAt.replace(/\/+$/, "");
+  // A parser alone would take the first part behind two slashes for a host.
+  const { pathname: path = "/" } = URL.parse(url.startsWith("/") ? `http://host${url}` : url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const asked = `${oneLine(method)} ${shown}`;
   const meant = meantRoute(gateway, method, path);
@@ -124,8 +128,11 @@ const segmentsOf = (path: string): readonly string[] => path.match(/[^/]+/g) ?? 
 /** Tells whether a path ends in the end of a route, with slips of the pen: each of its segments is that of the route, or near. */
 function isNearly(path: string, route: string): boolean {
   const meant = segmentsOf(ending(route));
-  const written = segmentsOf(path).slice(-meant.length);
-  return meant.every((segment, at) => nearest(written[at] ?? "", [segment]));
+  const written = segmentsOf(path.slice(-LONGEST_COMPARED)).slice(-meant.length);
+  return (
+    written.length === meant.length &&
+    meant.every((segment, at) => written[at] === segment || nearest(written[at] ?? "", [segment]) !== undefined)
+  );
 }
 
 /** Finds the route whose end, behind its version, is the longest end of a path, or else nearly so. */

@@ -1,6 +1,6 @@
 /** The body of a 404 for a client with a wrong base URL. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createGateway, memoryQuotaStore, wrongAddress } from "../src/index.ts";
 import { UNASKED } from "./pipeline/bench.ts";
 
@@ -110,6 +110,26 @@ describe("a route that the gateway does not have", () => {
     expect(message).toContain(`There is no route ${method} ${path}.`);
     expect(message).toContain("The base URL is ");
   });
+});
+
+it.each(["/", "/ai/"])("takes the prefix %s as the mount does", (prefix) => {
+  const args = ["POST", `${prefix}chat/completions`] as const;
+  expect(messageOf(...args, prefix)).toBe(messageOf(...args, prefix.slice(0, -1)));
+});
+
+it("reads a path that begins with two slashes as a path", () => {
+  expect(messageOf("POST", "//v1/messages")).toContain(
+    "There is no route POST //v1/messages. Did you mean POST /v1/messages? ",
+  );
+});
+
+it("compares only the end of a long path with the routes, because nobody limits who asks", () => {
+  const split = vi.spyOn(String.prototype, "split");
+  const method = messageOf("POST", `${"/x/".repeat(5_000)}v1/message`);
+  const longest = Math.max(...split.mock.contexts.map((text) => String(text).length));
+  split.mockRestore();
+  expect(method).toContain(" Did you mean POST /v1/messages? ");
+  expect(longest).toBeLessThan(1_000);
 });
 
 it("shows what a stranger sends in one line, and not at any length", () => {
