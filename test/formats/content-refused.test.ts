@@ -108,6 +108,11 @@ describe.each(Object.entries(CODECS))("an upstream of %s", (_format, codec) => {
     });
   });
 
+  it("keeps the wait that it asks for beside a refusal of the content", () => {
+    const error = codec.decodeError(429, new Headers({ "retry-after": "7" }), coded("content_filter"));
+    expect(error).toMatchObject({ code: "content_refused", retryAfterMs: 7_000 });
+  });
+
   it.each(OF_HOST)("refuses the host: %s", (_fault, status, body) => {
     expect(codec.decodeError(status, new Headers(), body).code).toBe("backend_refused");
   });

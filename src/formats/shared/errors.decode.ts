@@ -225,7 +225,7 @@ export function decodeUpstreamError(
     });
   if (meant === 402) return upstreamError(402, cause, undefined);
   if (meant !== 401 && refusesContent(error))
-    return upstreamError(meant, cause, undefined, REFUSED_CONTENT, reasonIn(error));
+    return upstreamError(meant, cause, retryAfterMs, REFUSED_CONTENT, reasonIn(error));
   const isUnmet = error["code"] === "failed_precondition" || error["status"] === "FAILED_PRECONDITION";
   const reason = reasonIn(error);
   const decoded = upstreamError(meant, cause, retryAfterMs, isUnmet ? UNMET : undefined, reason);
