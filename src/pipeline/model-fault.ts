@@ -1,6 +1,7 @@
 /** Lists the models that keys can name, and compares those of a key with them. */
 
 import { meantHint } from "../options.ts";
+import { readSoon } from "../ports/clock.ts";
 import { takesUnlisted } from "../ports/model-backend.ts";
 import { checkModels } from "./admission.ts";
 import type { Services } from "./services.ts";
@@ -8,11 +9,14 @@ import type { Services } from "./services.ts";
 /** The most models that a sentence names. */
 const MOST_NAMED = 5;
 
-type Listing = Pick<Services, "backend" | "kindNames">;
+/** The longest wait for the list of the backend, in milliseconds. Its readers can do without it. */
+const LIST_MS = 2_000;
 
-/** Returns the ids of the models that the backend lists. Undefined when it lists none, or fails to list them. */
+type Listing = Pick<Services, "backend" | "kindNames" | "clock">;
+
+/** Returns the ids of the models that the backend lists. Undefined when it lists none, fails to list them, or takes too long. */
 export const listedModels = (services: Listing): Promise<readonly string[] | undefined> =>
-  idsOf(services).catch(() => undefined);
+  readSoon(idsOf(services), LIST_MS, services.clock);
 
 async function idsOf({ backend, kindNames }: Listing): Promise<readonly string[] | undefined> {
   const models = await backend.models?.();
@@ -20,13 +24,14 @@ async function idsOf({ backend, kindNames }: Listing): Promise<readonly string[]
   return models?.map(({ id }) => id);
 }
 
-/** Says which of some models the backend does not have. Undefined when it has all, lists none, or fails to list them. */
+/** Says which of some models the backend does not have. Undefined when it has all, and when `listedModels` is. */
 export async function modelFault(
-  { backend, kindNames, aliasesOf }: Listing & Pick<Services, "aliasesOf">,
+  services: Listing & Pick<Services, "aliasesOf">,
   names: readonly string[],
 ): Promise<string | undefined> {
+  const { backend, aliasesOf } = services;
   try {
-    const ids = await idsOf({ backend, kindNames });
+    const ids = await listedModels(services);
     if (!ids) return undefined;
     const known = new Set(ids.flatMap((id) => [id, ...aliasesOf(id)]));
     const unknown = names.filter((name) => !known.has(name) && !takesUnlisted(backend, name));

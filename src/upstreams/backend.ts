@@ -27,7 +27,7 @@ export const HANG_UP_BY_MODEL: { readonly optional: Check } = {
 
 /** The options of a check of upstreams. */
 export interface CheckOptions {
-  /** The longest time of the check, in milliseconds. Default: 10 seconds. */
+  /** The longest wait for an upstream, and for each function of a host's own backend, in milliseconds. Default: 10 seconds. */
   readonly timeoutMs?: number;
   /**
    * Models that must be there beside those of the backend's own options, by the names of its callers. A route asks its upstreams for the models
@@ -35,6 +35,9 @@ export interface CheckOptions {
    */
   readonly models?: readonly string[];
 }
+
+/** The default of `timeoutMs` in `CheckOptions`. */
+export const CHECK_MS = 10_000;
 
 const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: "timerMs?", models: { optional: listOf("string") } };
 
@@ -52,7 +55,7 @@ export function notListed(missing: readonly string[], listed: readonly string[])
   const quoted = (names: readonly string[]): string => fewOf(names.map((name) => JSON.stringify(name)));
   const meant = new Set(missing.flatMap((name) => nearest(name, listed) ?? []));
   const question = meant.size === 0 ? "" : ` Did you mean ${quoted([...meant])}?`;
-  return `The upstream does not list ${quoted(missing)}.${question} It lists ${fewOf(listed)}.`;
+  return `The upstream does not list ${quoted(missing)}.${question} It lists ${listed.length === 0 ? "none" : fewOf(listed)}.`;
 }
 
 /** The errors that are failures of an upstream, for circuit breakers and the state of upstreams. */

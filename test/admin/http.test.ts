@@ -913,6 +913,10 @@ describe("adminHandler", () => {
     await clock.advance(2_000);
     expect((await asked).body).toEqual({ models: null, tiers: null, note: null });
     expect((await asking()("GET", "/models?names=any")).status).toBe(400);
+    const hanging = createGateway({ backend: { ...backend, models: () => new Promise(() => {}) }, quotas, clock });
+    const [told, fault] = [hanging.keyChoices(), hanging.modelFault(["any"])];
+    await clock.advance(2_000);
+    expect([await told, await fault]).toEqual([{ models: undefined, tiers: undefined }, undefined]);
   });
 
   it("tells each budget of a key once when corrupt parents make a circle", async () => {

@@ -7,16 +7,13 @@ import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
-import { assertCheckOptions, type CheckOptions, notListed } from "../backend.ts";
+import { assertCheckOptions, CHECK_MS, type CheckOptions, notListed } from "../backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import type { RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay, partsIn } from "./relay.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
-
-/** The default time limit of a check, in milliseconds. */
-const TIMEOUT_MS = 10_000;
 
 /**
  * Checks the upstream of a relay of `polygate/core`, as `check()` of other relays does: asks for its models, or for one token where it lists
@@ -45,7 +42,7 @@ export async function checkUpstream(
   options: CheckOptions = {},
 ): Promise<RelayCheck> {
   assertCheckOptions(options);
-  const { timeoutMs = TIMEOUT_MS, models = [] } = options;
+  const { timeoutMs = CHECK_MS, models = [] } = options;
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));

@@ -3,10 +3,21 @@
 import { backendError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
-import { assertOptions, CLOCK, hasMethod, mapOf, overridden, portOf, type Shapes, shown } from "../../options.ts";
+import {
+  assertOptions,
+  CLOCK,
+  hasMethod,
+  mapOf,
+  MAX_TIMER_MS,
+  oneLine,
+  overridden,
+  portOf,
+  type Shapes,
+  shown,
+} from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
-import { type Clock, systemClock } from "../../ports/clock.ts";
+import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import {
   type CallContext,
   type HangUp,
@@ -19,7 +30,7 @@ import {
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
-import { assertCheckOptions, type CheckOptions, HANG_UP, notListed, renamed } from "../backend.ts";
+import { assertCheckOptions, CHECK_MS, type CheckOptions, HANG_UP, notListed, renamed } from "../backend.ts";
 import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attempts.ts";
 import type { Balance, BalancedOrder } from "./balance.ts";
 import type { Canary, CanaryOrder } from "./canary.ts";
@@ -176,6 +187,7 @@ class RouteTable {
   /** The routes with a star, by the prefix before the star, the longest prefix first. */
   readonly #prefixes: readonly (readonly [prefix: string, target: Target])[];
   readonly #attempts: Attempts;
+  readonly #clock: Clock;
   /** The function for each kind of request. */
   readonly #verbOf: ReadonlyMap<string, string>;
 
@@ -230,6 +242,7 @@ class RouteTable {
       .map(([pattern, target]) => [pattern.slice(0, -1), target] as const)
       .toSorted(([one], [other]) => other.length - one.length);
     watchBreakers(observer, this.#targets);
+    this.#clock = clock;
     this.#attempts = new Attempts(overridden("route: retry", DEFAULT_RETRY, retry, RETRY_RULES), clock, random);
   }
 
@@ -434,24 +447,34 @@ class RouteTable {
   /** Checks each backend that can be checked, once. */
   async check(how: CheckOptions = {}): Promise<readonly UpstreamCheck[]> {
     assertCheckOptions(how);
-    const { models = [], ...others } = how;
+    const { models = [] } = how;
     const sent = this.#sentTo(models);
     const names = new Map(this.#all().map((upstream) => [backendOf(upstream), upstream.name]));
     const checked = await Promise.all(
-      [...names].map(async ([backend, name]): Promise<readonly UpstreamCheck[]> => {
-        const asked = [...(sent.get(backend) ?? [])];
-        const lack = await lackOf(backend, asked);
-        const found = (await backend.check?.({ ...others, models: lack === undefined ? asked : [] })) ?? [];
-        const all = [found].flat().map(({ upstream = name, problem }) => ({ upstream, problem }));
-        if (lack === undefined) return all;
-        return [{ upstream: name, problem: lack }, ...all.filter(({ problem }) => problem !== undefined)];
-      }),
+      [...names].map(([backend, name]) => this.#checked(backend, name, [...(sent.get(backend) ?? [])], how)),
     );
     const lost = models.filter((model) => !this.#find(model));
     return [
       ...checked.flat(),
       ...lost.map((model) => ({ upstream: model, problem: "The route has no upstream for it." })),
     ];
+  }
+
+  async #checked(
+    backend: ModelBackend & Upkept,
+    name: string,
+    asked: readonly string[],
+    how: CheckOptions,
+  ): Promise<readonly UpstreamCheck[]> {
+    const { timeoutMs = CHECK_MS } = how;
+    const lack = await within(lackOf(backend, asked), timeoutMs, this.#clock);
+    if (lack === LATE) return [{ upstream: name, problem: hangs("models", timeoutMs) }];
+    const checking = problemsOf(backend, { ...how, models: lack === undefined ? asked : [] });
+    const found = await within(checking, Math.min(timeoutMs + CHECK_GRACE_MS, MAX_TIMER_MS), this.#clock);
+    const all = found === LATE ? [{ problem: hangs("check", timeoutMs) }] : found;
+    const named = all.map(({ upstream = name, problem }: Found) => ({ upstream, problem }));
+    if (lack === undefined) return named;
+    return [{ upstream: name, problem: lack }, ...named.filter(({ problem }) => problem !== undefined)];
   }
 
   /** Returns the names of models that each backend is asked for: those of exact routes, and more that callers may name. */
@@ -541,6 +564,21 @@ async function lackOf(backend: ModelBackend, models: readonly string[]): Promise
     return undefined;
   }
 }
+
+/** A relay ends its check at the time limit. This much later, in milliseconds, the check of a host's own backend is given up. */
+const CHECK_GRACE_MS = 1_000;
+
+/** Resolves with what a backend finds at itself; nothing for a backend that cannot be checked. */
+async function problemsOf(backend: Upkept, how: CheckOptions): Promise<readonly Found[]> {
+  try {
+    return [(await backend.check?.(how)) ?? []].flat();
+  } catch (error) {
+    const words = error instanceof Error || typeof error === "string" ? oneLine(String(error)) : shown(error);
+    return [{ problem: `check() has failed: ${words}` }];
+  }
+}
+
+const hangs = (name: string, ms: number): string => `${name}() of the backend has not returned within ${ms} ms.`;
 
 /** Tells whether an upstream lists its models under the names that callers use. */
 const listsCallersNames = ({ backend, model }: RoutedBackend): boolean =>

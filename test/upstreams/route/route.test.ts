@@ -62,6 +62,8 @@ async function ask(
   return { text, models, error: state.error, waitedMs: clock.now() - begin };
 }
 
+const never = (): Promise<never> => new Promise(() => {});
+
 const routed = (routes: RouteOptions["routes"], options: Partial<RouteOptions> = {}): RouteBackend =>
   route({ routes, random: () => 0, ...options });
 
@@ -642,6 +644,28 @@ describe("a route", () => {
     const open = routed({ "r-*": remote });
     expect(await problemsOf({ lost: open })).toEqual([["lost", "The route has no upstream for it."]]);
     expect(await problemsOf({ "r-*": remote }, ["lost"])).toEqual([["lost", "The route has no upstream for it."]]);
+  });
+
+  it("tells which function of a backend hangs or fails in a check, beside the problems of all others", async () => {
+    const clock = manualClock();
+    const problems = { check: async () => ({ problem: "No key." }) };
+    const routes = {
+      a: Object.assign(fake("lists"), { name: "lists", models: never }),
+      b: Object.assign(fake("checks"), { name: "checks", models: () => [], check: never }),
+      c: Object.assign(fake("throws"), { name: "throws", check: () => Promise.reject(new TypeError("No\nrow.")) }),
+      d: Object.assign(fake("sound"), { name: "sound", ...problems }),
+    };
+    const checking = routed(routes, { clock }).check({ timeoutMs: 500 });
+    await clock.advance(500);
+    await clock.advance(1_000);
+    expect(await checking).toEqual([
+      { upstream: "lists", problem: "models() of the backend has not returned within 500 ms." },
+      { upstream: "checks", problem: 'The upstream does not list "b". It lists none.' },
+      { upstream: "checks", problem: "check() of the backend has not returned within 500 ms." },
+      { upstream: "throws", problem: "check() has failed: TypeError: No\\u000arow." },
+      { upstream: "sound", problem: "No key." },
+    ]);
+    expect(clock.pending).toBe(0);
   });
 
   it("closes what it holds, each once, also when one does not close", async () => {
