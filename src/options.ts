@@ -414,6 +414,26 @@ export function meantHint(name: string, known: readonly string[]): string {
   return meant === undefined || meant === name ? "" : ` Did you mean "${meant}"?`;
 }
 
+/** Tells a caller which model was probably meant, or else which models there are, behind a sentence. */
+export function modelHint(name: string, known: readonly string[]): string {
+  const hint = meantHint(name, known);
+  const first = hint === "" && !known.includes(name) ? firstOf(known) : undefined;
+  return first === undefined ? hint : ` There ${known.length > 1 ? "are" : "is"} ${first}.`;
+}
+
+/** The most names that an error lists, and the longest name. */
+const MOST_NAMED = 8;
+const LONGEST_NAMED = 64;
+
+/** Lists the first of some names: `"a", "b" and 3 more`. Undefined when these are too long. */
+export function firstOf(names: readonly string[]): string | undefined {
+  const named = names.slice(0, MOST_NAMED).filter(({ length }) => length <= LONGEST_NAMED);
+  const more = names.length - named.length;
+  const all = named.map((name) => JSON.stringify(name));
+  if (more > 0 && named.length > 0) all.push(`${names.length < MOST_COMPARED ? more : "many"} more`);
+  return all.length > 1 ? `${all.slice(0, -1).join(", ")} and ${all.at(-1)}` : all[0];
+}
+
 /** Counts the letters to add, remove, replace or swap with the next one to make one text from the other. */
 function distanceOf(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at);

@@ -9,7 +9,7 @@ import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
 import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
-import { meantHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
+import { firstOf, modelHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo, takesUnlisted } from "../ports/model-backend.ts";
@@ -271,28 +271,19 @@ function isTaken({ services: { backend } }: Call, name: string): boolean {
 /** @param known The models that the caller may know of. */
 const noModel = (said: string, known: readonly ModelInfo[]): GatewayError => {
   const names = known.map(({ id }) => id);
-  return new GatewayError("model_not_found", `There is no model "${said}".${meantHint(said, names)}`, {
+  return new GatewayError("model_not_found", `There is no model "${said}".${modelHint(said, names)}`, {
     path: ["model"],
   });
 };
-
-/** The most models of a key that an error names, and the longest name. */
-const MOST_NAMED = 8;
-const LONGEST_NAMED = 64;
 
 /** Says which models a key may use, that which was probably meant first. Its list of models is no secret to its caller (spec 2.5). */
 function allowedModels(key: ApiKey, said: string): string {
   const allowed = Object.keys(key.modelLimits).filter((name) => mayUse(key, [name]));
   if (allowed.length === 0) return "It may use no model.";
   const meant = nearest(said, allowed.slice(0, MOST_COMPARED));
-  const named = [...new Set([...(meant === undefined ? [] : [meant]), ...allowed.slice(0, MOST_NAMED)])]
-    .filter((name) => name.length <= LONGEST_NAMED)
-    .slice(0, MOST_NAMED);
-  const more = allowed.length - named.length;
-  if (named.length === 0)
-    return `It may use ${more > 1 ? `${more} models of long names` : "one model, of a long name"}.`;
-  const names = [...named.map((name) => JSON.stringify(name)), ...(more > 0 ? [`${more} more`] : [])];
-  return `It may use ${names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]}.`;
+  const first = firstOf(meant === undefined ? allowed : [meant, ...allowed.filter((name) => name !== meant)]);
+  const long = allowed.length > 1 ? `${allowed.length} models of long names` : "one model, of a long name";
+  return `It may use ${first ?? long}.`;
 }
 
 /** Returns the models that a key may use; none when the backend lists no models. */

@@ -104,11 +104,21 @@ describe("a route with a pattern", () => {
 });
 
 describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask, notAllowed, notFound }) => {
-  it("is refused with the nearest name that the key may use", async () => {
+  it("is refused with the nearest name that the key may use, or with the first ones", async () => {
     const send = gatewayOver(listing("claude-sonnet", "other"));
     const refused = await send(...(ask("claude-sonet") as [string, unknown]));
     expect(refused).toMatchObject(notFound('There is no model "claude-sonet". Did you mean "claude-sonnet"?'));
-    expect(await send(...(ask("zebra") as [string, unknown]))).toMatchObject(notFound('There is no model "zebra".'));
+    const far = ask("zebra") as [string, unknown];
+    expect(await send(...far)).toMatchObject(
+      notFound('There is no model "zebra". There are "claude-sonnet" and "other".'),
+    );
+    const many = listing(...Array.from({ length: 600 }, (_, at) => `m-${at}`), "x".repeat(300));
+    expect(await gatewayOver(many)(...far)).toMatchObject(
+      notFound(
+        'There is no model "zebra". There are "m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7" and many more.',
+      ),
+    );
+    expect(await gatewayOver(listing("x".repeat(300)))(...far)).toMatchObject(notFound('There is no model "zebra".'));
   });
 
   it("is answered by a backend that takes unlisted models, and by none that answers with no truth value", async () => {
@@ -133,7 +143,7 @@ describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask
   it("is refused with no name that the list of the key does not show", async () => {
     const send = gatewayOver(listing("claude-sonnet", "mine"), ["claude-sonet", "mine"]);
     const refused = await send(...(ask("claude-sonet") as [string, unknown]));
-    expect(refused).toMatchObject(notFound('There is no model "claude-sonet".'));
+    expect(refused).toMatchObject(notFound('There is no model "claude-sonet". There is "mine".'));
   });
 
   it("is refused with the models of the key, the nearest first, for a key that may not use it", async () => {
@@ -175,5 +185,7 @@ it("suggests a name for an unknown image model, and for an unknown model in an a
     expect((await send(path)).body).toMatchObject({
       error: { message: 'There is no model "image-modle-3". Did you mean "image-model-3"?' },
     });
-  expect((await send("/v1/models/hiden")).body).toMatchObject({ error: { message: 'There is no model "hiden".' } });
+  expect((await send("/v1/models/hiden")).body).toMatchObject({
+    error: { message: 'There is no model "hiden". There is "image-model-3".' },
+  });
 });

@@ -372,10 +372,15 @@ describe("a call that is refused", () => {
       {},
       { path: "/v1/responses", body: { input: "Hello", metadata: { "a secret prompt": 5 } } },
     ],
-    ["a model", 'There is no model "any".', { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } }, {}],
+    [
+      "a model",
+      'There is no model "any". There is "other".',
+      { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
+      {},
+    ],
     [
       "a model whose name could be content",
-      'There is no model "…".',
+      'There is no model "…". There is "other".',
       { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
       { body: { model: "a secret prompt" } },
     ],

@@ -8,7 +8,7 @@ import { type Form, readMultipart } from "../../http/form.ts";
 import { image, type ImageLinks } from "../../kinds/image/index.ts";
 import type { Limits } from "../../limits.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
-import { meantHint } from "../../options.ts";
+import { modelHint } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
 import type { Endpoint, EndpointOf, Incoming, LazyRoute, Query } from "../format.ts";
@@ -86,9 +86,6 @@ export function images(context: ImagesContext): readonly Endpoint[] {
   ];
 }
 
-/** The most models that an error names. */
-const MOST_NAMED = 8;
-
 /**
  * Returns the error for a model without a profile, by the models that the caller may use: one that the backend lists for images lacks its
  * profile, and any other may be mistyped. Returns any other error as it is.
@@ -113,9 +110,7 @@ async function unknownModel(
   }
   const isListed = (id: string): boolean =>
     listed.length === 0 || listed.some((one) => one.id === id && (one.kinds?.includes(image.name) ?? true));
-  const names = ids.filter(isListed);
-  const named = names.length > 0 ? ` There are: ${names.slice(0, MOST_NAMED).join(", ")}.` : "";
-  return changedError(error, error.message + (meantHint(model, names) || named), {});
+  return changedError(error, error.message + modelHint(model, ids.filter(isListed)), {});
 }
 
 /** Answers a GET or HEAD for a picture: 200, 206, 304, 404, 410 or 416. The URL of a picture is valid for 60 minutes (spec 3). */

@@ -5,7 +5,7 @@ import { RawJson } from "../../http/answer.ts";
 import { type AnswerEvent, type NativeAnswerEvent, type NativeFrame, textOfRun } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { escapedLine, LINE_ENDS } from "../../model/json.ts";
-import { meantHint } from "../../options.ts";
+import { modelHint } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerCollector, AnswerStream, Query } from "../format.ts";
 
@@ -194,7 +194,7 @@ export async function modelNamed({ models }: Query, encoded: string): Promise<Mo
   const info = listed.find(({ id, aliases }) => id === name || aliases.includes(name));
   if (!info) {
     const names = listed.map(({ id }) => id);
-    throw new GatewayError("not_found", `There is no model "${name}".${meantHint(name, names)}`, { path: ["model"] });
+    throw new GatewayError("not_found", `There is no model "${name}".${modelHint(name, names)}`, { path: ["model"] });
   }
   // Answer with the name that the caller used, which may be an alias.
   return { ...info, id: name };
