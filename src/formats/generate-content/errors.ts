@@ -36,9 +36,9 @@ const WIRE_ERROR = {
   not_found: [404, "NOT_FOUND"],
   // A retry may succeed, because running calls may release a part of their holds.
   quota_held: [429, "RESOURCE_EXHAUSTED"],
-  // The spec's table lacks a part of the rows below. Their names follow its style.
-  method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
-  upgrade_required: [426, "UPGRADE_REQUIRED"],
+  // The spec's table lacks a part of the rows below. Their names are those of google.rpc.Code.
+  method_not_allowed: [405, "UNIMPLEMENTED"],
+  upgrade_required: [426, "UNIMPLEMENTED"],
   idempotency_key_reused: [409, "ALREADY_EXISTS"],
   idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],
@@ -69,8 +69,11 @@ export function encodeError(error: GatewayError): GenerateContentErrorBody {
       "@type": "type.googleapis.com/google.rpc.BadRequest",
       fieldViolations: [{ field, description: withoutPrefix(message, `${field}: `) }],
     });
-  if (retryAfterMs !== undefined)
-    details.push({ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterMs / 1000}s` });
+  if (retryAfterMs !== undefined && retryAfterMs >= 0 && retryAfterMs < Number.POSITIVE_INFINITY)
+    details.push({
+      "@type": "type.googleapis.com/google.rpc.RetryInfo",
+      retryDelay: `${Math.ceil(retryAfterMs) / 1000}s`,
+    });
   return { error: { code, message, status, details } };
 }
 

@@ -34,7 +34,7 @@ export const errorEvent = ({ error }: OpenAIErrorBody): object => {
 const FAILURES: ReadonlyMap<string, string> = new Map([["invalid_value", "invalid_prompt"]]);
 
 /** Returns the error of a failed response. */
-const failureOf = ({ error }: OpenAIErrorBody): { readonly code: string; readonly message: string } => {
+export const failureOf = ({ error }: OpenAIErrorBody): { readonly code: string; readonly message: string } => {
   const { type, code, message } = error;
   return { code: type === "server_error" ? type : (FAILURES.get(code) ?? code), message };
 };

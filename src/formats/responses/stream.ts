@@ -12,7 +12,7 @@ import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../s
 import { encodeError, type OpenAIErrorBody } from "../shared/errors.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
-import { type BegunResponse, encodeUsage, errorEvent, ResponseBuilder } from "./answer.ts";
+import { type BegunResponse, encodeUsage, errorEvent, failureOf, ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields, type ResponsesNative } from "./kept.ts";
 import { FORMAT } from "./routes.ts";
 
@@ -331,9 +331,8 @@ class PassedAnswer implements BegunResponse {
   }
 
   fail(body: OpenAIErrorBody, fields: JsonObject): string {
-    const { code, message } = body.error;
     const own = Object.entries(fields).filter(([name]) => name in this.response);
-    const failed = { status: "failed", error: { code, message }, output: this.output };
+    const failed = { status: "failed", error: failureOf(body), output: this.output };
     const frames = [
       this.#frame("error", errorEvent(body)),
       this.#frame("response.failed", { response: { ...this.response, ...Object.fromEntries(own), ...failed } }),

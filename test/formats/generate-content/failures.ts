@@ -65,6 +65,14 @@ export function failuresSuite(mount: Mount): void {
       });
     });
 
+    it("tells no wait that is none", async () => {
+      for (const retryAfterMs of [Number.NaN, Number.POSITIVE_INFINITY, -1]) {
+        const response = await refusedWith(new GatewayError("rate_limited", "Later.", { retryAfterMs }));
+        expect(response.headers.has("retry-after")).toBe(false);
+        expect((await refusalOf(response)).details).toEqual([]);
+      }
+    });
+
     it("names the field that a backend found wrong", async () => {
       const path = ["contents", 0, "parts", 1, "text"];
       const told = await refusalOf(await refusedWith(new GatewayError("invalid_request", "is too sad", { path })));

@@ -211,7 +211,7 @@ describe("every format", () => {
 it.each([
   ["chat-completions", { authorization: "Bearer sk-all" }, { error: { code: "method_not_allowed" } }],
   ["messages", MESSAGES, { type: "error", error: { code: "method_not_allowed" } }],
-  ["generate-content", CONTENT, { error: { code: 405, status: "METHOD_NOT_ALLOWED" } }],
+  ["generate-content", CONTENT, { error: { code: 405, status: "UNIMPLEMENTED" } }],
 ])("a method that no route has is refused to a client of %s in the client's format", async (_format, headers, body) => {
   for (const path of ["/v1/models", "/v1/models/chat-2", "/v1/models/ft:gpt-4o:acme::abc"])
     for (const method of ["DELETE", "PATCH", ...(path.includes(":") ? [] : ["POST"])]) {

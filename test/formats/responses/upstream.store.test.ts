@@ -256,7 +256,8 @@ describe("a caller", () => {
       },
     );
     const { text } = await ask({ input: "Hi", stream: true });
-    expect(responsesIn(text).at(-1)).toMatchObject({ status: "failed", store: false });
+    const error = { code: "server_error", message: "The model backend's answer broke off." };
+    expect(responsesIn(text).at(-1)).toMatchObject({ status: "failed", store: false, error });
   });
 
   it("is not told that an upstream stores what it was told not to", async () => {
