@@ -28,7 +28,7 @@ import {
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { listedModels, modelFault } from "./pipeline/model-fault.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
-import { quietly } from "./pipeline/reports.ts";
+import { printable, quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { ModelKind } from "./ports/call-info.ts";
@@ -616,10 +616,10 @@ const isKnownFailure = ({ error, upstream }: Failure): boolean =>
   (mistakeOf(error) ?? restOf(error)) !== undefined ||
   (BRIEF.has(error.code) && !isFaultOfCode(error));
 
-function printFailure({ error, requestId, text }: Failure, isBrief: boolean): void {
+function printFailure(failure: Failure, isBrief: boolean): void {
+  const { text } = failure;
   const told = isBrief ? ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}` : `\n${text}`;
-  // Indent the text: a line of a stranger's message looks like no failure of its own.
-  console.error(`polygate: ${requestId} failed (${error.code})${told}`.replaceAll("\n", "\n  "));
+  console.error(printable(failure, told));
 }
 
 /** The codes whose causes tell all without their stacks. */

@@ -13,6 +13,7 @@ import { manyLines } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type {
   FailedUpstream,
+  Failure,
   OnFailure,
   AskedUpstream,
   CallObserver,
@@ -89,9 +90,21 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
         path: path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step)),
         cause: new Error(text),
       });
-  const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
-  void guarded(() => call.services.onFailure(failure));
+  tellFailure(call.services, { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text });
 }
+
+/** The name of the method by which the consoles of runtimes ask an object for its text. */
+const INSPECT = Symbol.for("nodejs.util.inspect.custom");
+
+/** Tells the host of a failure. A console that prints the object shows each stack once, although `error` and `text` both have it. */
+export function tellFailure(services: Reported["services"], failure: Failure): void {
+  Object.defineProperty(failure, INSPECT, { value: () => printable(failure, `\n${failure.text}`) });
+  void guarded(() => services.onFailure(failure));
+}
+
+/** Indents the text of a failure: a line of a stranger's message looks like no failure of its own. */
+export const printable = ({ error, requestId }: Failure, text: string): string =>
+  `polygate: ${requestId} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
 
 /** True for a detail that contains the secret, and for one that cannot be searched, such as a circular object. */
 function repeats(detail: unknown, secret: string | undefined): boolean {

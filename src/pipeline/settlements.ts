@@ -8,7 +8,7 @@ import type { CallInfo } from "../ports/call-info.ts";
 import { LATE, within, type Cancel, type Clock } from "../ports/clock.ts";
 import type { CallObserver, OnFailure } from "../ports/observer.ts";
 import type { Outcome, QuotaStore } from "../ports/quota-store.ts";
-import { guarded, quietly } from "./reports.ts";
+import { quietly, tellFailure } from "./reports.ts";
 
 /** The settlement of an ended call. Holds nothing of the call but the host's own context. */
 interface Settlement extends Outcome {
@@ -222,7 +222,7 @@ export class Settlements {
     const cause = new Error(what, this.#lastError === undefined ? {} : { cause: this.#lastError });
     const error = storeUnavailable(cause, "quota-store");
     const failure = { error, requestId: id, port: error.port, text: describeError(error) };
-    void guarded(() => this.#services.onFailure({ ...failure, unsettled: { keyId, used, certainty } }));
+    tellFailure(this.#services, { ...failure, unsettled: { keyId, used, certainty } });
     done?.();
   }
 }

@@ -30,7 +30,10 @@ export interface Failure {
    * by its id. Undefined for every other failure.
    */
   readonly unsettled?: UnsettledCharge;
-  /** The error with its causes and stacks, for a log. The caller's api key is removed everywhere. */
+  /**
+   * The error with its causes and stacks, for a log. The caller's api key is removed everywhere. Where a console prints the failure itself, it
+   * prints this text.
+   */
   readonly text: string;
 }
 

@@ -1,9 +1,11 @@
 /** The failures that a gateway prints when its host does not listen. */
 
+import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { SettingMistake } from "../../src/errors.ts";
 import {
   createGateway,
+  type Failure,
   flexibleRateLimiter,
   GatewayError,
   type GatewayOptions,
@@ -145,6 +147,29 @@ it("are whole for a store that has a fault in its code", async () => {
 it("are whole for every other failure", async () => {
   const [text = ""] = await printedBy(failing(false));
   expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
+});
+
+it("show each stack once, without the key, when a host prints the failure itself", async () => {
+  const failures: Failure[] = [];
+  const backend: ModelBackend = {
+    chat: () => {
+      throw new Error("sk-one is refused");
+    },
+  };
+  const quotas = memoryQuotaStore([{ apiKey: "sk-one" }]);
+  const gateway = createGateway({ backend, quotas, onFailure: (failure) => void failures.push(failure) });
+  const ask = { model: "large", messages: [{ role: "user", content: "Hello" }] };
+  const headers = { authorization: "Bearer sk-one", "content-type": "application/json" };
+  const url = "http://host/v1/chat/completions";
+  const response = await gateway.fetch(new Request(url, { method: "POST", headers, body: JSON.stringify(ask) }));
+  await response.text();
+  await gateway.close();
+  const [failure] = failures;
+  const shown = inspect(failure);
+  expect(shown).toMatch(/^polygate: req_\w+ failed \(backend_failed\)\n {2}GatewayError: The model backend failed\.\n/);
+  expect(shown.match(/caused by Error: \[redacted\] is refused/g)).toHaveLength(1);
+  expect(shown).not.toContain("sk-one");
+  expect(Object.keys(JSON.parse(JSON.stringify(failure)))).toEqual(["error", "requestId", "port", "text"]);
 });
 
 describe("of calls whose upstreams all rest", () => {
