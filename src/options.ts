@@ -261,7 +261,10 @@ const MADE: readonly {
  * @param wanted The methods of the port, by which the right part of a store is known.
  */
 export function givenInstead(value: unknown, wanted: readonly string[] = []): string | undefined {
-  if (typeof value === "function") return "a function: its result is probably meant";
+  if (typeof value === "function")
+    return /^class\b/.test(Function.prototype.toString.call(value))
+      ? "a class: write new before it"
+      : "a function: its result is probably meant";
   if (isPromise(value)) return shown(value);
   if (areStores(value)) return `${STORES}${partFor(wanted)}`;
   const made = MADE.find(({ is }) => is(value));
@@ -414,11 +417,11 @@ export function meantHint(name: string, known: readonly string[]): string {
   return meant === undefined || meant === name ? "" : ` Did you mean "${meant}"?`;
 }
 
-/** Tells a caller which model was probably meant, or else which models there are, behind a sentence. */
+/** Tells a caller which model was probably meant, or else which models its key may use, behind a sentence. */
 export function modelHint(name: string, known: readonly string[]): string {
   const hint = meantHint(name, known);
   const first = hint === "" && !known.includes(name) ? firstOf(known) : undefined;
-  return first === undefined ? hint : ` There ${known.length > 1 ? "are" : "is"} ${first}.`;
+  return first === undefined ? hint : ` This API key may use ${first}.`;
 }
 
 /** The most names that an error lists, and the longest name. */

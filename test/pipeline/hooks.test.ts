@@ -125,7 +125,9 @@ describe("before", () => {
     const key = { granted: 1000, models: ["any"] };
     expect((await opened({ backend, key, hooks: [choosing("cheap")] }).send()).status).toBe(200);
     const gone = await opened({ backend, key, hooks: [choosing("gone")] }).send();
-    expect(await gone.json()).toMatchObject({ error: { message: 'There is no model "gone". There is "any".' } });
+    expect(await gone.json()).toMatchObject({
+      error: { message: 'There is no model "gone". This API key may use "any".' },
+    });
   });
 
   it("sees requests of every kind", async () => {

@@ -56,7 +56,12 @@ describe("a key or a backend", () => {
 
   it.each([
     ["a key", { models: ["dall-e-3"] }, {}, 'This API key may not use the model "gpt-image-1". It may use "dall-e-3".'],
-    ["a backend", {}, { models: () => [{ id: "dall-e-3" }] }, 'There is no model "gpt-image-1". There is "dall-e-3".'],
+    [
+      "a backend",
+      {},
+      { models: () => [{ id: "dall-e-3" }] },
+      'There is no model "gpt-image-1". This API key may use "dall-e-3".',
+    ],
   ])("that knows another model, such as %s, says so by the name that was used", async (_who, key, models, message) => {
     const backend = { async *image() {}, ...models };
     expect((await ask("gpt-image-1", key, { backend })).body.error).toMatchObject({ message });

@@ -110,12 +110,12 @@ describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask
     expect(refused).toMatchObject(notFound('There is no model "claude-sonet". Did you mean "claude-sonnet"?'));
     const far = ask("zebra") as [string, unknown];
     expect(await send(...far)).toMatchObject(
-      notFound('There is no model "zebra". There are "claude-sonnet" and "other".'),
+      notFound('There is no model "zebra". This API key may use "claude-sonnet" and "other".'),
     );
     const many = listing(...Array.from({ length: 600 }, (_, at) => `m-${at}`), "x".repeat(300));
     expect(await gatewayOver(many)(...far)).toMatchObject(
       notFound(
-        'There is no model "zebra". There are "m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7" and many more.',
+        'There is no model "zebra". This API key may use "m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7" and many more.',
       ),
     );
     expect(await gatewayOver(listing("x".repeat(300)))(...far)).toMatchObject(notFound('There is no model "zebra".'));
@@ -143,7 +143,7 @@ describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask
   it("is refused with no name that the list of the key does not show", async () => {
     const send = gatewayOver(listing("claude-sonnet", "mine"), ["claude-sonet", "mine"]);
     const refused = await send(...(ask("claude-sonet") as [string, unknown]));
-    expect(refused).toMatchObject(notFound('There is no model "claude-sonet". There is "mine".'));
+    expect(refused).toMatchObject(notFound('There is no model "claude-sonet". This API key may use "mine".'));
   });
 
   it("is refused with the models of the key, the nearest first, for a key that may not use it", async () => {
@@ -186,6 +186,6 @@ it("suggests a name for an unknown image model, and for an unknown model in an a
       error: { message: 'There is no model "image-modle-3". Did you mean "image-model-3"?' },
     });
   expect((await send("/v1/models/hiden")).body).toMatchObject({
-    error: { message: 'There is no model "hiden". There is "image-model-3".' },
+    error: { message: 'There is no model "hiden". This API key may use "image-model-3".' },
   });
 });

@@ -374,13 +374,13 @@ describe("a call that is refused", () => {
     ],
     [
       "a model",
-      'There is no model "any". There is "other".',
+      'There is no model "any". This API key may use "other".',
       { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
       {},
     ],
     [
       "a model whose name could be content",
-      'There is no model "…". There is "other".',
+      'There is no model "…". This API key may use "other".',
       { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
       { body: { model: "a secret prompt" } },
     ],
