@@ -215,8 +215,14 @@ export const changedError = (error: GatewayError, message: string, details: Gate
 /** Makes an error of a backend in the gateway's own words. */
 export const backendError = (kind: BackendFailure, cause: unknown, details: GatewayErrorDetails = {}): GatewayError => {
   const [code, message] = BACKEND_ERRORS[kind];
-  return new GatewayError(code, message, { ...details, port: "model-backend", cause });
+  return wrapping(new GatewayError(code, message, { ...details, port: "model-backend", cause }));
 };
+
+/** Leaves the stack to the cause, which tells the place of the fault. */
+function wrapping(error: GatewayError): GatewayError {
+  if (isError(error.cause)) error.stack = String(error);
+  return error;
+}
 
 /**
  * The cause of an error of an upstream whose settings have a mistake, so that every such call fails. Its message tells the operator the mistake
@@ -274,7 +280,9 @@ export const STORE_RETRY_MS = 5_000;
 
 /** The error of a store that is away. Its caller is not told the cause. */
 export const storeUnavailable = (cause: unknown, port: Port, retryAfterMs: number = STORE_RETRY_MS): GatewayError =>
-  new GatewayError("store_unavailable", "A store of this service is not available.", { cause, port, retryAfterMs });
+  wrapping(
+    new GatewayError("store_unavailable", "A store of this service is not available.", { cause, port, retryAfterMs }),
+  );
 
 /**
  * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or
@@ -286,7 +294,7 @@ export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
   if (port === "model-backend") return backendError(failureIn(thrown), thrown);
   if (port && STORES.has(port)) return storeUnavailable(thrown, port);
-  return new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, port });
+  return wrapping(new GatewayError("internal", "The gateway had an internal error.", { cause: thrown, port }));
 }
 
 function isKnown(thrown: unknown): thrown is GatewayError {
@@ -328,9 +336,27 @@ export function describeError(error: unknown): string {
   return described.join("\ncaused by ");
 }
 
+/** False for a proxy that throws. */
+function isError(value: unknown): value is Error {
+  try {
+    return value instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+/** The most characters of a thrown value that is no error. */
+const MAX_VALUE_CHARS = 1_000;
+
+function valueText(value: unknown): string {
+  const text = typeof value === "string" ? JSON.stringify(value.slice(0, MAX_VALUE_CHARS)) : JSON.stringify(value);
+  return (text ?? String(value)).slice(0, MAX_VALUE_CHARS);
+}
+
 function stackOf(error: unknown): string {
   try {
-    return error instanceof Error ? String(error.stack ?? error) : String(error);
+    if (error instanceof Error) return String(error.stack ?? error);
+    return `${error === null ? "" : `the ${typeof error} `}${valueText(error)}, which is no Error`;
   } catch {
     return "a value that cannot be shown";
   }

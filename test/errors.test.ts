@@ -39,11 +39,21 @@ describe("describeError", () => {
     expect(describeError(hidden)).toBe("a value that cannot be shown");
   });
 
+  it("leaves the stack to the cause of an error that the gateway makes of it", () => {
+    for (const port of [undefined, "model-backend", "quota-store"] as const) {
+      const [first, second] = describeError(toGatewayError(new Error("boom"), port)).split("\n");
+      expect([first, second]).toEqual([expect.stringMatching(/^GatewayError: /), "caused by Error: boom"]);
+      expect(toGatewayError("boom", port).stack).toMatch(/\n\s+at /);
+    }
+  });
+
   it.each([
-    [null, "null"],
-    ["a text", "a text"],
-    [Symbol("s"), "Symbol(s)"],
-    [Object.create(null), "a value that cannot be shown"],
+    [null, "null, which is no Error"],
+    ["a text", 'the string "a text", which is no Error'],
+    ["a".repeat(2_000), `the string "${"a".repeat(999)}, which is no Error`],
+    [Symbol("s"), "the symbol Symbol(s), which is no Error"],
+    [{ status: 500 }, 'the object {"status":500}, which is no Error'],
+    [Object.assign(Object.create(null), { self: 1n }), "a value that cannot be shown"],
   ])("says of %o what it is", (thrown, text) => {
     expect(describeError(thrown)).toBe(text);
   });

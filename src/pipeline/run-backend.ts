@@ -1,6 +1,6 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
-import { type Port, toGatewayError, GatewayError } from "../errors.ts";
+import { type Port, toGatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type {
   Cost,
@@ -16,7 +16,7 @@ import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
-import { abandon, type Shapes } from "../options.ts";
+import { abandon, type Shapes, shown } from "../options.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import {
@@ -284,15 +284,18 @@ export async function runBackend<Event, Answered>(
 }
 
 /**
- * Checks the return value of a backend's verb. Throws a TypeError for a promise, which an async function that is not a generator
- * returns. Handles the promise's rejection, because an unhandled rejection ends the process.
+ * Checks the return value of a backend's verb. Throws a TypeError for anything else than an async iterable, such as the promise of an async
+ * function that is not a generator. Handles the promise's rejection, because an unhandled rejection ends the process.
  */
 function eventsOf<Event>(returned: AsyncIterable<Event> | undefined): AsyncIterable<Event> {
-  // The gateway mounts no route that its backend cannot serve, so the backend has lost its method since.
-  if (returned == null) throw new GatewayError("internal", "The gateway has no backend for this request.");
-  if (!("then" in Object(returned))) return returned;
-  void Promise.resolve(returned).catch(() => {});
-  throw new TypeError("A backend must return an async iterable, not a promise: write `async *chat`, not `async chat`.");
+  const isPromise = "then" in Object(returned);
+  if (!isPromise && typeof Object(returned)[Symbol.asyncIterator] === "function")
+    return returned as AsyncIterable<Event>;
+  if (isPromise) void Promise.resolve(returned).catch(() => {});
+  const given = isPromise
+    ? "a promise: write `async *chat`, not `async chat`"
+    : `${shown(returned)}: write \`async *chat\``;
+  throw new TypeError(`A backend must return an async iterable, not ${given}.`);
 }
 
 type Step<Event> = IteratorResult<Event, undefined>;

@@ -278,6 +278,18 @@ describe("a backend without types", () => {
       expect(report()).toMatchObject({ used: 0, ...AT_REST });
     }
   });
+
+  it.each([
+    ["undefined", undefined],
+    ["a text", WORD],
+    ["an object", { text: WORD }],
+  ])("that returns %s fails, and the host is told what to write", async (given, returned) => {
+    const backend = { chat: () => returned } as unknown as ModelBackend;
+    const { send, report, failures } = opened({ backend });
+    expect(await errorCode(await send({}))).toBe("backend_failed");
+    expect(failures[0]?.text).toContain(`must return an async iterable, not ${given}: write \`async *chat\`.`);
+    expect(report()).toMatchObject({ used: 0, ...AT_REST });
+  });
 });
 
 const yields = (verb: string, ...events: readonly unknown[]): object => ({

@@ -172,6 +172,26 @@ it("show each stack once, without the key, when a host prints the failure itself
   expect(Object.keys(JSON.parse(JSON.stringify(failure)))).toEqual(["error", "requestId", "port", "text"]);
 });
 
+const unkeyed = async (): Promise<Response> => Response.json({ error: { message: "No key." } }, { status: 401 });
+
+it.each([
+  [
+    "name the missing key of a relay",
+    {},
+    /caused by SettingMistake: The upstream wants a credential, but the relay has no apiKey\., caused by/,
+  ],
+  [
+    "say no such thing of a wrong key",
+    { apiKey: "wrong" },
+    /refused this service\., caused by Error: The upstream answered 401/,
+  ],
+])("%s", async (_name, key, words) => {
+  const [line] = await printedBy(
+    relay({ format: "chat-completions", baseUrl: "http://up.test/v1", fetch: unkeyed, ...key }),
+  );
+  expect(line).toMatch(words);
+});
+
 describe("of calls whose upstreams all rest", () => {
   const WRONG =
     "The upstream at http://up.test does not serve POST /v2/chat/completions. Check the baseUrl and the format of the relay.";

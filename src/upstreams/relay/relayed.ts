@@ -101,6 +101,7 @@ export async function refusalOf(
   const { status } = response;
   const hidden = withoutQuery(upstream.pathOf(path));
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, hidden);
+  if (status === 401 && !upstream.hasCredential) return mistaken(error, NO_KEY);
   if (error.code !== "backend_failed") return error;
   if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
@@ -127,8 +128,13 @@ function misdirected(error: GatewayError, upstream: Upstream, path: string, does
   const mistake = upstream.failures.redacted(
     `The upstream at ${upstream.origin} ${does} POST ${served}. Check the baseUrl and the format of the relay.`,
   );
-  return changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
+  return mistaken(error, mistake);
 }
+
+const NO_KEY = "The upstream wants a credential, but the relay has no apiKey.";
+
+const mistaken = (error: GatewayError, mistake: string): GatewayError =>
+  changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
 
 const withoutQuery = (path: string): string => path.split("?", 1)[0] ?? "";
 
