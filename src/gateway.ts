@@ -18,6 +18,7 @@ import {
   assertOptions,
   type Check,
   CLOCK,
+  checkOf,
   closeOptionsOf,
   hasMethod,
   lacking,
@@ -391,7 +392,7 @@ function assertBackend(backend: unknown, verbs: readonly string[]): void {
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
   const isOfRelay = "baseUrl" in Object(backend);
   const given = isOfRelay ? "not the options of one: relay() makes it of them" : lacking(backend, verbs) + hint;
-  throw new TypeError(`createGateway: backend must be a ModelBackend, ${given}.`);
+  throw new TypeError(`createGateway: backend must be a ModelBackend, such as relay({…}), ${given}.`);
 }
 
 const VERBS: readonly string[] = Object.values(VERB_OF);
@@ -405,7 +406,13 @@ const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const s
 const assertQuotas: Check = (path, quotas) => {
   if (Array.isArray(quotas))
     throw new TypeError(`${path} must be a QuotaStore, not a list: memoryQuotaStore() makes a store of keys.`);
-  portOf(QUOTA_VERBS, "a QuotaStore")(path, quotas);
+  portOf(QUOTA_VERBS, "a QuotaStore, such as memoryQuotaStore([…])")(path, quotas);
+};
+
+const assertPrice: Check = (path, price) => {
+  if (typeof price === "object")
+    throw new TypeError(`${path} must be a function: write ...priceTable({…}) for prices.`);
+  checkOf("function")(path, price);
 };
 
 const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { requests: [counter] } })";
@@ -424,7 +431,7 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   },
   responseRetainMs: "positive?",
   codeRunner: { optional: portOf(["run"], "a CodeRunner") },
-  price: "function?",
+  price: { optional: assertPrice },
   imagePrice: "function?",
   countTokens: "function?",
   countInput: { optional: ["estimate", "backend"] },

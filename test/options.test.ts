@@ -36,6 +36,9 @@ import { type OptionsObject, optionsObjects, type Step } from "./options.types.t
 type Factory = (...args: never[]) => unknown;
 
 const backend = { async *chat() {} };
+class Own {
+  readonly chat = (): AsyncGenerator => backend.chat();
+}
 const quotas = memoryQuotaStore([]);
 const gateway = createGateway({ backend, quotas });
 const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
@@ -309,7 +312,33 @@ describe("a wrong shape gets a sentence", () => {
     [
       "createGateway({})",
       () => make(createGateway, {}),
-      "createGateway: backend must be a ModelBackend, not undefined.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not undefined.",
+    ],
+    [
+      "a class",
+      () => make(createGateway, { backend: Own, quotas }),
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not a class: write new before it.",
+    ],
+    [
+      "prices as an object",
+      () => make(createGateway, { backend, quotas, price: { m: { input: 1, output: 2 } } }),
+      "createGateway: price must be a function: write ...priceTable({…}) for prices.",
+    ],
+    [
+      "models outside of routes",
+      () => make(route, { "gpt-*": backend }),
+      "route: the models must be in routes: write route({ routes: { … } }).",
+    ],
+    [
+      "a model that is no list",
+      () => make(relay, { ...upstream, models: "m" }),
+      'relay: models must be a list, such as ["a-model"], or an object.',
+    ],
+    ["an empty key", () => make(relay, { ...upstream, apiKey: "" }), "visible ASCII characters, and is empty."],
+    [
+      "a date as the end of a key",
+      () => make(memoryQuotaStore, [{ apiKey: "sk-1", expiresAt: new Date() }]),
+      "expiresAt must be a Unix time in seconds, not an object.",
     ],
     [
       "an onFailure",
@@ -334,12 +363,12 @@ describe("a wrong shape gets a sentence", () => {
     ],
     ...(
       [
-        ["quotas", "a QuotaStore", ": pass stores.ports.quotas"],
+        ["quotas", "a QuotaStore, such as memoryQuotaStore([…])", ": pass stores.ports.quotas"],
         ["replayStore", "a ReplayStore, such as memoryReplayStore()", ": pass stores.ports.replayStore"],
         ["responseStore", "a ResponseStore, such as memoryResponseStore()", ": pass stores.ports.responseStore"],
         ["onCall", "a function", ": pass stores.recorder()"],
         ["codeRunner", "a CodeRunner", ""],
-        ["backend", "a ModelBackend", ""],
+        ["backend", "a ModelBackend, such as relay({…})", ""],
       ] as const
     ).map(([name, what, hint]): [string, () => unknown, string] => [
       `stores as ${name}`,
@@ -349,12 +378,12 @@ describe("a wrong shape gets a sentence", () => {
     [
       "the ports of stores",
       () => make(createGateway, { backend, quotas: stores.ports }),
-      "createGateway: quotas must be a QuotaStore, not all the stores of openStores: pass stores.ports.quotas.",
+      "createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not all the stores of openStores: pass stores.ports.quotas.",
     ],
     [
       "the ports of stores that are not awaited",
       () => make(createGateway, { backend, ...(Promise.resolve(stores) as object as typeof stores).ports }),
-      "createGateway: quotas must be a QuotaStore, not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
+      "createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
     ],
     [
       "the calls of stores that are not awaited",
@@ -568,7 +597,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "keys for a gateway",
       () => make(createGateway, { backend, quotas: quotas.keys }),
-      "createGateway: quotas must be a QuotaStore, not the keys of a store: pass the store itself.",
+      "createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not the keys of a store: pass the store itself.",
     ],
     [
       "a gateway for keys",

@@ -367,6 +367,9 @@ export interface NewKey {
 
 const assertSecrets: Check = (path, secrets) => typeof secrets === "string" || listOf("string")(path, secrets);
 
+/** `assertExpiry` checks the number itself. */
+const UNIX_SECONDS = { optional: { words: "a Unix time in seconds", allows: () => true } } as const;
+
 export const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
   apiKey: { optional: assertSecrets },
   id: "string?",
@@ -376,7 +379,7 @@ export const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
   budget: "string?",
   metadata: { optional: mapOf("string") },
   models: { optional: listOf("string") },
-  expiresAt: "number?",
+  expiresAt: UNIX_SECONDS,
   paused: "boolean?",
 };
 
@@ -407,7 +410,7 @@ const CHANGES_SHAPES: Shapes<KeyChanges> = {
   name: "string?",
   granted: { optional: (path, granted) => granted === null || assertQuota(path, granted) },
   models: { optional: (path, models) => models === null || listOf("string")(path, models) },
-  expiresAt: "number?",
+  expiresAt: UNIX_SECONDS,
   paused: "boolean?",
   metadata: { optional: mapOf((path, value) => value === null || assertText(path, value)) },
 };

@@ -368,7 +368,7 @@ class MemoryStore implements MemoryQuotaStore {
     assertKeyOptions(options);
     const { id = this.#nextId() } = options;
     const key = newKeyOf(id, options);
-    if (key.hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    if (key.hashes.length === 0) throw new RangeError("An API key needs a secret: apiKey is missing.");
     return this.#ledger.addKey(key);
   }
 

@@ -277,7 +277,10 @@ describe("the search", () => {
 
   // Errors as people paste them, and the beginning of the remedy.
   it.each([
-    ["TypeError: createGateway: quotas must be a QuotaStore, not undefined.", "memoryQuotaStore"],
+    [
+      "TypeError: createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not undefined.",
+      "memoryQuotaStore",
+    ],
     ["RangeError: limits.deadlineMs must be a positive integer, not 0", "A limit is an integer"],
     ["relay: baseUrl is not a URL. Write the whole address, such as http://localhost:8080/v1.", "The address of"],
     ["relay: baseUrl is the address of a route of chat-completions, but the format is messages.", "Choose the format"],

@@ -213,36 +213,36 @@ describe("errorResponse", () => {
 describe("a port that is none", () => {
   const quotas = memoryQuotaStore();
   it.each<[what: string, options: object, told: string]>([
-    ["no backend", { quotas }, "createGateway: backend must be a ModelBackend, not undefined."],
+    ["no backend", { quotas }, "createGateway: backend must be a ModelBackend, such as relay({…}), not undefined."],
     [
       "a promise of a backend",
       { backend: Promise.resolve(UNASKED), quotas },
-      "createGateway: backend must be a ModelBackend, not a Promise: await it first.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not a Promise: await it first.",
     ],
     [
       "a list of backends",
       { backend: [UNASKED], quotas },
-      "createGateway: backend must be a ModelBackend, not a list: route() makes one backend of several.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not a list: route() makes one backend of several.",
     ],
     [
       "the factory of a backend",
       { backend: () => UNASKED, quotas },
-      "createGateway: backend must be a ModelBackend, not a function: its result is probably meant.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not a function: its result is probably meant.",
     ],
     [
       "the options of a relay",
       { backend: { format: "messages", baseUrl: "https://example.com", sign: () => ({}) }, quotas },
-      "createGateway: backend must be a ModelBackend, not the options of one: relay() makes it of them.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), not the options of one: relay() makes it of them.",
     ],
     [
       "a backend without a verb",
       { backend: { models: () => [] }, quotas },
-      "createGateway: backend must be a ModelBackend, and has no chat() or image() or embed(). An instance of a class that is spread loses its methods.",
+      "createGateway: backend must be a ModelBackend, such as relay({…}), and has no chat() or image() or embed(). An instance of a class that is spread loses its methods.",
     ],
     [
       "a promise of a store",
       { backend: UNASKED, quotas: Promise.resolve(quotas) },
-      "createGateway: quotas must be a QuotaStore, not a Promise: await it first.",
+      "createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not a Promise: await it first.",
     ],
     [
       "keys for a store",
@@ -257,12 +257,12 @@ describe("a port that is none", () => {
     [
       "no store",
       { backend: UNASKED },
-      "createGateway: quotas must be a QuotaStore, not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
+      "createGateway: quotas must be a QuotaStore, such as memoryQuotaStore([…]), not undefined. If stores.ports.quotas is meant, openStores must be awaited.",
     ],
     [
       "a store that was spread",
       { backend: UNASKED, quotas: { ...quotas, find: async () => undefined } },
-      "quotas must be a QuotaStore, and has no balance(). An instance of a class that is spread loses its methods.",
+      "quotas must be a QuotaStore, such as memoryQuotaStore([…]), and has no balance(). An instance of a class that is spread loses its methods.",
     ],
   ])("%s is told at once", (_what, options, told) => {
     expect(() => createGateway(options as Parameters<typeof createGateway>[0])).toThrow(told);

@@ -263,7 +263,7 @@ describe("a wrong option", () => {
     [{ limits: { deadline: 5 } }, "limits.deadline does not exist; did you mean deadlineMs?"],
     [{ key: { grantd: 5 } }, "grantd does not exist; did you mean granted?"],
     [{ key: {}, quotas: memoryQuotaStore([]) }, "testGateway: key is for the store in memory"],
-    [{ backend: "Hi" }, "backend must be a ModelBackend, not a text"],
+    [{ backend: "Hi" }, "backend must be a ModelBackend, such as relay({…}), not a text"],
   ])("%o is refused by its name", (options, message) => {
     expect(() => testGateway(options as TestGatewayOptions)).toThrow(message);
   });

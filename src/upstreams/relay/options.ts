@@ -126,8 +126,10 @@ const assertPolicy: Check = (path, policy) => policy === "pass" || policy === "n
 
 const assertModel: Check = (path, model) => typeof model === "string" || assertOptions(path, model, MODEL_SHAPES);
 
-const assertModels: Check = (path, models) =>
+const assertModels: Check = (path, models) => {
+  if (typeof models === "string") throw new TypeError(`${path} must be a list, such as ["a-model"], or an object.`);
   (Array.isArray(models) ? listOf(assertModel) : mapOf("string"))(path, models);
+};
 
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
@@ -302,7 +304,8 @@ export interface RelayBackend extends ModelBackend {
 export function assertKey(name: string, key: string): void {
   if (/^(?:bearer|basic)\s/i.test(key))
     throw new TypeError(`${name} must be the key alone; the relay adds what the header has before it.`);
-  if (!/^[\u0021-\u007e]+$/.test(key)) throw new TypeError(`${name} must be visible ASCII characters.`);
+  if (!/^[\u0021-\u007e]+$/.test(key))
+    throw new TypeError(`${name} must be visible ASCII characters${key === "" ? ", and is empty" : ""}.`);
 }
 
 /** Headers that a host may not set, because the transport sets them, or because they change how the body is read. */

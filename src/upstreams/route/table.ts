@@ -6,6 +6,7 @@ import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import {
   assertOptions,
   CLOCK,
+  givenInstead,
   hasMethod,
   mapOf,
   MAX_TIMER_MS,
@@ -194,6 +195,9 @@ class RouteTable {
   constructor(options: RouteOptions, verbOf: Readonly<Record<string, string>>) {
     this.#verbOf = new Map(Object.entries(verbOf));
     const verbs = [...this.#verbOf.values()];
+    const { routes: given, ...others } = Object(options) as Partial<RouteOptions>;
+    if (given === undefined && Object.values(others).some((one) => givenInstead(one) === "a backend"))
+      throw new TypeError("route: the models must be in routes: write route({ routes: { … } }).");
     assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
     const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
