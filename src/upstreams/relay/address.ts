@@ -91,7 +91,7 @@ const MAX_COMPARED_CHARS = 500;
  * Tells whether a 404 concerns the route, not the model: its body is no error object, or its message says so.
  *
  * @param body Parsed JSON, or a text.
- * @param path The end of the requested path, without the query. A message that names the path, and no model, concerns the route.
+ * @param path The end of the requested path, without the query. A message that names the path, and nothing of the caller's, concerns the route.
  * @param model The upstream's name of the model, which the caller may have written.
  */
 export function isAboutRoute(status: number, body: unknown, path: string, model: string): boolean {
@@ -106,10 +106,13 @@ export function isAboutRoute(status: number, body: unknown, path: string, model:
   return ABOUT_ROUTE.test(compared) || (!model.includes(path) && namesOnlyPath(compared, path));
 }
 
+/** Words for what a caller names in a request. A caller may write the path there. */
+const OF_CALLER = /\b(?:model|deployment|file|id|container|cached ?content)s?\b/i;
+
 function namesOnlyPath(said: string, path: string): boolean {
   if (path.length < 2) return false;
   const [before = "", after, ...others] = said.split(path);
   // A longer path is another one. The path itself may hold the word that is looked for.
   if (after === undefined || /^[\w/-]/.test(after)) return false;
-  return !/\b(?:model|deployment)s?\b/i.test([before, after, ...others].join(" "));
+  return !OF_CALLER.test([before, after, ...others].join(" "));
 }

@@ -186,6 +186,9 @@ it.each<[format: RelayFormat, server: string, body: string, model?: string]>([
     error("This is not a chat model and thus not supported in the v1/chat/completions endpoint."),
   ],
   ["chat-completions", "a longer path", error("Not found: /chat/completions/extra")],
+  // Nor by the id of a file or of an item, which may hold the path.
+  ["messages", "Anthropic, a hostile file", error("File not found: /messages", { type: "not_found_error" })],
+  ["responses", "OpenAI, a hostile item", error("Item with id 'rs_/responses' not found.")],
   ["chat-completions", "a hostile name that holds the path", error("/chat/completions not found"), "/chat/completions"],
 ])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body, model) => {
   const { text, failures, record } = await refused(format, 404, body, {}, model);
