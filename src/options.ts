@@ -400,7 +400,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
     const most = Math.max(1, Math.floor(Math.min(lower.length, other.length) / 3));
     // Names of very different lengths need no comparison of their letters.
     if (!isPart && Math.abs(lower.length - other.length) > most) continue;
-    const distance = distanceOf(lower, other) / (isCut ? MAX_COMPARED : 1);
+    const distance = distanceOf(lower, other, isPart ? Infinity : most) / (isCut ? MAX_COMPARED : 1);
     const isNear = isPart || distance <= most;
     if (isNear && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { name: candidate, distance };
   }
@@ -437,20 +437,29 @@ export function firstOf(names: readonly string[]): string | undefined {
   return all.length > 1 ? `${all.slice(0, -1).join(", ")} and ${all.at(-1)}` : all[0];
 }
 
-/** Counts the letters to add, remove, replace or swap with the next one to make one text from the other. */
-function distanceOf(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, at) => at);
-  let before = row;
+/**
+ * Counts the letters to add, remove, replace or swap with the next one to make one text from the other.
+ *
+ * @param most Gives up as soon as more letters differ, and returns Infinity: a caller who is refused must cost little.
+ */
+function distanceOf(one: string, other: string, most: number): number {
+  let before = new Uint16Array(other.length + 1);
+  let row = Uint16Array.from(before, (_, at) => at);
+  let next = new Uint16Array(other.length + 1);
   for (let i = 1; i <= one.length; i++) {
-    const next = [i];
+    let least = (next[0] = i);
+    const [letter, last] = [one.charCodeAt(i - 1), one.charCodeAt(i - 2)];
     for (let j = 1; j <= other.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
-      const isSwap = one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      const compared = other.charCodeAt(j - 1);
+      const replaced = (row[j - 1] ?? 0) + (letter === compared ? 0 : 1);
+      const isSwap = letter === other.charCodeAt(j - 2) && last === compared;
       const swapped = isSwap ? (before[j - 2] ?? 0) + 1 : replaced;
-      next.push(Math.min(replaced, swapped, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const fewest = Math.min(replaced, swapped, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+      next[j] = fewest;
+      if (fewest < least) least = fewest;
     }
-    before = row;
-    row = next;
+    if (least > most) return Infinity;
+    [before, row, next] = [row, next, before];
   }
   return row[other.length] ?? 0;
 }
