@@ -452,7 +452,7 @@ describe("adminHandler", () => {
     expect((await units("POST", "/budgets/nobody/top-up", { units: 5 })).status).toBe(404);
     const { body } = await units("GET", "/audit?target=counted&action=keys.grant");
     // Readers of the log send no headers.
-    const reason = `500 units ${times} key was granted so far, 50 units. It was not confirmed.`;
+    const reason = `A confirmation was asked for: 500 units ${times} key was granted so far, 50 units.`;
     expect(body["data"]).toMatchObject([{ state: "done" }, { state: "refused", reason }]);
   });
 

@@ -206,7 +206,7 @@ export function assertMeant({ isConfirmed }: Pick<Asked, "isConfirmed">, questio
     throw refused(
       428,
       `${question} Nothing was changed. If this is meant, send the request again with the header confirm: true.`,
-      { reason: `${question} It was not confirmed.` },
+      { reason: `A confirmation was asked for: ${question}` },
     );
 }
 
