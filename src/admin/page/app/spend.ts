@@ -485,6 +485,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       columns=${total ? columnsOf(shown, [...(rows ?? []), total], { total, currency }) : []}
       rows=${rows}
       sums=${sums}
+      isDense
       keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
       empty=${total?.calls ? `No call of these days was charged: ${sentenceOf(total, currency)}.` : "No call is recorded in these days."}
     />
