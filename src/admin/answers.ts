@@ -185,7 +185,7 @@ const KEY_LIST: List<KeyShown> = {
       name: "state",
       word: "State",
       cell: (key) => stateOf(key, Date.now()),
-      text: (key) => stateInWords(stateOf(key, Date.now()), key.usedUp),
+      text: (key) => stateInWords(stateOf(key, Date.now()), key.usedUp, limitOf(key)?.granted),
     },
     {
       ...amountColumn({ name: "granted", word: "Granted" }, currency, (key) => ownOf(key)?.granted),
@@ -268,7 +268,8 @@ const booksColumns = (currency: string | undefined): readonly Column<BudgetTold 
     word: "Spent %",
     heading: "Spent %",
     cell: ({ percentSpent }) => percentSpent,
-    text: ({ spent, percentSpent }) => (spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`),
+    text: ({ granted, spent, percentSpent }) =>
+      granted === 0 ? "-" : spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`,
   },
   amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
   rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),

@@ -2,7 +2,7 @@
 
 import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, MOST_UNITS, moneyIn, writtenMoney } from "../model/money.ts";
+import { amountOf, currencyCode, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -34,7 +34,10 @@ export interface NextStep {
   readonly budget?: string;
   /** The id of the key that the command changes. */
   readonly key?: string;
-  /** The units to add. Absent for a step that adds none, and for a call that was refused before its cost was known. */
+  /**
+   * The fewest units with which the call alone passes with its whole output limit. Absent for a step that adds none, and for a call that was
+   * refused before its cost was known.
+   */
   readonly units?: number;
 }
 
@@ -463,6 +466,8 @@ export const argument = (word: string): string =>
 /** A limit of a call as it is now: of a budget, or of its key's own quota where no budget is named. */
 export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {
   readonly budget?: string | undefined;
+  /** The units that it was given so far. Undefined for a quota without an end. */
+  readonly granted?: number | undefined;
 }
 
 /** The present state of what has refused a call, as far as the store knows it. */
@@ -488,10 +493,15 @@ export async function callNow(
   const limits: LimitNow[] = [];
   for (const id of new Set([...(budget === undefined ? [] : [budget]), ...budgets])) {
     const report = await store.budgetReport?.(id);
-    if (report) limits.push({ budget: id, available: report.available, ...given({ gap: report.gap }) });
+    if (report) {
+      const { available, granted, gap } = report;
+      limits.push({ budget: id, available, granted, ...given({ gap }) });
+    }
   }
   if (key && !(key.unlimited && kind === "budget")) {
-    const own = { available: key.unlimited ? MOST_UNITS : (key.available ?? MOST_UNITS) };
+    const own = key.unlimited
+      ? { available: MOST_UNITS }
+      : { available: key.available ?? MOST_UNITS, granted: key.granted ?? undefined };
     if (kind === "quota") limits.unshift(own);
     else limits.push(own);
   }
@@ -631,7 +641,7 @@ const WORKS_NOW = "The key works now: the caller may try again.";
 /** Makes steps without a command. */
 const inWords = (...sentences: readonly string[]): readonly NextStep[] => sentences.map((sentence) => ({ sentence }));
 
-/** Says how much helps a caller whose quota or budget was too small. */
+/** Says how to give more to a quota or a budget that was too small, and what the call lacks. */
 function topUpSteps(
   { errorCode, refusedBy = { kind: "quota" }, keyId, ...call }: RecordedCall,
   currency: string | undefined,
@@ -643,23 +653,27 @@ function topUpSteps(
   const limits = now ?? [
     { budget: kind === "budget" ? budget : undefined, available: Math.min(available, useful - 1) },
   ];
-  const steps = limits.flatMap(({ budget: id, available: left, gap = 0 }): readonly NextStep[] => {
+  const steps = limits.flatMap(({ budget: id, available: left, gap = 0, granted }): readonly NextStep[] => {
     const missing = Math.max(0, useful - left) + gap;
     if (missing === 0) return [];
     const verb = id === undefined ? "keys grant" : "budgets top-up";
-    const step = { verb, ...given(id === undefined ? { key: keyId } : { budget: id || undefined }) } as const;
-    const command = (amount: string): string =>
-      `polygate ${verb} ${argument(id === undefined ? (keyId ?? "KEY") : id || "BUDGET")} ${amount}${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
-    const ofGap = `the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`;
-    if (wanted === undefined) {
-      const first = gap > 0 ? ` The top-up first fills ${ofGap}.` : "";
-      const sentence = `${command("AMOUNT")} lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.${first}`;
-      return [{ ...step, sentence }];
-    }
-    const amount = code === undefined ? String(missing) : writtenMoney(missing);
-    const first = gap > 0 ? `, and first fills ${ofGap}` : "";
-    const sentence = `${command(amount)} adds what the call lacked for its whole output limit${first}.`;
-    return [{ ...step, units: missing, sentence }];
+    const target = id === undefined ? given({ key: keyId }) : given({ budget: id || undefined });
+    const command = `polygate ${verb} ${argument(id === undefined ? (keyId ?? "KEY") : id || "BUDGET")} AMOUNT${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
+    const first =
+      gap > 0
+        ? `, and first fills the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`
+        : "";
+    // The next calls need units, too: the operator chooses how many.
+    const facts = [
+      ...(granted === undefined
+        ? []
+        : [` So far it was given ${granted === 0 ? "nothing, maybe on purpose" : unitsInWords(granted, code)}.`]),
+      ...(wanted === undefined
+        ? []
+        : [` This call alone ${now ? "lacks" : "lacked"} ${unitsInWords(missing, code)} for its whole output limit.`]),
+    ];
+    const step = { verb, ...target, ...(wanted !== undefined && { units: missing }) } as const;
+    return [{ ...step, sentence: `${command} lets calls pass again${first}.${facts.join("")}` }];
   });
   if (steps.length === 0)
     return inWords(

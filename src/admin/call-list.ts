@@ -1,10 +1,9 @@
 /** Writes recorded calls as a list: a line for each, as a table for people and as CSV. */
 
-import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { CALL_WORDS, isMistaken, isOnlyWronglyNamed, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
-import { type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
+import { amountsIn, type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -30,12 +29,6 @@ function shortReasonOf(call: RecordedCall): string {
   return errorCode ?? (affordedOutputTokens === undefined ? "" : `limit lowered to ${affordedOutputTokens}`);
 }
 
-/** Writes what a call has cost. @param digits The digits behind the point, which are those of all calls in a column. */
-const spentOf = ({ units, currency }: RecordedCall, other: string | undefined, digits: number): string => {
-  const code = currency ?? other;
-  return code === undefined ? String(units) : `${decimalsOf(units, digits)} ${code}`;
-};
-
 /**
  * Formats calls for people, the first one first, in lines of at most `width` characters. A narrow table has the beginnings of request ids, which
  * `why` takes.
@@ -50,18 +43,24 @@ export function callsText(
   zone = "UTC",
 ): FittedTable {
   const AT = `AT (${zone.replace(/^.*\//, "")})`;
-  const digits = digitsFor(calls.map(({ units }) => units));
+  const spentOf = ({ units, currency: code = currency }: RecordedCall) => ({ units, currency: code });
+  const amount = amountsIn(calls.map(spentOf));
+  const [first, ...others] = new Set(calls.map((call) => spentOf(call).currency));
+  // The heading names the currency, unless there are several.
+  const SPENT = first === undefined || others.length > 0 ? "SPENT" : `SPENT ${first}`;
+  const spentText = (spent: ReturnType<typeof spentOf>): string =>
+    [amount(spent), ...(others.length > 0 ? [spent.currency ?? "units"] : [])].join(" ");
   const table = (from: number, to: number, idOf: (requestId: string) => string) => {
     const rows = calls.map((call) => ({
       [AT]: timeIn(zone, call.at).slice(from, to),
       KEY: oneLine(call.keyName || call.keyId || "-"),
       MODEL: oneLine(call.modelAsked ?? "-"),
-      SPENT: spentOf(call, currency, digits),
+      [SPENT]: spentText(spentOf(call)),
       OUTCOME: call.outcome,
       REASON: oneLine(shortReasonOf(call) || "-"),
       "REQUEST ID": oneLine(idOf(call.requestId)),
     }));
-    return fittedTable(rows, width, ["SPENT", "OUTCOME"], [AT, "SPENT", "REQUEST ID"]);
+    return fittedTable(rows, width, [SPENT, "OUTCOME"], [AT, SPENT, "REQUEST ID"]);
   };
   const whole = table(0, "2026-11-28 21:11:59".length, (id) => id);
   if (whole.leftOut.length === 0) return whole;

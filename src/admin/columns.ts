@@ -1,6 +1,6 @@
 /** Tables for people, and CSV for programs and spreadsheets, of one list of columns. */
 
-import { decimalsOf, digitsFor } from "../model/money.ts";
+import { decimalIn, decimalsOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 
 /** An amount in units, or in money if it has a currency. */
@@ -66,12 +66,28 @@ const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
   (heading ?? name.replace(/Tokens$/, "").replaceAll(/(?=[A-Z])/g, " ")).toUpperCase() +
   (currency === undefined ? "" : ` ${currency}`);
 
-/** Writes a cell for people. @param digits The digits behind the point of an amount of money. */
-function textOf(cell: Cell, none = "-", digits?: number): string {
+/** Writes an amount for people, below a heading that names its currency. */
+const amountText = ({ units, currency }: Amount): string =>
+  currency === undefined ? String(units) : decimalIn(units, currency);
+
+/** Returns the width of the point and the digits behind it. */
+const widthBehind = (text: string): number => text.length - text.search(/\.|$/);
+
+/** Returns a function that writes the amounts of a column with their points below each other. Spaces fill their ends. */
+export function amountsIn(all: readonly Amount[]): (amount: Amount) => string {
+  const most = all.reduce((width, amount) => Math.max(width, widthBehind(amountText(amount))), 0);
+  return (amount) => {
+    const text = amountText(amount);
+    return text + " ".repeat(most - widthBehind(text));
+  };
+}
+
+/** Writes a cell for people. @param written Writes an amount. */
+function textOf(cell: Cell, none = "-", written = amountText): string {
   if (cell === undefined || cell === "") return none;
   if (typeof cell === "boolean") return cell ? "yes" : "no";
   if (typeof cell !== "object") return oneLine(String(cell));
-  if ("units" in cell) return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units, digits);
+  if ("units" in cell) return written(cell);
   return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
 }
 
@@ -90,12 +106,10 @@ export function tableRowsOf<Row>(columns: readonly Column<Row>[], rows: readonly
     .filter(({ isNews }) => !isNews || rows.some(isNews))
     .map((column) => {
       const cells = rows.map((row) => shownCell(column, row));
-      const digits = digitsFor(
-        cells.flatMap((cell) => (typeof cell === "object" && "units" in cell ? cell.units : [])),
-      );
+      const written = amountsIn(cells.flatMap((cell) => (typeof cell === "object" && "units" in cell ? cell : [])));
       return {
         heading: headingOf(column),
-        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none, digits),
+        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none, written),
       };
     });
   return rows.map((row, at) => Object.fromEntries(shown.map(({ heading, textAt }) => [heading, textAt(row, at)])));
@@ -269,7 +283,7 @@ export function tableOf(
   const isNumber = headings.map((_, at) => {
     const cells = lines.slice(1).map((line) => line[at] ?? "");
     return (
-      cells.every((cell) => /^(?:<?-?[\d.]+(?: (?:[A-Z]{3}|%))?|unlimited|-)$/.test(cell)) &&
+      cells.every((cell) => /^(?:<?-?[\d.]+ *(?: (?:[A-Z]{3}|units|%))?|unlimited|-)$/.test(cell)) &&
       cells.some((cell) => cell !== "-")
     );
   });

@@ -24,6 +24,14 @@ export function stateOf(
  * Returns the state of a key in words, with what is used up. A key that is refused for its state is refused before its quota is asked.
  *
  * @param usedUp Says whether the own quota or a budget of the key has nothing left.
+ * @param granted The units that this quota or budget was given. A key without any is stopped, and has used up nothing.
  */
-export const stateInWords = (state: KeyState, usedUp: "quota" | "budget" | undefined): string =>
-  state !== "active" || usedUp === undefined ? state : usedUp === "quota" ? "used up" : "budget used up";
+export function stateInWords(
+  state: KeyState,
+  usedUp: "quota" | "budget" | undefined,
+  granted: number | null | undefined,
+): string {
+  if (state !== "active" || usedUp === undefined) return state;
+  if (granted === 0) return `${usedUp} is 0`;
+  return usedUp === "quota" ? "used up" : "budget used up";
+}

@@ -10,7 +10,7 @@ export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
 export const currencyCode = (text: string): string | undefined =>
   /^[a-z]{3}$/i.test(text) ? text.toUpperCase() : undefined;
 
-/** Formats units as they are, or as money with two to six digits behind the point. */
+/** Formats units as they are, or as money. */
 export function amountOf(units: number, currency: string | undefined): string {
   return currency === undefined ? String(units) : moneyOf(units, currency);
 }
@@ -19,19 +19,38 @@ export function amountOf(units: number, currency: string | undefined): string {
 export const unitsInWords = (units: number, currency: string | undefined): string =>
   currency === undefined ? `${units} ${units === 1 ? "unit" : "units"}` : moneyOf(units, currency);
 
-/** Formats units as money with two to six digits behind the point. */
+/** Formats units as money, exactly: `2.50 USD`. */
 export function moneyOf(units: number, currency: string): string {
   // The numbers of a corrupt key are shown as they are.
   if (!Number.isSafeInteger(units)) return `${units} millionths of ${currency}`;
-  return `${decimalsOf(units).replace(/0{1,4}$/, "")} ${currency}`;
+  return `${decimalIn(units, currency)} ${currency}`;
 }
 
-/** Returns the digits behind the point with which all of some amounts of money are exact: two to six. */
-export const digitsFor = (amounts: readonly number[]): number =>
-  amounts.reduce((most, units) => {
-    const [zeros = ""] = /0{0,4}$/.exec(String(units)) ?? [];
-    return units === 0 ? most : Math.max(most, DECIMALS - zeros.length);
-  }, 2);
+/** Formats units as an exact decimal number with the digits that people write in the currency, or with more if it needs them. */
+export const decimalIn = (units: number, currency: string): string =>
+  decimalsOf(units, digitsFor(units, currency)).replace(/\.$/, "");
+
+/**
+ * Returns the digits behind the point of an amount of money: as many as people write in the currency, or as the amount needs. An amount that
+ * needs three gets four: `1.500` may be fifteen hundred.
+ */
+export function digitsFor(units: number, currency: string): number {
+  const usual = usualDigits(currency);
+  const needed = decimalsOf(units).replaceAll(/^.*\.|0+$/g, "").length;
+  return needed <= usual ? usual : needed === 3 ? 4 : needed;
+}
+
+const digitsOfCurrencies = new Map<string, number>();
+
+/** Returns the digits behind the point that people write in a currency: 2 for USD, 0 for JPY. */
+function usualDigits(currency: string): number {
+  const known = digitsOfCurrencies.get(currency);
+  if (known !== undefined || currencyCode(currency) === undefined) return known ?? 2;
+  const format = new Intl.NumberFormat("en", { style: "currency", currency });
+  const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
+  digitsOfCurrencies.set(currency, digits);
+  return digits;
+}
 
 /** Formats units as a decimal number of a currency, with six digits behind the point, or with fewer ones if the rest are zeros. */
 export function decimalsOf(units: number, digitsBehind: number = DECIMALS): string {

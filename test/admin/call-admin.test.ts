@@ -153,19 +153,25 @@ const linesOf = (rows: readonly UsageRow[], total: object): string[] =>
   usageText({ by: ["key"], rows, total: { ...SUMS, ...total }, currency: "USD" }, undefined, 120).text.split("\n");
 
 describe("a table of usage", () => {
-  it("shows amounts with the decimals that a row of their column needs, at least two", () => {
-    const row = { ...SUMS, keyName: "" };
-    const spentBy = (...amounts: readonly number[]) =>
-      linesOf(
-        amounts.map((units, at) => ({ ...row, key: `key-${at}`, units })),
-        { calls: amounts.length, units: amounts.reduce((sum, units) => sum + units, 0) },
-      )
-        .slice(1)
-        .map((line) => line.split(/ {2,}/)[1]);
-    expect(spentBy(300_000_000, 100_000_000)).toEqual(["300.00", "100.00", "400.00"]);
-    expect(spentBy(300_000_000, 12_500)).toEqual(["300.0000", "0.0125", "300.0125"]);
-    expect(spentBy(0, 1)).toEqual(["0.000000", "0.000001", "0.000001"]);
-  });
+  it.each([
+    ["USD", [300_000_000, 100_000_000], ["300.00", "100.00", "400.00"]],
+    ["USD", [300_000_000, 12_500], ["300.00  ", "  0.0125", "300.0125"]],
+    ["USD", [20_000_000, 2_000, 0], ["20.00  ", " 0.0020", " 0.00  ", "20.0020"]],
+    ["USD", [0, 1], ["0.00    ", "0.000001", "0.000001"]],
+    ["JPY", [300_000_000, 500_000], ["300  ", "  0.5", "300.5"]],
+    ["KWD", [1_500_000, 250], ["1.500  ", "0.00025", "1.50025"]],
+  ])(
+    "in %s, writes %j with the usual decimals or as many as they need, below each other",
+    (currency, amounts, cells) => {
+      const row = { ...SUMS, keyName: "" };
+      const rows = amounts.map((units, at) => ({ ...row, key: `key-${at}`, units }));
+      const total = { ...SUMS, calls: rows.length, units: amounts.reduce((sum, units) => sum + units, 0) };
+      const { text } = usageText({ by: ["key"], rows, total, currency }, undefined, 120);
+      const [headings = "", ...lines] = text.split("\n");
+      const end = headings.indexOf(currency) + currency.length;
+      expect(lines.map((line) => line.slice("key-0  ".length, end).slice(-(cells[0]?.length ?? 0)))).toEqual(cells);
+    },
+  );
 
   it("has a dash for a name that is the id, and counts refusals also where all calls are refused", () => {
     const [one, two] = [
@@ -284,36 +290,58 @@ describe("why", () => {
     expect(covered?.reasons.join()).not.toContain("lowered");
   });
 
-  it.each([
-    [
-      "the whole output limit",
-      { needed: 8, wanted: 4_103, available: 3 },
-      "4100",
-      "what the call lacked for its whole output limit",
-    ],
-  ])("names a grant that pays for %s", async (_what, numbers, units, words) => {
+  it("names the same command whether the cost of the refused call was known or not", async () => {
     const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
     if (!call) throw new Error("The call is not recorded.");
     expect(call.refusedBy).toMatchObject({ kind: "quota", wanted: 1_000 + (call.refusedBy?.needed ?? 0) - 1 });
-    const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", ...numbers } });
-    const sentence = `polygate keys grant anna ${units} adds ${words}.`;
-    expect(step).toEqual({ verb: "keys grant", key: "anna", units: Number(units), sentence });
-  });
-
-  it("names no grant for a call that was refused before its cost was known", async () => {
-    const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
-    if (!call) throw new Error("The call is not recorded.");
-    const refused = { ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", available: 0 } } as const;
-    const sentence =
-      "polygate keys grant anna AMOUNT lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known.";
-    expect(nextSteps(refused)).toEqual([{ verb: "keys grant", key: "anna", sentence }]);
-    expect(nextSteps(refused, undefined, { limits: [{ available: 5 }] })).toEqual([
+    const refusedWith = (numbers: object) =>
+      ({ ...call, errorCode: "quota_exhausted", refusedBy: { kind: "quota", ...numbers } }) as const;
+    const first = refusedWith({ needed: 8, wanted: 4_103, available: 3 });
+    const step = { verb: "keys grant", key: "anna" };
+    const command = "polygate keys grant anna AMOUNT lets calls pass again.";
+    const lack = (verb: string, amount: string) => `${command} ${verb} ${amount} for its whole output limit.`;
+    expect(nextSteps(first)).toEqual([
+      { ...step, units: 4_100, sentence: lack("This call alone lacked", "4100 units") },
+    ]);
+    expect(nextSteps(first, undefined, { limits: [{ available: 0, granted: 50 }] })).toEqual([
+      { ...step, units: 4_103, sentence: lack("So far it was given 50 units. This call alone lacks", "4103 units") },
+    ]);
+    const later = refusedWith({ available: 0 });
+    expect(nextSteps(later)).toEqual([{ ...step, sentence: command }]);
+    expect(nextSteps(later, undefined, { limits: [{ available: 5 }] })).toEqual([
       { sentence: "There is quota left now: the caller may try again." },
     ]);
     expect(nextSteps({ ...call, errorCode: "backend_failed", status: 500 })).toEqual([
       { sentence: "The caller may try again." },
       { sentence: `For the cause, look for ${call.requestId} in the log of the gateway, which has the whole error.` },
     ]);
+  });
+
+  it("says that a quota or a budget was given nothing, maybe on purpose", async () => {
+    const stores = await openStores("sqlite::memory:");
+    const [onCall, { quotas }] = [stores.recorder(), stores.ports];
+    const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
+    await quotas.addBudget({ id: "stopped", amount: 0 });
+    await quotas.add({ id: "anna", apiKey: "sk-anna", budget: "stopped" });
+    await quotas.add({ id: "ben", apiKey: "sk-ben", granted: 0 });
+    for (const id of ["anna", "ben"]) {
+      const headers = { authorization: `Bearer sk-${id}`, "content-type": "application/json" };
+      const body = JSON.stringify({ model: "large", messages: [{ role: "user", content: "Hello" }] });
+      await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
+    }
+    await gateway.close();
+    await onCall.flush();
+    const sentences: string[] = [];
+    for (const { requestId } of (await stores.calls.list()).toReversed()) {
+      const reason = await callAdmin(stores.calls, { quotas }).why(requestId);
+      sentences.push(...(reason?.next ?? []).map(({ sentence }) => sentence.replace(/(purpose\.).*/, "$1")));
+    }
+    const given = "lets calls pass again. So far it was given nothing, maybe on purpose.";
+    expect(sentences).toEqual([
+      `polygate budgets top-up stopped AMOUNT ${given}`,
+      `polygate keys grant ben AMOUNT ${given}`,
+    ]);
+    await stores.close();
   });
 
   it("says what a call lacks now when it has the store of the keys", async () => {
@@ -343,14 +371,15 @@ describe("why", () => {
     expect(() => callAdmin(stores.calls, { quotas: {} as never })).toThrow("quotas must be a quota store");
   });
 
-  it("names an amount that the command takes: never exactly three decimals", async () => {
+  it("writes what a call lacks as money, never with exactly three decimals", async () => {
     const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
     if (!call) throw new Error("The call is not recorded.");
     const refusedBy = { kind: "quota", needed: 8, wanted: 1_212_000, available: 0 } as const;
     const [step] = nextSteps({ ...call, errorCode: "quota_exhausted", refusedBy }, "USD");
     expect(step).toMatchObject({
       units: 1_212_000,
-      sentence: expect.stringMatching(/^polygate keys grant anna 1\.2120 --currency usd adds /),
+      sentence:
+        "polygate keys grant anna AMOUNT --currency usd lets calls pass again. This call alone lacked 1.2120 USD for its whole output limit.",
     });
   });
 

@@ -70,7 +70,8 @@ async function fresh(name: string) {
 }
 
 /** Returns the state in a row of a list of keys. */
-const stateIn = (row: string): string | undefined => /(?:budget )?used up|active|paused/.exec(row)?.[0];
+const stateIn = (row: string): string | undefined =>
+  /(?:budget )?used up|(?:budget|quota) is 0|active|paused/.exec(row)?.[0];
 
 /** The rows of a table below its headings, with a tab between two cells. */
 const rowsOf = (table: string): string =>
@@ -802,28 +803,40 @@ describe("polygate keys", () => {
     }
   });
 
-  it("says that an active key is used up, and whether by its own quota or a budget", async () => {
+  it("says that an active key is used up, and whether by its own quota or a budget, or that these are 0", async () => {
     const { run } = await fresh("used-up");
     const where = ["--store", `sqlite:${join(folder, "used-up.db")}`];
     const budgets = (...args: string[]) => runCommand(["budgets", ...args, ...where], { ...terminal, print: () => {} });
     await budgets("create", "team", "--amount", "5");
+    await budgets("create", "stopped", "--amount", "0");
     const keyed = [
       { id: "of-budget", budget: "team" },
       { id: "of-quota", granted: 5, used: 5 },
       { id: "paused", granted: 5, used: 5, paused: true },
       { id: "with-rest", granted: 5, used: 4, budget: "team" },
+      { id: "zero-budget", budget: "stopped" },
+      { id: "zero-quota", granted: 0 },
     ];
     await run(keyed.map((key) => JSON.stringify(key)).join("\n"), "import");
     const states = async () => (await run("", "list")).flatMap((lines) => lines.split("\n").slice(1)).map(stateIn);
-    expect(await states()).toEqual(["active", "used up", "paused", "active"]);
-    await budgets("lower", "team", "5");
-    expect(await states()).toEqual(["budget used up", "used up", "paused", "budget used up"]);
+    const zeros = ["budget is 0", "quota is 0"];
+    expect(await states()).toEqual(["active", "used up", "paused", "active", ...zeros]);
+    const stores = await openStores(`sqlite:${join(folder, "used-up.db")}`);
+    await stores.ports.quotas.reserve({ id: "all", keyId: "of-budget", atLeast: 5, atMost: 5, leaseMs: LONGEST_MS });
+    expect(await states()).toEqual(["active", "used up", "paused", "active", ...zeros]);
+    await stores.ports.quotas.settle("all", { used: 5, certainty: "exact" });
+    await stores.close();
+    expect(await states()).toEqual(["budget used up", "used up", "paused", "budget used up", ...zeros]);
+    await budgets("top-up", "stopped", "5");
+    expect(await states()).toContain("active");
     const listed = JSON.parse((await run("", "list", "--json")).join("")) as readonly object[];
     expect(listed.map((key) => ("usedUp" in key ? key.usedUp : undefined))).toEqual([
       "budget",
       "quota",
       "quota",
       "budget",
+      undefined,
+      "quota",
     ]);
     expect((await run("", "list", "--csv")).join("\n")).toMatch(/^of-quota,of-quota,active,5,5,0,.*,,quota,\*,/m);
     expect((await run("", "usage", "of-budget")).join("\n")).toMatch(/^used up: budget$/m);
@@ -1502,7 +1515,9 @@ describe("polygate usage and why", () => {
     const { stdout } = await run("why", ids["budget"] ?? "", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
       reasons: expect.arrayContaining([
-        expect.stringMatching(/^The call was refused by the budget team \(needed: 0\.\d+ USD, available: 0\.001 USD, /),
+        expect.stringMatching(
+          /^The call was refused by the budget team \(needed: 0\.\d+ USD, available: 0\.0010 USD, /,
+        ),
       ]),
       call: {
         requestId: ids["budget"],
@@ -1516,7 +1531,7 @@ describe("polygate usage and why", () => {
           budget: "team",
           units: expect.any(Number),
           sentence: expect.stringMatching(
-            /^polygate budgets top-up team 0\.\d{1,6} --currency usd adds what the call lacked for its whole output limit\.$/,
+            /^polygate budgets top-up team AMOUNT --currency usd lets calls pass again\. So far it was given 0\.0010 USD\. This call alone lacks 0\.01\d+ USD for its whole output limit\.$/,
           ),
         },
         { sentence: "A shorter prompt or a lower output limit needs less." },
@@ -1528,14 +1543,14 @@ describe("polygate usage and why", () => {
     const all = await run("calls");
     expect(all).toMatchObject({ code: 0, stderr: "" });
     const [headings = "", ...rows] = all.stdout.trimEnd().split("\n");
-    expect(headings.split(/ {2,}/)).toEqual(["AT (UTC)", "KEY", "MODEL", "SPENT", "OUTCOME", "REASON", "REQUEST ID"]);
+    expect(headings.split(/ {2,}/)).toEqual("AT (UTC),KEY,MODEL,SPENT USD,OUTCOME,REASON,REQUEST ID".split(","));
     expect(rows.map((row) => row.split(/ {2,}/).toSpliced(0, 1).toSpliced(2, 1))).toEqual([
       ["team-key", "large", "refused", "budget team", ids["budget"]],
       ["Rich", "large", "refused", "rate of requests", ids["limited"]],
       ["Rich", "large", "completed", "-", ids["again"]],
       ["Rich", "large", "completed", "-", ids["done"]],
     ]);
-    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d {2}Rich +large +0\.0+\d+ USD {2}/);
+    expect(rows[2]).toMatch(/^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d {2}Rich +large +0\.0+\d+ {2}/);
     // A narrow terminal loses columns, ends of names, and the end of a request id.
     const [lines, notes]: [string[], string[]] = [[], []];
     await runCommand(["calls", "--store", where], {
@@ -1549,7 +1564,7 @@ describe("polygate usage and why", () => {
     expect(lines[1]).toMatch(
       new RegExp(`^\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d +team-key {2}large +refused +budget team +${short}$`),
     );
-    expect(notes).toEqual(["Left out for the width: SPENT. --csv and --json have them."]);
+    expect(notes).toEqual(["Left out for the width: SPENT USD. --csv and --json have them."]);
     for (const given of [short, short.slice("req_".length), ids["budget"]?.slice("req_".length) ?? ""])
       expect((await run("why", given)).stdout).toContain(`Request id: ${ids["budget"]}\n`);
     for (const [args, found] of [
@@ -1734,12 +1749,14 @@ describe("polygate usage and why", () => {
     expect(limited.stdout).toMatch(/^Next: The caller may try again from 20\S+Z\.$/m);
     const { stdout } = await run("why", ids["budget"] ?? "");
     expect(stdout).toMatch(
-      /^The caller was told: .* Needed: 0\.\d+ USD, available: 0\.001 USD\. The budget begins anew at .*$/m,
+      /^The caller was told: .* Needed: 0\.\d+ USD, available: 0\.0010 USD\. The budget begins anew at .*$/m,
     );
-    // The step is a command that works, with the amount that was missing.
-    const [, command = ""] =
-      /^Next: polygate (.+) adds what the call lacked for its whole output limit\.$/m.exec(stdout) ?? [];
-    expect((await run(...command.split(" "), "--yes")).stdout).toMatch(/^available: 0\.\d+ USD$/m);
+    // The step is a command that works, with the amount that is missing.
+    const [, command = "", lack = ""] =
+      /^Next: polygate (.+) lets calls pass again\. .* This call alone lacks (\S+) USD for its whole output limit\.$/m.exec(
+        stdout,
+      ) ?? [];
+    expect((await run(...command.replace("AMOUNT", lack).split(" "), "--yes")).stdout).toMatch(/^available: 0\.\d+ USD$/m);
     const again = await run("why", ids["budget"] ?? "");
     expect(again.stdout).toMatch(/^Next: There is enough for the call now: the caller may try again\.$/m);
   });
@@ -1778,7 +1795,7 @@ describe("polygate usage and why", () => {
     await stores.close();
     const { stdout } = await run("why", id);
     expect(stdout).toContain(
-      "\nNext: polygate budgets top-up tight AMOUNT --currency usd lets calls pass again. Choose the AMOUNT: the call was refused before its cost was known. The top-up first fills the gap of 0.00006 USD by which the budget's amount is below its use.\n",
+      "\nNext: polygate budgets top-up tight AMOUNT --currency usd lets calls pass again, and first fills the gap of 0.00006 USD by which the budget's amount is below its use. So far it was given 0.00004 USD.\n",
     );
     const topUp = (amount: string) => run("budgets", "top-up", "tight", amount, "--yes", "--currency", "usd");
     expect((await topUp("0.00006")).stdout).toMatch(/^available: 0\.00 USD$/m);
@@ -2194,12 +2211,12 @@ describe("polygate budgets", () => {
       "ID,AMOUNT USD,SPENT USD,SPENT %,HELD USD,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
     expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
-      // Each column has the decimals that its amounts need.
-      ["0.00010", "0.000029", "29 %", "0.000000", "0.000071", "0.000000", "0.0000"],
-      ["0.00100", "0.000001", "<1 %", "0.000005", "0.000994", "0.000000", "0.0000"],
-      ["0.00040", "0.000500", "125 %", "0.000000", "0.000000", "0.000000", "0.0001"],
-      ["0.00000", "0.000000", "100 %", "0.000000", "0.000000", "0.000000", "0.0000"],
-      ["0.00001", "0.000025", "250 %", "0.000000", "0.000000", "0.000015", "0.0000"],
+      // An amount has two decimals, or as many as it needs, but never three.
+      ["0.0001", "0.000029", "29 %", "0.00", "0.000071", "0.00", "0.00"],
+      ["0.0010", "0.000001", "<1 %", "0.000005", "0.000994", "0.00", "0.00"],
+      ["0.0004", "0.0005", "125 %", "0.00", "0.00", "0.00", "0.0001"],
+      ["0.00", "0.00", "-", "0.00", "0.00", "0.00", "0.00"],
+      ["0.00001", "0.000025", "250 %", "0.00", "0.00", "0.000015", "0.00"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
       { id: "a-third", spent: 29, percentSpent: 29 },

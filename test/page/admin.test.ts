@@ -119,6 +119,14 @@ const luminanceOf = (color: Color = []): number =>
     .map((share) => (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4))
     .reduce((sum, share, at) => sum + share * ([0.2126, 0.7152, 0.0722][at] ?? 0), 0);
 
+/** Returns the places of the points of some amounts, in pixels from the left. */
+const pointsOf = (amounts: Element[]): number[] =>
+  amounts.map((amount) => {
+    const [range, text] = [new Range(), amount.firstChild as Text];
+    range.setStart(text, text.data.indexOf("."));
+    return Math.round(range.getBoundingClientRect().left);
+  });
+
 /** The steps that help after a call. */
 const nextOf = (page: Page): Locator => page.locator('[data-column="Next"]');
 
@@ -833,10 +841,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await reasons.allTextContents()).toContain(`The caller was told: "${errorMessage}"`);
     const step = page.locator('[data-column="Next"] li').first();
     expect(await step.innerText()).toMatch(
-      /^Top up team by \$0\.0000\d+\s+Adds what the call lacked for its whole output limit\.\s+Show the command$/,
+      /^Top up team\s+Lets calls pass again\. So far it was given \$0\.000001\. This call alone lacks \$0\.0000\d+ for its whole output limit\.\s+Show the command$/,
     );
     await step.getByText("Show the command").click();
-    await step.getByText(/^polygate budgets top-up team 0\.0000\d+ --currency usd$/).waitFor();
+    await step.getByText("polygate budgets top-up team AMOUNT --currency usd", { exact: true }).waitFor();
     await page.close();
   });
 
@@ -1233,22 +1241,27 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  it("tops up the budget or the quota that has refused a call, by what the call lacked", async () => {
+  it("tops up the budget or the quota that has refused a call, and says what the call lacks", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 1, period: "month" });
     await quotas.add({ id: "ann", apiKey: "sk-ann", budget: "team" });
     await quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     const ids = [await call("ann", "small"), await call("poor", "small")];
     for (const [at, button, action] of [
-      [0, /^Top up team by \$0/, "Top up"],
-      [1, /^Add \$0\.\d+ to the quota of poor$/, "Add"],
+      [0, "Top up team", "Top up"],
+      [1, "Add to the quota of poor", "Add"],
     ] as const) {
       const page = await open(`?part=refusals&call=${ids[at]}`);
       const step = page.locator('[data-column="Next"] li').first();
-      const [, amount = ""] = /(?:team|poor) ([\d.]+) --currency usd/.exec((await step.textContent()) ?? "") ?? [];
+      const [, lack = ""] = /This call alone lacks \$([\d.]+) for/.exec((await step.textContent()) ?? "") ?? [];
       await step.getByRole("button", { name: button }).click();
-      expect(await page.getByLabel("Amount in USD").inputValue()).toBe(amount);
-      await page.getByRole("dialog").getByRole("button", { name: action, exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText(`So far it was given $0.000001. This call alone lacks $${lack} for`).waitFor();
+      await page.getByLabel("Amount in USD").fill(lack);
+      await dialog.getByRole("button", { name: action, exact: true }).click();
+      // It is more than was given so far.
+      await dialog.getByText(`choose ${action} again`).waitFor();
+      await dialog.getByRole("button", { name: action, exact: true }).click();
       await page.getByText("There is enough for the call now: the caller may try again.").waitFor();
       expect(await page.getByRole("button", { name: button }).count()).toBe(0);
       await page.close();
@@ -1280,10 +1293,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await barriers(page)).toEqual([]);
     expect(await nextOf(page).getByRole("button", { name: "bound" }).allTextContents()).toEqual(["Edit bound"]);
     const topUp = rowOf(page, "ann").getByRole("button", { name: "Top up" });
-    const [, lacking = ""] = /^Top up team-a+ by \$([\d.]+)$/.exec((await topUp.textContent()) ?? "") ?? [];
     await topUp.click();
-    expect(await page.getByLabel("Amount in USD").inputValue()).toBe(lacking);
-    await page.getByRole("dialog").getByRole("button", { name: "Top up", exact: true }).click();
+    await page.getByText(/^Adds to .* alone\. So far .* This call alone lacks \$0\.0000\d+ for/).waitFor();
+    await page.getByLabel("Amount in USD").fill("1");
+    const confirm = page.getByRole("dialog").getByRole("button", { name: "Top up", exact: true });
+    await confirm.click();
+    await page.getByText("choose Top up again").waitFor();
+    await confirm.click();
     await rowOf(page, "ann").getByText("There is enough for the call now: the caller may try again.").waitFor();
     expect(await topUp.count()).toBe(0);
     await page.getByRole("button", { name: "Resume sleeper" }).click();
@@ -1354,6 +1370,54 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("writes money as people do, with the points of a column below each other, and says that an amount of 0 stops its keys", async () => {
+    const { quotas } = stores.ports;
+    for (const [id, amount] of [
+      ["company", 5_000_000_000],
+      ["team", 20_000_000],
+      ["trial", 2_000],
+      ["odd", 1_234_567],
+      ["stopped", 0],
+    ] as const) {
+      await quotas.addBudget({ id, amount, period: "month" });
+      await quotas.add({ id, budget: id });
+    }
+    await quotas.add({ id: "none", granted: 0 });
+    const page = await open("?part=budgets", { locale: "en-US", viewport: { width: 1_280, height: 900 } });
+    await rowOf(page, "team").waitFor();
+    const amounts = page.locator('[data-column^="Amount"] .amount');
+    expect(await amounts.allTextContents()).toEqual(["5,000.00", "1.234567", "0.00", "20.00", "0.0020"]);
+    expect(new Set(await amounts.evaluateAll(pointsOf)).size).toBe(1);
+    // Nobody copies the unseen digits.
+    const copied = await amounts.last().evaluate((span) => {
+      getSelection()?.selectAllChildren(span);
+      return String(getSelection());
+    });
+    expect(copied).toBe("0.0020");
+    expect(await rowOf(page, "stopped").innerText()).toMatch(/amount is 0/);
+    expect(await rowOf(page, "stopped").innerText()).not.toMatch(/%|nothing left/);
+    await page.getByRole("link", { name: "Keys" }).click();
+    const states = page.locator('[data-column="State"]');
+    await expect
+      .poll(() => states.allTextContents())
+      .toEqual(
+        ["active", "quota is 0", "active", "budget is 0", "active", "active"].map(
+          (word) => expect.stringContaining(word) as string,
+        ),
+      );
+    await page.close();
+    const yen = await openIn("JPY", "?part=budgets");
+    await rowOf(yen, "team").waitFor();
+    expect(await yen.locator('[data-column^="Amount"] .amount').allTextContents()).toEqual([
+      "5,000",
+      "1.234567",
+      "0",
+      "20",
+      "0.0020",
+    ]);
+    await yen.close();
+  });
+
   it("says what share of a budget is used, writes equal amounts alike, and leads to the calls behind them", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team", amount: 5_000_000, period: "month" });
@@ -1377,14 +1441,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.settle("little", { used: 161, certainty: "exact" });
     const page = await open("?part=budgets");
     await rowOf(page, "team").waitFor();
-    expect(await rowOf(page, "team").textContent()).toMatch(/5\.0000000\.0000\d+\s*<1% of granted/);
-    expect(await rowOf(page, "solo").textContent()).toMatch(/0\.0000010\.000000\s*0% of granted/);
+    expect(await rowOf(page, "team").textContent()).toMatch(/5\.000\.0000\d+\s*<1% of granted/);
+    expect(await rowOf(page, "solo").textContent()).toMatch(/0\.0000010\.00\s*0% of granted/);
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /0\.000100once0\.0001000\.000029\s*29% of granted\s*0\.000071/,
+      /0\.0001once0\.00010\.000029\s*29% of granted\s*0\.000071/,
     );
     // What Spend says, too: the overdrawn part is in the sum, and what running calls hold is not.
     expect(await rowOf(page, "beyond").first().textContent()).toMatch(
-      /0\.000161\s*running calls hold 0\.000040\s*0\.000101 overdrawn\s*161% of granted\s*0\.000000\s*nothing left/,
+      /0\.000161\s*running calls hold 0\.00004\s*0\.000101 overdrawn\s*161% of granted\s*0\.00\s*nothing left/,
     );
     // The bar of an overdrawn budget is as long as that of any other.
     const widths = await page.locator("meter").evaluateAll((bars) => bars.map(({ clientWidth }) => clientWidth));
@@ -1393,7 +1457,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.reload();
     await rowOf(page, "lowered").waitFor();
     expect(await rowOf(page, "lowered").textContent()).toMatch(
-      /290% of granted\s*0\.000000\s*nothing left\s*top-ups first fill 0\.000019/,
+      /290% of granted\s*0\.00\s*nothing left\s*top-ups first fill 0\.000019/,
     );
     const spentOf = async (row: string): Promise<string | undefined> =>
       /^[\d.]+/.exec(await rowOf(page, row).first().locator('[data-column^="Spent"]').innerText())?.[0];
@@ -1413,8 +1477,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.reload();
     await rowOf(page, "both").waitFor();
     const leftOf = async (id: string) => rowOf(page, id).first().locator('[data-column^="Left"]').innerText();
-    await expect.poll(() => leftOf("wild")).toMatch(/^0\.000000\s*nothing left in beyond$/);
-    expect(await leftOf("below")).toMatch(/^0\.000000\s*nothing left in beyond$/);
+    await expect.poll(() => leftOf("wild")).toMatch(/^0\.00\s*nothing left in beyond$/);
+    expect(await leftOf("below")).toMatch(/^0\.00\s*nothing left in beyond$/);
     expect(await leftOf("rich")).toMatch(/^4\.99\d*\s*in team$/);
     expect(await leftOf("both")).toMatch(/^0\.000002\s*in its own quota$/);
     expect(await leftOf("free")).toBe("unlimited");
@@ -1426,7 +1490,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "used up",
       expect.stringMatching(/^0\.000007\s*0\.000003 overdrawn\s*175%\s*of granted$/),
       "0.000004",
-      expect.stringMatching(/^0\.000000\s*nothing left in its own quota$/),
+      expect.stringMatching(/^0\.00\s*nothing left in its own quota$/),
     ]);
     expect(await Promise.all(["wild", "below", "rich", "sunk"].map((id) => factOf(id, "State")))).toEqual([
       // Running calls may give back what they hold.
@@ -2579,10 +2643,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const texts = (await page.locator("tbody tr").allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
     expect(texts.at(-3)).toMatch(/ 20\d\d current Spend .*5\.00 0\.0000/);
     expect(texts.slice(-2)).toEqual([
-      expect.stringMatching(
-        /^October 2020 Spend .*6\.00 7\.500000 1\.500000 overdrawn 125% of granted 0\.000000 nothing left$/,
-      ),
-      expect.stringMatching(/^September 2020 Spend .*5\.00 1\.250000 25% of granted 3\.750000$/),
+      expect.stringMatching(/^October 2020 Spend .*6\.00 7\.50 1\.50 overdrawn 125% of granted 0\.00 nothing left$/),
+      expect.stringMatching(/^September 2020 Spend .*5\.00 1\.25 25% of granted 3\.75$/),
     ]);
     await page.getByText("A period in which no call came and nobody changed the budget is not listed.").waitFor();
     await page.getByLabel("CSV for").selectOption("programs");

@@ -101,7 +101,7 @@ describe.each(formats)("a %s request", (name, request) => {
   it("priced in a currency is told amounts in it", async () => {
     const saw = { refused: true as const, available: 2_000, held: 0 };
     for (const [unit, figures] of [
-      ["usd", "Needed: 0.02 USD, available: 0.002 USD."],
+      ["usd", "Needed: 0.02 USD, available: 0.0020 USD."],
       ["unit", "Units needed: 20000, available: 2000."],
     ] as const) {
       const records: CallRecord[] = [];

@@ -2,7 +2,7 @@
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { readAddition, readUnits } from "../../../model/amount-text.ts";
-import { writtenMoney } from "../../../model/money.ts";
+import { digitsFor, writtenMoney } from "../../../model/money.ts";
 
 /** The option `currency` of the page; empty without one. */
 const OPTION = document.documentElement.dataset["currency"] ?? "";
@@ -38,27 +38,29 @@ export const plain: Intl.NumberFormat = new Intl.NumberFormat();
 /** The decimals of a unit. */
 const MOST_DECIMALS = 6;
 
-const formats = new Map([["", plain]]);
-
-/** Returns the format of a currency. It has at least the decimals that people write in the currency. */
-function formatIn(currency: string): Intl.NumberFormat {
-  const options = { style: "currency", currency, maximumFractionDigits: MOST_DECIMALS } as const;
-  const format = formats.get(currency) ?? new Intl.NumberFormat(undefined, options);
-  formats.set(currency, format);
-  return format;
-}
-
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
+
+/** Returns the number of decimals of a written amount. */
+export const decimalsOf = (units: number, currency: string = pageCurrency.value): number =>
+  currency === "" ? 0 : digitsFor(units, currency);
 
 /** Writes an amount as it stands everywhere on the page: exactly. So equal amounts are written alike, and sums of written amounts are right. */
 export const amountOf = (units: number, currency: string = pageCurrency.value): string =>
-  formatIn(currency).format(countIn(units, currency));
+  written(units, currency, { style: "currency", currency });
 
-/** Writes an amount below a heading that names the currency or the units, exactly, with this many decimals at least. */
-export const amountBelow = (units: number, currency: string = pageCurrency.value, decimals = 0): string =>
-  countIn(units, currency).toLocaleString(undefined, {
-    minimumFractionDigits: Math.max(decimals, decimalsOf(units, currency)),
+/** Writes an amount below a heading that names the currency or the units, exactly. */
+export const amountBelow = (units: number, currency: string = pageCurrency.value): string =>
+  written(units, currency, {});
+
+function written(units: number, currency: string, style: Intl.NumberFormatOptions): string {
+  if (currency === "") return plain.format(units);
+  const digits = decimalsOf(units, currency);
+  return countIn(units, currency).toLocaleString(undefined, {
+    ...style,
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
   });
+}
 
 /** Writes an amount for a sentence, in which no heading names the units. */
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
@@ -76,12 +78,6 @@ export function roughlyInWords(units: number, currency: string = pageCurrency.va
   if (count === 0 || count >= one) return coins.format(count);
   return new Intl.NumberFormat(undefined, { style: "currency", currency, maximumSignificantDigits: 2 }).format(count);
 }
-
-/** Returns the number of decimals of a written amount. */
-export const decimalsOf = (units: number, currency: string = pageCurrency.value): number =>
-  formatIn(currency)
-    .formatToParts(countIn(units, currency))
-    .reduce((decimals, { type, value }) => (type === "fraction" ? value.length : decimals), 0);
 
 /** Returns the format of the values of an axis, which are whole multiples of a step. */
 export function axisFormat(step: number, currency: string): (units: number) => string {

@@ -5,6 +5,7 @@ import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../answers.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
+  amountBelow,
   amountField,
   amountInWords,
   dayIn,
@@ -253,19 +254,18 @@ const edit = (id: string): Promise<boolean> =>
   });
 
 /**
- * Asks how much to add to the current period of a budget.
+ * Asks how much to add to the current period of a budget. An amount that is larger than what the budget was given is asked for twice.
  *
- * @param amount What to add, as a user writes it. An amount that is larger than what the budget was given is asked for twice, except for this
- *   one.
+ * @param facts Sentences that help to choose the amount.
  * @param reload Loads what is shown again.
  */
-export function topUp(id: string, amount = "", reload: () => Promise<void> = loadBudgets): void {
-  const askAgain = againFor(amount);
+export function topUp(id: string, facts: View = null, reload: () => Promise<void> = loadBudgets): void {
+  const askAgain = againFor();
   askUser({
     title: `Top up ${id}`,
     action: "Top up",
-    text: "Adds to the current period alone.",
-    fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
+    text: html`Adds to the current period alone. ${facts}`,
+    fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units = "" }) => {
       const added = readAdded("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
@@ -320,7 +320,7 @@ const linksOf = (name: string, period: BudgetTold | PeriodTold): View =>
 /** Returns the columns of the books of budgets, or of periods. */
 function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<BudgetTold | PeriodTold>[] {
   const ofGranted = amountsIn(rows.map(({ granted }) => granted));
-  const ofLeft = amountsIn(rows.flatMap(({ available, gap = 0 }) => [available, gap]));
+  const ofLeft = amountsIn(rows.map(({ available }) => available));
   return [
     { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
     spentColumn(
@@ -331,8 +331,8 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
     {
       name: amountsNamed("Left"),
       isNumber: true,
-      cell: ({ available, gap }) =>
-        html`${ofLeft(available)}${available <= 0 && html`<${Nothing} />`}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${ofLeft(gap)}</span>`}`,
+      cell: ({ available, gap, granted }) =>
+        html`${ofLeft(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
     },
   ];
 }

@@ -405,22 +405,23 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
   });
 
 /**
- * Asks how much to add to the quota of a key, or to take from it.
+ * Asks how much to add to the quota of a key, or to take from it. Something added that is larger than what was granted is asked for twice.
  *
- * @param amount The amount, as a user writes it. Something added that is larger than what was granted is asked for twice, except for this one.
+ * @param facts Sentences that help to choose the amount.
  * @param reload Loads what is shown again.
  */
 export const changeQuota = (
   id: string,
   verb: "grant" | "lower",
-  amount = "",
+  facts: View = null,
   reload: () => Promise<void> = () => renewKey(id),
 ): void => {
-  const askAgain = againFor(amount);
+  const askAgain = againFor();
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
     action: verb === "grant" ? "Add" : "Take",
-    fields: [{ name: "units", ...amountField("Amount"), value: amount, isRequired: true }],
+    text: facts,
+    fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units: written = "" }) => {
       const units = readAdded("Amount", written);
       if (verb === "grant") {
@@ -528,8 +529,10 @@ const quotaOf = ({ unlimited, granted, available }: KeyShown): { granted: number
  * Returns what limits a key the most: its own quota, or the one of its budgets that has the least left, with its id. Undefined for an unlimited
  * key.
  */
-function limitOf(key: KeyShown): { available: number; id?: string | null } | undefined {
-  return "left" in key ? { available: key.left, id: key.limitedBy } : quotaOf(key);
+function limitOf(key: KeyShown): { available: number; granted: number | null; id?: string | null } | undefined {
+  if (!("left" in key)) return quotaOf(key);
+  const { left: available, limitedBy: id, budgets } = key;
+  return { available, id, granted: (budgets.find((budget) => budget.id === id) ?? key).granted };
 }
 
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
@@ -537,8 +540,10 @@ function State({ of: key }: { of: KeyShown }): View {
   const { revoked, expiresAt, usedUp } = key;
   const hasExpired = expiresAt * 1_000 <= Date.now();
   const state = stateOf(key, Date.now());
-  const words = stateInWords(state, usedUp);
-  return html`<span class=${`state ${words === state ? state : "empty"}`}>${words}</span> ${
+  const granted = limitOf(key)?.granted;
+  const words = stateInWords(state, usedUp, granted);
+  return html`<span class=${`state ${words === state ? state : granted === 0 ? "empty zero" : "empty"}`}>${words}</span>
+    ${
       expiresAt > 0 &&
       !revoked &&
       html`<span class="quiet"
@@ -552,12 +557,14 @@ function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amo
   const { revoked, budget } = key;
   const limit = revoked ? undefined : limitOf(key);
   if (!limit) return revoked || budget !== undefined ? html`–` : html`<span class="quiet">unlimited</span>`;
-  const { id, available } = limit;
+  const { id, available, granted } = limit;
   const where =
     id === undefined || id === null ? (budget === undefined ? "" : "in its own quota") : `in ${nameOfBudget(id)}`;
   return html`${amount(available)}${
     where !== "" &&
-    (available > 0 ? html`<span class="quiet long">${where}</span>` : html`<${Nothing} more=${` ${where}`} />`)
+    (available > 0 || granted === 0
+      ? html`<span class="quiet long">${where}</span>`
+      : html`<${Nothing} more=${` ${where}`} />`)
   }`;
 }
 

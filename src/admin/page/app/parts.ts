@@ -89,10 +89,16 @@ export function Time({
   return html`<time datetime=${utc} title=${utc}>${words}</time>`;
 }
 
-/** Returns a function that writes the amounts of a column, all with the same decimals. */
-export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => string {
+/**
+ * Returns a function that shows the amounts of a column with their points below each other. Unseen digits fill the ends of the shorter ones.
+ */
+export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => View {
   const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency)), 0);
-  return (units) => amountBelow(units, currency, most);
+  return (units) => {
+    const decimals = decimalsOf(units, currency);
+    const rest = most > decimals ? `.${"0".repeat(most)}`.slice(decimals && decimals + 1) : "";
+    return html`<span class="amount" data-rest=${rest}>${amountBelow(units, currency)}</span>`;
+  };
 }
 
 /** The heading of a column of amounts. */
@@ -115,7 +121,7 @@ export function spentBy<Row>(
     cell: (row) => {
       const one = currencyOf(row) ?? pageCurrency.value;
       const amount = amounts.get(one)?.(unitsOf(row));
-      return isOne ? amount : `${amount} ${one || "units"}`;
+      return isOne ? amount : html`${amount} ${one || "units"}`;
     },
   };
 }
@@ -186,7 +192,7 @@ export interface Field {
 /** A dialog that asks for some fields, or only for a yes. */
 export interface Question {
   readonly title: string;
-  readonly text?: string;
+  readonly text?: Children;
   readonly fields?: readonly Field[];
   /** The words on the button, such as `Revoke`. */
   readonly action: string;
@@ -295,11 +301,9 @@ class AskAgain extends Error {}
 /**
  * Returns a function that asks the user of a dialog once more for what may be a mistake, and says how to confirm it. Comes to nothing the second
  * time, and without a question.
- *
- * @param confirmed A written text that needs no question.
  */
-export function againFor(confirmed = ""): (written: string, question: string | undefined, how: string) => void {
-  let asked = confirmed;
+export function againFor(): (written: string, question: string | undefined, how: string) => void {
+  let asked = "";
   return (written, words, how) => {
     if (words === undefined || written === asked) return;
     asked = written;
@@ -475,7 +479,7 @@ export function spentColumn<Row>(
   booksOf: (row: Row) => Books,
   grantOf: (row: Row) => Grant,
 ): Column<Row> {
-  const amount = amountsIn(rows.map(booksOf).flatMap(({ spent, held, overdraft }) => [spent, held, overdraft]));
+  const amount = amountsIn(rows.map((row) => booksOf(row).spent));
   return {
     name: amountsNamed("Spent"),
     isNumber: true,
@@ -483,9 +487,9 @@ export function spentColumn<Row>(
       const { spent, held, overdraft } = booksOf(row);
       const grant = grantOf(row);
       return html`${amount(spent)}
-      ${held > 0 && html`<span class="quiet long">running calls hold ${amount(held)}</span>`}
-      ${overdraft > 0 && html`<span class="empty overdrawn">${amount(overdraft)} overdrawn</span>`}
-      ${grant && html`<${Share} used=${spent} of=${grant.granted} left=${grant.available} />`}`;
+      ${held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(held)}</span>`}
+      ${overdraft > 0 && html`<span class="empty overdrawn">${amountBelow(overdraft)} overdrawn</span>`}
+      ${grant && grant.granted > 0 && html`<${Share} used=${spent} of=${grant.granted} left=${grant.available} />`}`;
     },
   };
 }
@@ -496,7 +500,7 @@ const Share = ({ used, of, left }: { used: number; of: number; left: number }): 
     >${shareOf(used, of)}<span class="unseen"> of granted</span>
     <meter
       class=${left <= 0 || used >= of ? "empty" : ""}
-      value=${of > 0 ? Math.min(1, used / of) : 1}
+      value=${Math.min(1, used / of)}
       high=${HIGH}
       aria-hidden="true"
     ></meter

@@ -15,7 +15,7 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountInWords, amountOf, pageCurrency, plain, writtenAmount } from "./amounts.ts";
+import { amountOf, plain, recordedCurrency } from "./amounts.ts";
 import { attempt, type Listed, loadsOf, mayChange, read, Refusal } from "./api.ts";
 import { BudgetFilter, knownBudgets, loadKnownBudgets, takeName, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
@@ -309,7 +309,7 @@ function EndOfLimit({ at, refusedBy }: { at: number; refusedBy?: RecordedCall["r
 }
 
 /** The parts of a sentence that the page writes in its own way: times and amounts of money. */
-const FACTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+\.\d{2,6} [A-Z]{3}(?=[,). ]))/;
+const FACTS = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d+(?:\.\d{1,6})? [A-Z]{3}(?=[,). ]))/;
 
 /** The beginning of the sentence with the error of the caller. */
 const TOLD = "The caller was told: ";
@@ -323,7 +323,9 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
   return html`${parts.map((part, at) => {
     if (at % 2 === 0) return part;
     const [, amount, currency] = /^([\d.]+) ([A-Z]+)$/.exec(part) ?? [];
-    if (currency !== undefined) return amountOf(Math.round(Number(amount) * 1_000_000), currency);
+    // Other words in capitals may follow a number: `4 PRO`.
+    if (currency !== undefined && (currency === recordedCurrency.value || /\.\d\d/.test(part)))
+      return amountOf(Math.round(Number(amount) * 1_000_000), currency);
     return Number.isNaN(Date.parse(part))
       ? part
       : html`<${EndOfLimit} at=${Date.parse(part)} refusedBy=${refusedBy} />`;
@@ -361,30 +363,21 @@ interface StepButton {
 /** Loads the list or the call again, after a step has helped. */
 const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCall());
 
-/** Returns a step that this page can do itself for its user: opens a dialog, with the amount filled in. */
-function buttonOf(
-  { sentence, verb, budget, key, units }: Call["next"][number],
-  currency = pageCurrency.value,
-): StepButton | undefined {
+/** Returns a step that this page can do itself for its user: opens a dialog, with what helps to choose an amount. */
+function buttonOf({ sentence, verb, budget, key }: Call["next"][number]): StepButton | undefined {
   const target = budget ?? key;
   const [, command, does, instead = ""] = COMMAND.exec(sentence) ?? [];
   const effect = does ?? instead;
   if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
-  const isWritten = pageCurrency.value === "" || currency === pageCurrency.value;
-  const written = units !== undefined && isWritten ? writtenAmount(units) : "";
-  const some = units === undefined ? "" : ` ${amountInWords(units, currency)}`;
+  // What the command does is in the title of the dialog.
+  const facts = html`<${Reason} text=${effect.replace(/^.*?\. ?/, "")} />`;
   const [name, run] = {
-    "budgets top-up": [`Top up ${target}${some && ` by${some}`}`, () => topUp(target, written, renew)],
-    "keys grant": [`Add${some} to the quota of ${target}`, () => changeQuota(target, "grant", written, renew)],
+    "budgets top-up": [`Top up ${target}`, () => topUp(target, facts, renew)],
+    "keys grant": [`Add to the quota of ${target}`, () => changeQuota(target, "grant", facts, renew)],
     "keys resume": [`Resume ${target}`, () => resume(target, renew)],
     "keys update": [`Edit ${target}`, () => editKey(target, renew)],
   }[verb] as [string, () => unknown];
-  return {
-    name,
-    run,
-    command,
-    effect: `${effect.slice(0, 1).toUpperCase()}${effect.slice(1)}`.replace(/\bAMOUNT\b/, "amount"),
-  };
+  return { name, run, command, effect: effect.slice(0, 1).toUpperCase() + effect.slice(1) };
 }
 
 /** Shows the steps for a call with an unknown secret. The list of keys has their buttons. */
@@ -402,8 +395,8 @@ const WrongKey = ({ steps }: { steps: Call["next"] }): View =>
     </li>`;
 
 /** Shows what helps. The button of a step stands in the place of its command. */
-function NextStep({ step, currency }: { step: Call["next"][number]; currency?: string | undefined }): View {
-  const button = buttonOf(step, currency);
+function NextStep({ step }: { step: Call["next"][number] }): View {
+  const button = buttonOf(step);
   return button
     ? html`<button type="button" class="small step" onClick=${button.run}>${button.name}</button>
         <p><${Reason} text=${button.effect} /></p>
@@ -415,8 +408,8 @@ function NextStep({ step, currency }: { step: Call["next"][number]; currency?: s
 }
 
 /** Shows the buttons of what helps after a call of a list, or else the first sentence about it. The call itself has all of them. */
-function ShortNext({ call: { requestId, next: steps, currency, errorCode } }: { call: Call }): View {
-  const buttons = steps.flatMap((step) => buttonOf(step, currency) ?? []);
+function ShortNext({ call: { requestId, next: steps, errorCode } }: { call: Call }): View {
+  const buttons = steps.flatMap((step) => buttonOf(step) ?? []);
   if (buttons.length > 0)
     return html`<div class="row-buttons">
       ${buttons.map(({ name, run }) => html`<button type="button" class="small step" onClick=${run}>${name}</button>`)}
@@ -440,7 +433,7 @@ const NEXT: Column<Calls> = {
           ${
             call.errorCode === "invalid_api_key"
               ? html`<${WrongKey} steps=${call.next} />`
-              : call.next.map((step) => html`<li><${NextStep} step=${step} currency=${call.currency} /></li>`)
+              : call.next.map((step) => html`<li><${NextStep} step=${step} /></li>`)
           }
         </ul>`,
 };
