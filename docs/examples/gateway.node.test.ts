@@ -10,7 +10,8 @@ test("a tool is called", async () => {
   await using gateway = testGateway({ backend });
   const client = new OpenAI({ apiKey: gateway.apiKey, baseURL: `${await gateway.listen()}/v1` });
   const messages = [{ role: "user" as const, content: "Is it warm?" }];
-  const { choices } = await client.chat.completions.create({ model: "small", messages });
+  const tools = [{ type: "function" as const, function: { name: "weather" } }];
+  const { choices } = await client.chat.completions.create({ model: "small", messages, tools });
   assert.equal(choices[0]?.finish_reason, "tool_calls");
   await assertCharged(gateway, 29);
   await assertRecorded(gateway, { modelAsked: "small", usage });

@@ -4,7 +4,12 @@ import { delay, failure, manualClock, reply, scriptedBackend, testGateway, toolC
 import { expect, test } from "vitest";
 import "./vitest-setup.ts"; // Or in `setupFiles`: adds the matchers.
 
-const ask = { model: "small", max_tokens: 100, messages: [{ role: "user" as const, content: "Is it warm?" }] };
+const ask = {
+  model: "small",
+  max_tokens: 100,
+  messages: [{ role: "user" as const, content: "Is it warm?" }],
+  tools: [{ name: "weather", input_schema: { type: "object" as const } }],
+};
 
 test("a tool is called, and its caller is served again after a failure", async () => {
   const script = [toolCall("weather", { city: "Bern" }), failure("backend_overloaded"), "Yes."];

@@ -325,6 +325,9 @@ export type ToolChoice =
   | { readonly type: "tool"; readonly name: string; readonly parallel: boolean }
   | { readonly type: "none" };
 
+/** The name of the tool that runs code, in a tool choice. The neutral tool has no name. */
+export const CODE_TOOL = "code_interpreter";
+
 /**
  * The amount of reasoning. `enabled`: reasoning takes at most `budgetTokens` of the output. `adaptive`: the model chooses the amount,
  * guided by `effort`. The answer shows the reasoning unless `visible` is false.

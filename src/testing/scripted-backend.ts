@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ChatEvent } from "../model/chat-event.ts";
-import { CHAT, type ChatMessage, type ChatRequest } from "../model/chat-request.ts";
+import { CHAT, CODE_TOOL, type ChatMessage, type ChatRequest, type Tool } from "../model/chat-request.ts";
 import { EMBEDDING, type EmbeddingEvent, type EmbeddingInput, type EmbeddingRequest } from "../model/embedding.ts";
 import { IMAGE, type ImageEvent, type ImageRequest } from "../model/image.ts";
 import { assertOptions, CLOCK, fieldsOf, listOf, shown } from "../options.ts";
@@ -46,7 +46,7 @@ export interface ScriptedBackend extends ModelBackend {
 
 /**
  * Makes a backend that answers chats, images and embeddings from a script. A request for which the script has no answer fails with 400 and a
- * message that says what was asked, because SDKs do not repeat such a request.
+ * message that says what was asked, because SDKs do not repeat such a request. So does a call of a tool that the request does not offer.
  *
  * @throws TypeError for a script or an option of a wrong shape.
  * @example
@@ -106,11 +106,14 @@ const TIMERS: Pick<Clock, "after"> = {
   },
 };
 
-/** Adds the end that each kind of answer needs. */
+/** Checks the tool calls of an answer, and adds the end that each kind of answer needs. */
 async function* ended(events: AsyncIterable<TurnEvent>, scene: Scene): AsyncGenerator<TurnEvent> {
   const types = new Set<string>();
   for await (const event of events) {
-    if (typeof event === "object" && "type" in event) types.add(event.type);
+    if (typeof event === "object" && "type" in event) {
+      if (event.type === "tool-call" || event.type === "tool-call-start") assertCallable(event.name, scene.asked);
+      types.add(event.type);
+    }
     yield event;
   }
   const { usage } = scene;
@@ -122,6 +125,24 @@ async function* ended(events: AsyncIterable<TurnEvent>, scene: Scene): AsyncGene
     yield { type: "finish", reason, ...(usage && { usage }) };
   }
 }
+
+/** Throws for a call that no model can make, because the request does not offer the tool, or its tool choice rules the tool out. */
+function assertCallable(name: string, asked: AskedRequest): void {
+  if (asked.kind !== CHAT) return;
+  const { tools, toolChoice } = asked.request;
+  const chosen = toolChoice?.type === "tool" ? [toolChoice.name] : toolChoice?.type === "none" ? [] : toolChoice?.names;
+  const callable = chosen ?? tools.map((tool) => (tool.type === "code-execution" ? CODE_TOOL : tool.name));
+  if (callable.includes(name) || (toolChoice?.type !== "none" && tools.some(bringsTools))) return;
+  const list = callable.map((one) => JSON.stringify(one)).join(", ") || "no tool";
+  throw new GatewayError(
+    "failed_precondition",
+    `The script calls the tool ${JSON.stringify(name)}, but ${describe(asked)}. ${chosen ? "Its tool choice allows" : "It offers"} ${list}.`,
+  );
+}
+
+/** Tells whether a provider's tool brings others, such as a server of tools, whose names the request does not tell. */
+const bringsTools = (tool: Tool): boolean =>
+  tool.type === "provider" && (tool.name === undefined || tool.name === "mcp" || tool.name === "tool_search");
 
 const isTurn = (turn: unknown): boolean => turn instanceof Turn || typeof turn === "string";
 

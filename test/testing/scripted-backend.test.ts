@@ -28,9 +28,13 @@ import { CLEAR } from "../formats/images/pictures.ts";
 
 const messages = [{ role: "user" as const, content: "Hello" }];
 const CHAT = { model: "small", messages };
+const WEATHER = { type: "function" as const, function: { name: "weather", parameters: { type: "object" } } };
 
 const openaiOf = ({ apiKey, fetch }: TestGateway): OpenAI => new OpenAI({ apiKey, fetch, maxRetries: 0 });
 const anthropicOf = ({ apiKey, fetch }: TestGateway): Anthropic => new Anthropic({ apiKey, fetch, maxRetries: 0 });
+
+const namesIn = (content: readonly { readonly type: string; readonly name?: string }[]): unknown[] =>
+  content.map(({ type, name }) => name ?? type);
 
 /** A gateway before a script, and OpenAI's client of it. */
 function opened(script: Script, options: ScriptedBackendOptions = {}, gatewayOptions: TestGatewayOptions = {}) {
@@ -52,7 +56,7 @@ describe("a chat is answered", () => {
     ]);
     const { gateway, backend } = stage;
     const openai = openaiOf(gateway);
-    const asked = async () => (await openai.chat.completions.create(CHAT)).choices[0];
+    const asked = async () => (await openai.chat.completions.create({ ...CHAT, tools: [WEATHER] })).choices[0];
     expect(await asked()).toMatchObject({ finish_reason: "stop", message: { content: "Hi" } });
     expect(await anthropicOf(gateway).messages.create({ ...CHAT, max_tokens: 50 })).toMatchObject({
       stop_reason: "max_tokens",
@@ -81,7 +85,8 @@ describe("a chat is answered", () => {
   it("by Google's client over a socket as well", async () => {
     await using gateway = testGateway({ backend: scriptedBackend(["Hi", toolCall("weather", { city: "Bern" })]) });
     const genai = new GoogleGenAI({ apiKey: gateway.apiKey, httpOptions: { baseUrl: await gateway.listen() } });
-    const ask = () => genai.models.generateContent({ model: "small", contents: "Hello" });
+    const config = { tools: [{ functionDeclarations: [{ name: "weather" }] }] };
+    const ask = () => genai.models.generateContent({ model: "small", contents: "Hello", config });
     expect((await ask()).text).toBe("Hi");
     expect((await ask()).functionCalls).toMatchObject([{ name: "weather", args: { city: "Bern" } }]);
   });
@@ -264,6 +269,78 @@ describe("a script that does not fit", () => {
   it("because its bytes are no picture, or its time no time, is refused", () => {
     expect(() => image(new Uint8Array(9))).toThrow("image: the bytes must be those of a PNG, JPEG or WebP.");
     expect(() => delay(-1)).toThrow("delay: the time must be milliseconds from 0 up.");
+  });
+});
+
+describe("a scripted tool call", () => {
+  const LINES = 'chat by the model small, "Hello". ';
+
+  it.each<[what: string, asked: object, line: string]>([
+    ["no tool is offered", {}, "It offers no tool."],
+    ["another tool is offered", { tools: [WEATHER] }, 'It offers "weather".'],
+    ["the tool choice is none", { tools: [WEATHER], tool_choice: "none" }, "Its tool choice allows no tool."],
+    [
+      "another tool is chosen",
+      { tools: [WEATHER], tool_choice: { type: "function", function: { name: "weather" } } },
+      'Its tool choice allows "weather".',
+    ],
+  ])("fails when %s, and names the tools that can be called", async (_what, asked, line) => {
+    const events = [
+      toolCall("wether"),
+      reply([{ type: "tool-call-start", id: "c", name: "wether" }]),
+      reply(["Let me look.", toolCall("wether")]),
+    ];
+    await using stage = opened(events);
+    for (const number of [1, 2, 3]) {
+      const refused = stage.openai.chat.completions.create({ ...CHAT, ...asked });
+      const message = `400 The script calls the tool "wether", but request ${number} came: ${LINES}${line}`;
+      await expect(refused).rejects.toMatchObject({ status: 400, message });
+      // The text before the third call is charged.
+      expect((await stage.gateway.charged()) > 0).toBe(number === 3);
+    }
+  });
+
+  it("fails in a stream, too", async () => {
+    await using stage = opened(reply(["Let me look.", toolCall("wether")]));
+    const stream = anthropicOf(stage.gateway).messages.stream({ ...CHAT, max_tokens: 50 });
+    await expect(stream.finalMessage()).rejects.toThrow("The script calls the tool");
+  });
+
+  it("may be one of a tool that the provider defines or brings, or follow a tool that the provider runs", async () => {
+    const found = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "Bern" } };
+    await using stage = opened([
+      reply([{ type: "provider", format: "messages", value: found }, toolCall("bash", { command: "ls" })]),
+      toolCall("web_search"),
+      toolCall("of_the_server"),
+      toolCall("code_interpreter"),
+    ]);
+    const { gateway, openai } = stage;
+    const { content } = await anthropicOf(gateway).messages.create({
+      ...CHAT,
+      max_tokens: 50,
+      tools: [
+        { type: "bash_20250124", name: "bash" },
+        { type: "web_search_20250305", name: "web_search" },
+      ],
+    });
+    expect(namesIn(content)).toEqual(["web_search", "bash"]);
+    const server = { type: "mcp", server_label: "s", server_url: "https://s.example" } as const;
+    const code = { type: "code_interpreter", container: { type: "auto" } } as const;
+    for (const [tool, name] of [
+      [{ type: "web_search" }, "web_search"],
+      [server, "of_the_server"],
+      [code, "code_interpreter"],
+    ] as const) {
+      const { output } = await openai.responses.create({ model: "small", input: "Hello", tools: [tool] });
+      expect(namesIn(output)).toEqual([name]);
+    }
+  });
+
+  it("fails behind a choice of none even where a server of tools is offered", async () => {
+    await using stage = opened(toolCall("of_the_server"));
+    const tools = [{ type: "mcp" as const, server_label: "s", server_url: "https://s.example" }];
+    const refused = stage.openai.responses.create({ model: "small", input: "Hello", tools, tool_choice: "none" });
+    await expect(refused).rejects.toThrow("Its tool choice allows no tool.");
   });
 });
 

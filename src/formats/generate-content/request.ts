@@ -3,22 +3,23 @@
 import { type FieldPath, GatewayError, invalidField } from "../../errors.ts";
 import { assertValid, unknownIn } from "../../http/validation.ts";
 import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
-import type {
-  ChatRequest,
-  FunctionTool,
-  NativeRequest,
-  ResponseFormat,
-  SafetySetting,
-  Speech,
-  TextPart,
-  Tool,
-  ToolChoice,
-  WireObject,
+import {
+  type ChatRequest,
+  CODE_TOOL,
+  type FunctionTool,
+  type NativeRequest,
+  type ResponseFormat,
+  type SafetySetting,
+  type Speech,
+  type TextPart,
+  type Tool,
+  type ToolChoice,
+  type WireObject,
 } from "../../model/chat-request.ts";
 import { given, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
-import { CODE_TOOL, isWebSearch } from "../shared/tools.ts";
+import { isWebSearch } from "../shared/tools.ts";
 import {
   controlOf,
   decodeThinking,

@@ -187,9 +187,6 @@ export function assertSchemaSize(
 
 const HOSTED_FORMAT = "responses";
 
-/** The name of the tool that runs code, in a tool choice. The neutral tool has no name. */
-export const CODE_TOOL = "code_interpreter";
-
 export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED_FORMAT;
 
 /** Tells whether a tool is a search of the web as it is now. A search of the provider's own copies has no like elsewhere. */

@@ -4,10 +4,10 @@
  */
 
 import type { RelayedContext } from "../../formats/module.ts";
-import { AnsweredArguments, CODE_TOOL, CUT_SHORT } from "../../formats/shared/tools.ts";
+import { AnsweredArguments, CUT_SHORT } from "../../formats/shared/tools.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { Annotation, ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
-import type { ChatMessage, ChatRequest, Part, ToolChoice } from "../../model/chat-request.ts";
+import { type ChatMessage, type ChatRequest, CODE_TOOL, type Part, type ToolChoice } from "../../model/chat-request.ts";
 import { given, type JsonLimits, utf8Length } from "../../model/json.ts";
 import { sumOfUsages, type Usage } from "../../model/usage.ts";
 import type { CodeResult, CodeToRun } from "../../ports/code-runner.ts";
