@@ -48,14 +48,14 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 5 && 0.2,
       weights: { prefix: 0.3, fuzzy: 0.2 },
-      boostDocument: preference,
     },
   });
   index.addAll(sections);
   const runs = new Map<Section, Runs>();
   return (query) => {
     const pairs = pairsIn(query);
-    const results = index.search(query);
+    const preference = /\berrors?\b/i.test(query) ? preferenceOfErrors : preferenceOfTexts;
+    const results = index.search(query, { boostDocument: preference });
     const best = Math.max(0, ...results.map(rankOf));
     const found = results.flatMap((result) => {
       const section = byId.get(String(result.id));
@@ -126,10 +126,14 @@ const ALIKE: ReadonlyMap<string, string> = new Map([
   ["charg", "pric"],
 ]);
 
-/** The shortest text that counts as a quotation of an error. */
+/** The shortest text that counts as a quotation of an error, and the fewest words of its beginning. */
 const QUOTE_CHARS = 10;
+const QUOTE_WORDS = 4;
 
-/** Returns the length of the text of an error, if the query contains the text, with anything in place of each `…`; otherwise 0. */
+/**
+ * Returns the length of the text of an error, if the query contains the text, with anything in place of each `…`. Otherwise, returns the
+ * length of the beginning of the text that the query contains; 0 for fewer than four words.
+ */
 function quotedIn(query: string, text: string): number {
   let end = 0;
   const parts = text.split("…").map((part) => part.replaceAll(/^[\s,]+|[\s.,:;]+$/g, ""));
@@ -139,7 +143,10 @@ function quotedIn(query: string, text: string): number {
     end = start + part.length;
     return start >= 0;
   });
-  return isWhole && length >= QUOTE_CHARS ? length : 0;
+  if (isWhole && length >= QUOTE_CHARS) return length;
+  const words = (parts[0] ?? "").split(" ");
+  const count = words.findLastIndex((_word, at) => query.includes(words.slice(0, at + 1).join(" "))) + 1;
+  return count < QUOTE_WORDS ? 0 : words.slice(0, count).join(" ").length;
 }
 
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
@@ -191,7 +198,7 @@ function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
  * the lists of changes.
  */
-function preference(id: string): number {
+function preferenceOfTexts(id: string): number {
   if (/^(?:CHANGELOG|README|[\w-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
   if (/\/row\d+$/.test(id)) return 0.1;
   return /^(?:polygate|errors-by-format|conversion-tables|reference|playground)/.test(id) ? 0.3 : 1;
@@ -202,6 +209,9 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
   new Map(
     Array.from(index.matchAll(/^- \[[^\]]*\]\(([\w-]+)\.md\)(.*)$/gm), ([, page = "", said = ""]) => [page, said]),
   );
+
+/** Ranks rows of errors like explanations, for a query about an error. */
+const preferenceOfErrors = (id: string): number => (/\/row\d+$/.test(id) ? 1 : preferenceOfTexts(id));
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
   const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow"> & { texts: string[]; codes: string[] })[] =
