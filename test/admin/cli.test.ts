@@ -1756,7 +1756,9 @@ describe("polygate usage and why", () => {
       /^Next: polygate (.+) lets calls pass again\. .* This call alone lacks (\S+) USD for its whole output limit\.$/m.exec(
         stdout,
       ) ?? [];
-    expect((await run(...command.replace("AMOUNT", lack).split(" "), "--yes")).stdout).toMatch(/^available: 0\.\d+ USD$/m);
+    expect((await run(...command.replace("AMOUNT", lack).split(" "), "--yes")).stdout).toMatch(
+      /^available: 0\.\d+ USD$/m,
+    );
     const again = await run("why", ids["budget"] ?? "");
     expect(again.stdout).toMatch(/^Next: There is enough for the call now: the caller may try again\.$/m);
   });
