@@ -2,7 +2,7 @@
 
 import { type GatewayError, storeUnavailable, toGatewayError, type Port } from "../errors.ts";
 import { Breaker, DEFAULT_BREAKER } from "../ports/circuit-breaker.ts";
-import { LATE, NEXT_MICROTASK, within, type Cancel } from "../ports/clock.ts";
+import { LATE, NEXT_MICROTASK, Wait, within } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
 import { report } from "./reports.ts";
 import type { Services } from "./services.ts";
@@ -29,77 +29,61 @@ export function askStore<T>(
   if (waitMs > 0) return Promise.reject(resting(port, waitMs));
   breaker.enter();
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const query = new StoreQuery<T>(call, port, breaker, resolve, reject);
+  const query = new StoreQuery<T>(resolve, reject, call, port, breaker);
   try {
     // Wrap it: a query builder that only looks like a promise would query the database again at each `then`.
     const asked = Promise.resolve(ask());
-    query.hear(asked);
+    query.for(asked);
     // Skip the timer when the store answers within one microtask.
-    void NEXT_MICROTASK.then(() => query.wait(asked, late));
+    void NEXT_MICROTASK.then(() => query.limit(asked, late));
   } catch (error) {
-    query.giveUp(error);
+    query.reject(error);
   }
   return promise;
 }
 
-/**
- * A query of a store. The store's promise may never settle, so it holds this object alone, and this object drops the call as soon as
- * the query is over.
- */
-class StoreQuery<T> {
+/** A wait for the answer of a store, which tells the circuit breaker how it ended. It drops the call as soon as it is over. */
+class StoreQuery<T> extends Wait<T> {
   /** Undefined once the query is over. */
   #call: Call | undefined;
   readonly #port: Port;
   readonly #breaker: Breaker;
-  #resolve: ((answer: T) => void) | undefined;
-  #reject: ((error: GatewayError) => void) | undefined;
   readonly #begunAt: number;
-  /** Ends the query with the call; set once the store is slow. */
-  #release: (() => void) | undefined = undefined;
-  #cancelTimer: Cancel | undefined = undefined;
 
   constructor(
+    resolve: (answer: T) => void,
+    reject: (error: unknown) => void,
     call: Call,
     port: Port,
     breaker: Breaker,
-    resolve: (answer: T) => void,
-    reject: (error: GatewayError) => void,
   ) {
+    super(resolve, reject);
     this.#call = call;
     this.#port = port;
     this.#breaker = breaker;
-    this.#resolve = resolve;
-    this.#reject = reject;
     this.#begunAt = call.clock.now();
   }
 
-  /** Listens to the store. The functions stand here, where they can hold nothing of the call. */
-  hear(asked: Promise<T>): void {
-    asked.then(
-      (answer) => {
-        const resolve = this.#resolve;
-        if (!resolve) return;
-        this.#end();
-        this.#breaker.succeed();
-        resolve(answer);
-      },
-      (error: unknown) => this.giveUp(error),
-    );
+  override resolve(answer: T): void {
+    if (!this.#call) return;
+    this.#call = undefined;
+    this.#breaker.succeed();
+    super.resolve(answer);
   }
 
-  giveUp(error: unknown): void {
-    const [call, reject] = [this.#call, this.#reject];
-    if (!call || !reject) return;
-    this.#end();
+  override reject(error: unknown): void {
+    const call = this.#call;
+    if (!call) return;
+    this.#call = undefined;
     const tookMs = call.clock.now() - this.#begunAt;
     // A query that ended with its call shows nothing about the store.
     if (tookMs >= SLOW_MS && !call.isEnded) this.#breaker.fail();
     else this.#breaker.leave();
-    reject(toGatewayError(error, this.#port));
+    super.reject(toGatewayError(error, this.#port));
   }
 
-  /** Waits for a slow store until its time is up or the call ends. */
-  wait(asked: Promise<T>, late: ((answer: T) => unknown) | undefined): void {
+  /** Ends the query of a slow store when its time is up or the call ends. */
+  limit(asked: Promise<T>, late: ((answer: T) => unknown) | undefined): void {
     const call = this.#call;
     if (!call) return;
     const leave = (why: unknown): void => {
@@ -107,21 +91,17 @@ class StoreQuery<T> {
       if (!this.#call) return;
       // Must run before the call has ended: a runtime that stops when the client is gone must wait for this.
       if (late) call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(call, error, this.#port)));
-      this.giveUp(why);
+      this.reject(why);
     };
     const release = (): void => leave(call.endedBecause);
     const { storeTimeoutMs } = call.limits;
-    this.#cancelTimer = call.clock.after(storeTimeoutMs, () => leave(tooLate(storeTimeoutMs)));
-    // A variable first: V8 keeps a function that is written at a field in its old generation (see `meter` in reserve.ts).
-    this.#release = release;
+    const cancel = call.clock.after(storeTimeoutMs, () => leave(tooLate(storeTimeoutMs)));
     call.defer(release);
-  }
-
-  #end(): void {
-    this.#cancelTimer?.();
     // A long call queries often, and must keep nothing of each query.
-    if (this.#release) this.#call?.forget(this.#release);
-    this.#call = this.#resolve = this.#reject = this.#release = this.#cancelTimer = undefined;
+    this.whenOver(() => {
+      cancel();
+      call.forget(release);
+    });
   }
 }
 
