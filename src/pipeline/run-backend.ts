@@ -3,6 +3,7 @@
 import { type Port, toGatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type {
+  BackendSteps,
   Cost,
   DecodedRequest,
   HostPrices,
@@ -250,30 +251,12 @@ export async function runBackend<Event, Answered>(
   quietMs: number | undefined,
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
-  const { meter } = generation;
-  call.found.meter = hold.meter = meter;
+  call.found.meter = hold.meter = generation.meter;
   try {
     assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
-    let told: BackendEvents<Event> | undefined;
-    const asked = (one: DecodedRequest): BackendEvents<Event> => {
-      call.assertLive();
-      return (told = new BackendEvents(call, eventsOf(ask(one))));
-    };
-    let count = 0;
-    const counted = async (): Promise<void> => {
-      if (told) told.uncounted = undefined;
-      hold.noteSoon();
-      if (++count % EVENTS_A_SLICE === 0 || meter.isHeavy) await nextIteration();
-      call.assertLive();
-    };
-    const events = (): AsyncIterable<Event> => {
-      const answer = generation.ask?.({ ask: asked, counted }) ?? asked(request);
-      return generation.shape?.(answer) ?? answer;
-    };
-    const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
-    const metered = new MeteredEvents(call, hold, generation, source, () => told);
+    const metered = new MeteredEvents(call, hold, request, generation, ask);
     // Stop the backend when the call ends first.
     call.defer(() => metered.abandon());
     await metered.begin(quietMs);
@@ -310,8 +293,8 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
   #call: Call | undefined;
   /** Undefined once the backend has ended or was told to stop. */
   #source: AsyncIterator<Event, undefined> | undefined;
-  #resolve: ((step: Step<Event>) => void) | undefined = undefined;
-  #reject: ((reason: unknown) => void) | undefined = undefined;
+  /** The step that is awaited. */
+  #next: PromiseWithResolvers<Step<Event>> | undefined = undefined;
 
   constructor(call: Call, events: AsyncIterable<Event>) {
     this.#call = call;
@@ -326,34 +309,26 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
   next(): Promise<Step<Event>> {
     if (!this.#source) return STOPPED;
     this.uncounted = undefined;
-    const { promise, resolve, reject } = Promise.withResolvers<Step<Event>>();
-    this.#resolve = resolve;
-    this.#reject = reject;
+    const next = Promise.withResolvers<Step<Event>>();
+    this.#next = next;
     try {
-      this.#hear(this.#source.next());
+      // A backend may return a value that is not a promise. Its promise holds these functions, and they hold this object alone.
+      Promise.resolve(this.#source.next()).then(
+        (step) => {
+          if (isLast(step)) this.#source = undefined;
+          else if (this.#call) this.uncounted = step.value;
+          this.#next?.resolve(step);
+          this.#next = undefined;
+        },
+        (reason: unknown) => {
+          this.#next?.reject(reason);
+          this.#next = this.#source = undefined;
+        },
+      );
     } catch (error) {
-      reject(error);
+      next.reject(error);
     }
-    return promise;
-  }
-
-  /** Listens to the backend. The functions stand here, where they can hold nothing of the call. */
-  #hear(asked: Promise<Step<Event>>): void {
-    // A backend may return a value that is not a promise.
-    Promise.resolve(asked).then(
-      (step) => {
-        const resolve = this.#resolve;
-        this.#resolve = this.#reject = undefined;
-        if (isLast(step)) this.#source = undefined;
-        else if (this.#call) this.uncounted = step.value;
-        resolve?.(step);
-      },
-      (reason: unknown) => {
-        const reject = this.#reject;
-        this.#resolve = this.#reject = this.#source = undefined;
-        reject?.(reason);
-      },
-    );
+    return next.promise;
   }
 
   /** Stops the backend, once. Does not wait for the backend's `finally`: it may hang, and a complete answer would hang with it. */
@@ -366,10 +341,10 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
 
   #end(): void {
     if (this.#source) void this.return();
-    const [call, reject] = [this.#call, this.#reject];
-    this.#call = this.#resolve = this.#reject = this.uncounted = undefined;
+    const [call, next] = [this.#call, this.#next];
+    this.#call = this.#next = this.uncounted = undefined;
     // Create the error only when somebody waits: its stack costs more than everything else here.
-    if (call && reject) reject(call.endedBecause);
+    if (call) next?.reject(call.endedBecause);
   }
 }
 
@@ -388,7 +363,7 @@ const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done
 const MAX_UNREAD = 65_536;
 
 /** A backend's events under their hold. The hold is settled before the finish is handed on. */
-class MeteredEvents<Event, Answered> {
+class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   /** True once the finish was handed on: nothing follows, and the call is settled. */
   isFinished = false;
   /** Keeps the answer before its finish is handed on; set for an answer that its caller may ask for again. */
@@ -397,8 +372,11 @@ class MeteredEvents<Event, Answered> {
   readonly #hold: Hold;
   readonly #generation: Generation<Event, Answered>;
   readonly #meter: Meter<Event, Answered>;
+  readonly #ask: (request: DecodedRequest) => AsyncIterable<Event> | undefined;
+  /** The events as the backend yields them; those of the running step where the backend is asked more than once. */
+  #backend: BackendEvents<Event> | undefined = undefined;
+  /** The backend's events as the kind shapes them. */
   readonly #source: AsyncIterator<Event>;
-  readonly #backend: () => BackendEvents<Event> | undefined;
   /** The next step, when it was requested already. */
   #pending: Promise<IteratorResult<Event, unknown>> | undefined = undefined;
   /** The start and the first event, until they are handed on. */
@@ -406,24 +384,41 @@ class MeteredEvents<Event, Answered> {
   #started = false;
   #done = false;
   #count = 0;
+  /** The counted events that are no part of the answer. */
+  #others = 0;
 
-  /**
-   * @param source The backend's events as the kind shapes them.
-   * @param backend Returns the same events as the backend yields them; those of the running step where it is asked more than once.
-   */
   constructor(
     call: Call,
     hold: Hold,
+    request: DecodedRequest,
     generation: Generation<Event, Answered>,
-    source: AsyncIterator<Event>,
-    backend: () => BackendEvents<Event> | undefined,
+    ask: (request: DecodedRequest) => AsyncIterable<Event> | undefined,
   ) {
     this.#call = call;
     this.#hold = hold;
     this.#generation = generation;
     this.#meter = generation.meter;
-    this.#source = source;
-    this.#backend = backend;
+    this.#ask = ask;
+    this.#source = call.watch
+      ? call.watch.source(() => this.#events(request))
+      : this.#events(request)[Symbol.asyncIterator]();
+  }
+
+  #events(request: DecodedRequest): AsyncIterable<Event> {
+    const answer = this.#generation.ask?.(this) ?? this.ask(request);
+    return this.#generation.shape?.(answer) ?? answer;
+  }
+
+  ask(request: DecodedRequest): AsyncIterable<Event> {
+    this.#call.assertLive();
+    return (this.#backend = new BackendEvents(this.#call, eventsOf(this.#ask(request))));
+  }
+
+  async counted(): Promise<void> {
+    if (this.#backend) this.#backend.uncounted = undefined;
+    this.#hold.noteSoon();
+    if (++this.#others % EVENTS_A_SLICE === 0 || this.#meter.isHeavy) await nextIteration();
+    this.#call.assertLive();
   }
 
   /** Requests the first event, and waits for it. The event is charged for, even if nobody reads it. */
@@ -493,8 +488,7 @@ class MeteredEvents<Event, Answered> {
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
     if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
-    const backend = this.#backend();
-    if (backend) backend.uncounted = undefined;
+    if (this.#backend) this.#backend.uncounted = undefined;
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);
@@ -529,7 +523,7 @@ class MeteredEvents<Event, Answered> {
     if (this.#done) return;
     if (this.#call.abort.reason) {
       const { hasWaitUntil, services } = this.#call;
-      const uncounted = this.#backend()?.uncounted;
+      const uncounted = this.#backend?.uncounted;
       const { unread } = this.#call.found;
       const count = (): number => this.#countUnread(uncounted, unread);
       // In Workers, a call must not wait for the work of another one.
