@@ -1,6 +1,7 @@
 /** Reads a JSON request body within its limits, and names the problem of a body that cannot be read. */
 
 import { GatewayError } from "../errors.ts";
+import type { Limits } from "../limits.ts";
 import { type JsonBudget, jsonFaultIn, JsonLimitError, utf8Length } from "../model/json.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
@@ -104,15 +105,16 @@ export const readBefore = (): GatewayError =>
 export interface BodyIntake {
   /** Books the bytes as they come. */
   readonly lease: BodyLease;
-  /** Ends the reading with its reason, even while the client sends nothing. */
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  /** The longest silence, in milliseconds. */
-  readonly stallMs: number;
-  /** The least rate, measured over windows of ten seconds and more. */
-  readonly minBytesPerSecond: number;
-  /** Calls `release` at the end of the call, whether the body was read or not. */
-  defer(release: () => void): void;
+  /** The call whose body it is. */
+  readonly call: {
+    /** Ends the reading with its reason, even while the client sends nothing. Created when it is read: only for large bodies. */
+    readonly signal: AbortSignal;
+    readonly clock: Clock;
+    /** The least rate is measured over windows of ten seconds and more. */
+    readonly limits: Pick<Limits, "bodyStallMs" | "minBodyBytesPerSecond">;
+    /** Calls `release` at the end of the call, whether the body was read or not. */
+    defer(release: () => void): void;
+  };
 }
 
 /** The shortest window for the rate, in milliseconds: a connection has to get going, and may pause. */
@@ -123,14 +125,15 @@ const WINDOW_MS = 10_000;
  * `deadline_exceeded` for a body that stalls or crawls; `busy` or `body_too_large` when there is no room; `body_too_large` for a body that
  * the host cuts off; `client_closed` or `malformed_body` for a body that breaks off.
  */
-export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGenerator<Uint8Array> {
+export async function* chunksOf(request: Request, { lease, call }: BodyIntake): AsyncGenerator<Uint8Array> {
   if (request.body === null) return;
-  const { signal, clock, stallMs, lease } = intake;
+  const { signal, clock, limits } = call;
+  const { bodyStallMs, minBodyBytesPerSecond } = limits;
   const reader = request.body.getReader();
   let interrupt: ((reason: unknown) => void) | undefined;
   const onAbort = (): void => interrupt?.(signal.reason);
   signal.addEventListener("abort", onAbort);
-  const crawls = rateOf(clock, intake.minBytesPerSecond);
+  const crawls = rateOf(clock, minBodyBytesPerSecond);
   let cancelTimer: Cancel | undefined;
   try {
     for (;;) {
@@ -138,13 +141,13 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
       // No Promise.race with one lasting promise: it would hold every chunk until the end.
       const { promise, resolve, reject } = Promise.withResolvers<ReadableStreamReadResult<Uint8Array>>();
       interrupt = reject;
-      cancelTimer = clock.after(stallMs, () => reject(stalled(stallMs)));
+      cancelTimer = clock.after(bodyStallMs, () => reject(stalled(bodyStallMs)));
       reader.read().then(resolve, reject);
       const step = await promise;
       cancelTimer();
       if (step.done) return;
       lease.take(step.value.length);
-      if (crawls(step.value.length)) throw crawling(intake.minBytesPerSecond);
+      if (crawls(step.value.length)) throw crawling(minBodyBytesPerSecond);
       yield step.value;
     }
   } catch (cause) {
@@ -234,13 +237,18 @@ function readText(request: Request, maxBytes: number, intake: BodyIntake): strin
   return readChunks(request, declared ?? maxBytes, intake);
 }
 
-async function readAtOnce(request: Request, declared: number, maxBytes: number, intake: BodyIntake): Promise<string> {
-  const { lease, clock, stallMs } = intake;
+async function readAtOnce(
+  request: Request,
+  declared: number,
+  maxBytes: number,
+  { lease, call }: BodyIntake,
+): Promise<string> {
+  const { bodyStallMs } = call.limits;
   lease.take(declared);
   try {
     const reading = request.text();
-    const text = await within(reading, stallMs, clock, (end) => intake.defer(end));
-    if (text === LATE) throw stalled(stallMs);
+    const text = await within(reading, bodyStallMs, call.clock, (end) => call.defer(end));
+    if (text === LATE) throw stalled(bodyStallMs);
     // A host may not check the declared length of a body.
     assertFits(text, maxBytes);
     if (text.length > declared) lease.take(text.length - declared);

@@ -2,7 +2,7 @@
 
 import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { DocumentsCall, Endpoint, ListedModel } from "../formats/format.ts";
-import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
+import { declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
@@ -11,7 +11,7 @@ import type { NativeRequest } from "../model/chat-request.ts";
 import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
 import { firstOf, modelHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
-import { type Clock, LATE, within } from "../ports/clock.ts";
+import { LATE, within } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo, takesUnlisted } from "../ports/model-backend.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
@@ -460,8 +460,10 @@ export async function readBody(call: Call, endpoint: Endpoint, key: ApiKey): Pro
     // The failure is met after the body was read.
     else solvency?.catch(() => {});
   }
-  const intake = new Intake(call, key.id);
-  call.json.booking = intake.lease;
+  const lease = services.bodies.lease(key.id);
+  call.defer(() => lease[Symbol.dispose]());
+  call.json.booking = lease;
+  const intake = { lease, call };
   const content = endpoint.readForm
     ? await endpoint.readForm(request, intake)
     : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
@@ -519,32 +521,4 @@ export function documentsCallOf(call: Call, endpoint: Endpoint, key: ApiKey): Do
       throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
     },
   };
-}
-
-/** The terms under which a body is read, with the room for the body until the end of the call. A class, because an object with a getter of its own is slow to make. */
-class Intake implements BodyIntake {
-  readonly lease: BodyLease;
-  readonly clock: Clock;
-  readonly stallMs: number;
-  readonly minBytesPerSecond: number;
-  readonly #call: Call;
-
-  constructor(call: Call, keyId: string) {
-    const lease = call.services.bodies.lease(keyId);
-    call.defer(() => lease[Symbol.dispose]());
-    this.lease = lease;
-    this.clock = call.clock;
-    this.stallMs = call.limits.bodyStallMs;
-    this.minBytesPerSecond = call.limits.minBodyBytesPerSecond;
-    this.#call = call;
-  }
-
-  /** Created only when it is read: few bodies are large. */
-  get signal(): AbortSignal {
-    return this.#call.abort.signal;
-  }
-
-  defer(release: () => void): void {
-    this.#call.defer(release);
-  }
 }

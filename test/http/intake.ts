@@ -3,20 +3,30 @@
 import { type BodyIntake, parseBody, readJsonText } from "../../src/http/body.ts";
 import { KnownBodies } from "../../src/http/known-bodies.ts";
 import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
-import { BodyRoom } from "../../src/ports/shared-room.ts";
+import { type BodyLease, BodyRoom } from "../../src/ports/shared-room.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 
 export const STALL_MS = 5_000;
 
 /** The terms with a test's own changes. */
-export const intakeOf = (changes: Partial<BodyIntake> = {}): BodyIntake => ({
-  lease: new BodyRoom(2 ** 40).lease("key"),
-  signal: new AbortController().signal,
-  clock: manualClock(),
-  stallMs: STALL_MS,
-  minBytesPerSecond: 1,
-  defer: () => {},
-  ...changes,
+export const intakeOf = ({
+  lease = new BodyRoom(2 ** 40).lease("key"),
+  stallMs: bodyStallMs = STALL_MS,
+  minBytesPerSecond: minBodyBytesPerSecond = 1,
+  ...changes
+}: Partial<BodyIntake["call"]> & {
+  readonly lease?: BodyLease;
+  readonly stallMs?: number;
+  readonly minBytesPerSecond?: number;
+} = {}): BodyIntake => ({
+  lease,
+  call: {
+    signal: new AbortController().signal,
+    clock: manualClock(),
+    limits: { bodyStallMs, minBodyBytesPerSecond },
+    defer: () => {},
+    ...changes,
+  },
 });
 
 /** The parsed body of a request. */

@@ -33,11 +33,12 @@ async function receive(request: Request): Promise<Response> {
       { limits, maxFileBytes: () => 25 * MIB },
       {
         lease,
-        clock: systemClock,
-        stallMs: 30_000,
-        minBytesPerSecond: 16 * 1024,
-        signal: request.signal,
-        defer: () => {},
+        call: {
+          clock: systemClock,
+          limits: { bodyStallMs: 30_000, minBodyBytesPerSecond: 16 * 1024 },
+          signal: request.signal,
+          defer: () => {},
+        },
       },
     );
     return Response.json({ sizes: files.map(({ bytes }) => bytes.length) });
