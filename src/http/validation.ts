@@ -210,8 +210,8 @@ interface Wrong {
 }
 
 /** Returns the wrong field that stands first in the schema. */
-const firstOf = (wrong: Wrong | undefined, field: KnownField, { issues }: ReturnType<Run>): Wrong | undefined =>
-  issues && !(wrong && wrong.field.index < field.index) ? { field, issues } : wrong;
+const firstOf = (wrong: Wrong | undefined, found: Wrong): Wrong =>
+  wrong && wrong.field.index < found.field.index ? wrong : found;
 
 /** An object whose known fields hold. Other fields are left as they are. */
 export function object<const Entries extends v.ObjectEntries>(
@@ -235,12 +235,15 @@ export function object<const Entries extends v.ObjectEntries>(
       if (!field.mayBeAbsent && value !== undefined) missing--;
       if (typeof value === field.primitive || (field.isText && typeof value === "string" && value !== "")) continue;
       if (value === undefined || (value === null && field.mayBeNull) || value === field.literal) continue;
-      wrong = firstOf(wrong, field, field.schema["~run"]({ value }, config));
+      const { issues } = field.schema["~run"]({ value }, config);
+      if (issues) wrong = firstOf(wrong, { field, issues });
     }
     if (missing > 0)
-      for (const field of required)
-        if (input[field.key] === undefined)
-          wrong = firstOf(wrong, field, field.schema["~run"]({ value: undefined }, config));
+      for (const field of required) {
+        if (input[field.key] !== undefined) continue;
+        const { issues } = field.schema["~run"]({ value: undefined }, config);
+        if (issues) wrong = firstOf(wrong, { field, issues });
+      }
     if (wrong) return breachAt(input, wrong.field.key, input[wrong.field.key], wrong.issues);
     return valid(dataset);
   });

@@ -65,15 +65,13 @@ export class FrameShape {
 
   private constructor(
     head: string,
-    data: string,
+    parts: readonly string[],
     tail: string,
     holes: readonly Hole[],
     wire: JsonObject,
     most: number,
   ) {
-    this.#parts = partsOf(data, holes).map(
-      (part, index) => (index === 0 ? head : "") + part + (index === holes.length ? tail : ""),
-    );
+    this.#parts = parts.map((part, index) => (index === 0 ? head : "") + part + (index === holes.length ? tail : ""));
     this.#holes = holes;
     this.#wire = wire;
     this.#holders = holes.map(({ path }) => valueAt(wire, path.slice(0, -1)) as JsonObject);
@@ -104,10 +102,11 @@ export class FrameShape {
     const holes = holesIn(data, wire, fields);
     if (!holes) return undefined;
     // A value changes with its hole only if the parser reads it there: of members with one name, the last counts.
-    const probed = partsOf(data, holes).reduce((text, part, index) => text + String(holes[index - 1]?.probe) + part);
+    const parts = partsOf(data, holes);
+    const probed = parts.reduce((text, part, index) => text + String(holes[index - 1]?.probe) + part);
     const other = parseJson(probed, limits);
     if (!isJsonObject(other) || holes.some(({ path, probe }) => valueAt(other, path) !== probe)) return undefined;
-    return new FrameShape(head, data, tail, holes, other, most);
+    return new FrameShape(head, parts, tail, holes, other, most);
   }
 
   /** Tells whether a frame with this data has the shape. */
