@@ -118,6 +118,7 @@ async function relayedChat(
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
+  const own = ownBody(request, codec);
   const remember = memory.recorder(call.key.id, makerIn(codec, model));
   let rest: Iterable<ChatEvent> = [];
   return {
@@ -126,12 +127,12 @@ async function relayedChat(
     callerModel: request.model,
     path,
     headers,
-    body: writeJson(body, ownBody(request, codec)),
+    body: writeJson(body, own),
     turn: upstream.takesSockets ? { keyId: call.key.id, model, body, stream: request.stream } : undefined,
     stream: request.stream,
     codec,
     decoder: codec.answerDecoder(upstream.json, model),
-    joinsTexts: !isConverted(request, codec),
+    joinsTexts: own !== undefined,
     /** True when the last candidate has finished. */
     isFinish(event) {
       for (const known of event.type === "native" ? event.events : [event])
@@ -163,19 +164,19 @@ function permitted({ versions = "pass", betas = "pass" }: UpstreamOptions, reque
   };
 }
 
-/** Tells whether the caller's request is converted. A caller of the upstream's own format is sent every part, and answers for it. */
-const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean => native?.format !== format;
-
-/** Returns the caller's own body if its upstream gets it, with the gateway's changes. */
-const ownBody = (request: ChatRequest, codec: ChatCodec): WireObject | undefined =>
-  isConverted(request, codec) ? undefined : request.native?.body;
+/**
+ * Returns the caller's own body if its upstream gets it, with the gateway's changes; undefined for a request that is converted. A caller of
+ * the upstream's own format is sent every part, and answers for it.
+ */
+const ownBody = ({ native }: ChatRequest, { format }: ChatCodec): WireObject | undefined =>
+  native?.format === format ? native.body : undefined;
 
 /**
  * Adds signatures and reasoning of earlier answers that the client has not sent back. For a body in the upstream's own format, the codec
  * decides what of it the body lacks.
  */
 function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: TurnContext): ChatRequest {
-  if (isConverted(request, codec))
+  if (!ownBody(request, codec))
     return memory.restored(key.id, withLostResults(request, codec.format), makerIn(codec, request.model));
   const remembered = memory.recalled(key.id, request);
   return request.native && remembered.size > 0 ? { ...request, native: { ...request.native, remembered } } : request;
@@ -231,7 +232,7 @@ export function reportConversions(
 function withoutBody(events: readonly ChatEvent[], request: ChatRequest, codec: ChatCodec): readonly ChatEvent[] {
   const [whole] = events;
   if (whole?.type !== "native" || whole.body === undefined) return events;
-  if (!isConverted(request, codec)) return whole.events;
+  if (ownBody(request, codec)) return whole.events;
   const { body: _body, ...piece } = whole;
   return [{ ...piece, frames: [] }];
 }

@@ -32,10 +32,10 @@ export const openTransport: OpenTransport = (origin, { connectMs }) => {
       pool ??= await (opened ??= open());
       const handler = dispatched(pool, request, exchange);
       try {
-        return await handler.response;
+        return await handler.response.promise;
       } catch (error) {
         if (handler.hasBegun || exchange.reason !== undefined || !isClosed(error)) throw error;
-        return dispatched(pool, request, exchange).response;
+        return dispatched(pool, request, exchange).response.promise;
       }
     },
     async close() {
@@ -60,21 +60,15 @@ const isClosed = (error: unknown): boolean =>
 
 /** A request on its connection. */
 class Handler implements Dispatcher.DispatchHandler, Carrier {
-  readonly response: Promise<UpstreamResponse>;
+  readonly response: PromiseWithResolvers<UpstreamResponse> = Promise.withResolvers();
   readonly #exchange: Exchange;
   #controller: Dispatcher.DispatchController | undefined;
   #answer: QueuedResponse | undefined;
-  #resolve!: (response: UpstreamResponse) => void;
-  #reject!: (error: unknown) => void;
 
   constructor(exchange: Exchange) {
     this.#exchange = exchange;
-    this.response = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
     exchange.carrier = this;
-    if (exchange.reason !== undefined) this.#reject(exchange.reason);
+    if (exchange.reason !== undefined) this.response.reject(exchange.reason);
   }
 
   /** True once the request has begun on a connection: the upstream may then have read it. */
@@ -84,7 +78,7 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
 
   // Without a connection there is no controller yet: `onRequestStart` then aborts the request.
   cut(reason: Error): void {
-    this.#reject(reason);
+    this.response.reject(reason);
     this.#answer?.cut(reason);
     this.#controller?.abort(reason);
   }
@@ -98,7 +92,7 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200) return;
     this.#answer = new QueuedResponse(status, headers, controller);
-    this.#resolve(decompressed(this.#answer));
+    this.response.resolve(decompressed(this.#answer));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -110,7 +104,7 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#reject(error);
+    this.response.reject(error);
     this.#answer?.fail(error);
   }
 }

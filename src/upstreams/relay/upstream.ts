@@ -68,6 +68,8 @@ export class Upstream {
   /** Undefined where the credential of every request is the same. */
   readonly #authorization: Authorization | undefined;
   readonly #reframe: UpstreamFormat["reframe"];
+  /** True when turns of conversations may go over WebSockets. */
+  readonly takesSockets: boolean;
   /** Undefined where every request goes over HTTP. */
   readonly #conversations: Conversations | undefined;
   readonly #hangUp: UpstreamOptions["hangUp"];
@@ -126,8 +128,8 @@ export class Upstream {
       this.#authorization = authorize(format, options, this, secrets);
     }
     this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
-    this.#conversations =
-      options.transport === "websocket" ? this.#openConversations(format, options, open) : undefined;
+    this.takesSockets = options.transport === "websocket";
+    this.#conversations = this.takesSockets ? this.#openConversations(format, options, open) : undefined;
     this.#openTransport = (origin) => (fetch ? fetchTransport(origin, fetch) : openOwnTransport(origin, this.timeouts));
   }
 
@@ -165,11 +167,6 @@ export class Upstream {
     const headers = { "user-agent": "polygate", ...this.#headers };
     const origin = this.origin.replace(/^http/, "ws");
     return open(origin, headers, { clock, json, ...limits, ...timeouts }, this.#authorization);
-  }
-
-  /** True when turns of conversations may go over WebSockets. */
-  get takesSockets(): boolean {
-    return this.#conversations !== undefined;
   }
 
   /** Returns the upstream's name of a model, given the caller's names, best first. Throws `model_not_found` for unknown names. */
