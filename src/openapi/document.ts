@@ -259,7 +259,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
   content_refused: ["backend", "The model backend refuses this content by its policy."],
   failed_precondition: ["backend", "The model backend cannot meet this request as it is asked."],
-  not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
+  not_found: ["lookup", 'There is no model "other". This API key may use "demo-chat".', { path: ["model"] }],
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],
   upgrade_required: ["upgrade", "This service takes no WebSockets here. Use HTTP: POST /v1/responses."],
   missing_api_key: ["key", "No API key was given."],
@@ -267,7 +267,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   invalid_api_key: ["key", "The API key is not valid."],
   paused_api_key: ["expiry", "The API key is paused."],
   expired_api_key: ["expiry", "The API key has expired."],
-  model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
+  model_not_found: ["model", 'There is no model "other". This API key may use "demo-chat".', { path: ["model"] }],
   model_not_allowed: [
     "model",
     'This API key may not use the model "other". It may use "demo-chat".',

@@ -175,11 +175,13 @@ it("suggests a name for an unknown image model, and for an unknown model in an a
     openAi('There is no image model "image-modle-3". Did you mean "image-model-3"?'),
   );
   expect(await send("/v1/images/generations", { model: "zebra", prompt: "A cat" })).toMatchObject(
-    openAi('There is no image model "zebra". There are: image-model-3.'),
+    openAi('There is no image model "zebra". This API key may use "image-model-3".'),
   );
   const unlisted = gatewayOver({ image: async function* () {} }, ["zebra"]);
   expect(await unlisted("/v1/images/generations", { model: "zebra", prompt: "A cat" })).toMatchObject(
-    openAi('There is no image model "zebra". There are: image-model-2, image-model-3, image-model-multi.'),
+    openAi(
+      'There is no image model "zebra". This API key may use "image-model-2", "image-model-3" and "image-model-multi".',
+    ),
   );
   for (const path of ["/v1/models/image-modle-3", "/v1beta/models/image-modle-3"])
     expect((await send(path)).body).toMatchObject({

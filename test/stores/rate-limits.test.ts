@@ -323,12 +323,12 @@ describe("tiers and groups", () => {
     );
   });
 
-  it.each<[unknown, string]>([
-    [60, "not a number."],
-    [{ points: 60, duration: 60 }, "and has no consume()."],
-    [RateLimiterMemory, "not a function: its result is probably meant."],
-    [{ consume: away, penalty: away, reward: away }, "and has no points."],
-  ])("refuses what is no counter: %s", (counter, fault) => {
+  it.each<[string, unknown]>([
+    ["not a number.", 60],
+    ["and has no consume().", { points: 60, duration: 60 }],
+    ["not a class: write new before it.", RateLimiterMemory],
+    ["and has no points.", { consume: away, penalty: away, reward: away }],
+  ])("refuses what is no counter: %s", (fault, counter) => {
     const limits = { requests: [new RateLimiterMemory({ points: 1, duration: 1 }), counter as RateCounter] };
     expect(() => flexibleRateLimiter({ tiers: { gold: { perKey: limits } } })).toThrow(
       `flexibleRateLimiter: tiers["gold"]: perKey.requests[1] must be a counter of rate-limiter-flexible, such as new RateLimiterMemory({ points: 60, duration: 60 }), ${fault}`,
