@@ -1,6 +1,6 @@
 /** Api keys are made, changed, rotated, revoked, granted and reported over every store. */
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
 import {
   type BudgetOptions,
@@ -12,7 +12,7 @@ import {
 import type { DurableQuotaStore, Retention } from "../../src/stores/durable.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
-import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
+import { databases, emptied, sqliteInMemory, type TestPlace } from "../stores/sql/databases.ts";
 import { storeAt } from "../stores/sql/open.ts";
 
 interface Opened {
@@ -30,7 +30,13 @@ interface Opened {
   readonly remove: () => Promise<void>;
 }
 
-const stores: readonly { name: string; available: boolean; open: () => Promise<Opened> }[] = [
+const stores: readonly {
+  readonly name: string;
+  readonly available: boolean;
+  /** Opens an empty store. */
+  readonly open: () => Promise<Opened>;
+  readonly close?: () => Promise<void>;
+}[] = [
   {
     name: "memory",
     available: true,
@@ -40,15 +46,20 @@ const stores: readonly { name: string; available: boolean; open: () => Promise<O
       return { store, keys: store.keys, budgets: store, advance: (ms) => clock.advance(ms), remove: async () => {} };
     },
   },
-  ...[sqliteInMemory, ...databases.filter(({ dialect }) => dialect !== "sqlite")].map((database) => ({
-    name: database.name,
-    available: database.available,
-    async open() {
-      const place = await database.place();
-      const opened = storeAt(place);
-      return { ...opened, keys: opened.store, budgets: opened.store, remove: () => place.remove() };
-    },
-  })),
+  ...[sqliteInMemory, ...databases.filter(({ dialect }) => dialect !== "sqlite")].map((database) => {
+    let place: TestPlace | undefined;
+    return {
+      name: database.name,
+      available: database.available,
+      async open() {
+        place ??= await database.place();
+        const opened = storeAt(place);
+        const { db, prefix } = place;
+        return { ...opened, keys: opened.store, budgets: opened.store, remove: () => emptied({ db, prefix }) };
+      },
+      close: async () => place?.remove(),
+    };
+  }),
   {
     name: "Redis",
     available: redisAnswers,
@@ -63,11 +74,12 @@ const stores: readonly { name: string; available: boolean; open: () => Promise<O
 
 const secretOf = (apiKey: string): string => apiKey.replace(/^sk-/, "");
 
-describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
+describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
   describe.skipIf(!available)("when it answers", () => {
     let opened: Opened;
     beforeEach(async () => void (opened = await open()));
     afterEach(() => opened.remove());
+    afterAll(() => close?.());
 
     it("creates keys whose secrets find them", async () => {
       const { store, keys } = opened;
