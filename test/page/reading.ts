@@ -5,6 +5,27 @@ import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { untilText } from "./hands.ts";
 import type { Stage } from "./stage.ts";
 
+/** Returns the title of a page of the docs, as its first heading shows it. */
+const titleOf = (markdown: string): string | undefined => /^# (.*)$/m.exec(markdown)?.[1]?.replaceAll("`", "");
+
+/** Opens a page of the docs, and returns its title and the elements that are wider than its card. Code and tables scroll. */
+async function widthsOf(
+  name: string,
+): Promise<{ readonly title: string | undefined; readonly wide: readonly string[] }> {
+  const changed = new Promise((resolve) => addEventListener("hashchange", resolve, { once: true }));
+  location.hash = `#docs/${name}`;
+  await changed;
+  await new Promise(requestAnimationFrame);
+  const card = document.querySelector(".docs");
+  const right = card ? card.getBoundingClientRect().right - Number.parseFloat(getComputedStyle(card).paddingRight) : 0;
+  const wide = [...document.querySelectorAll(".docs :not(pre *, .table *)")]
+    .filter((one) => one.getBoundingClientRect().right > right)
+    .map((one) => `${one.getBoundingClientRect().right} > ${right}: ${one.outerHTML.slice(0, 200)}`);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  if (scrollWidth > clientWidth) wide.push(`The page is ${scrollWidth} wide.`);
+  return { title: card?.querySelector("h2")?.textContent, wide };
+}
+
 export function readingSuite({ visit }: Stage): void {
   it("opens the docs, follows their links, and goes back to what was written", async () => {
     const page = await visit();
@@ -82,6 +103,16 @@ export function readingSuite({ visit }: Stage): void {
     await untilText(page.getByRole("article", { name: "Docs" }).getByRole("heading", { level: 2 }), /^Prices$/);
     await expect.poll(() => pages.isVisible()).toBe(false);
     expect(await isWiderThanScreen(page)).toBe(false);
+  });
+
+  it.each([390, 1280])("has no page with text beside its card, %i wide", async (width) => {
+    const page = await visit("/#docs", { viewport: { width, height: 844 } });
+    await page.locator(".docs h2").waitFor();
+    const response = await page.request.get(new URL("/page/docs/pages.json", page.url()).href);
+    const texts = Object.entries((await response.json()) as Readonly<Record<string, string>>);
+    expect(texts.length).toBeGreaterThan(60);
+    for (const [name, markdown] of texts)
+      expect([name, await page.evaluate(widthsOf, name)]).toEqual([name, { title: titleOf(markdown), wide: [] }]);
   });
 
   it("leads to the reference", async () => {
