@@ -57,13 +57,6 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     options: ["host", "port", "store"],
     run: (_operands, values, { servers }) => servers.demo(flagsOf(values)),
   },
-  serve: {
-    about: "runs the gateway of a file as a server, with its stores and health",
-    examples: ["gateway.ts", "gateway.ts --host 0.0.0.0 --port 8080"],
-    operands: ["FILE"],
-    options: ["host", "port", "store"],
-    run: ([file = ""], values, { servers }) => servers.serve(file, flagsOf(values)),
-  },
   init: {
     about: "writes a gateway of your own into a folder, with its server and database",
     examples: ["--yes", "my-gateway --server fastify --database postgres"],
@@ -74,6 +67,13 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
       const written = await writeProject(await projectOf(operands, values, terminal), terminal.home);
       terminal.print(values.json ? jsonOf(written) : nextSteps(written));
     },
+  },
+  serve: {
+    about: "runs the gateway of a file as a server, with its stores and health",
+    examples: ["gateway.ts", "gateway.ts --host 0.0.0.0 --port 8080"],
+    operands: ["FILE"],
+    options: ["host", "port", "store"],
+    run: ([file = ""], values, { servers }) => servers.serve(file, flagsOf(values)),
   },
 };
 
@@ -127,21 +127,22 @@ const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Returns the help of some groups. */
-const usageOfGroups = (groups: readonly string[]): string =>
+/** Returns the help of some groups, and of other commands that open a store. */
+const usageOfGroups = (groups: readonly string[], others: readonly string[] = []): string =>
   [
     ...groups.map((group) => groupHelp(group, GROUPS[group] ?? {})),
+    ...others,
     GENERAL_HELP,
     groups.map((group) => examplesOf(group, FIRST_EXAMPLES[group] ?? [])).join("\n"),
   ].join("\n\n");
 
+/** The help of all commands. The programs come first, because people begin with them. */
 export const USAGE: string = [
-  usageOfGroups(Object.keys(GROUPS)),
-  `polygate <command> --store <address>\n\n${commandsOf(SINGLE_COMMANDS)}`,
   `polygate <command>\n\n${commandsOf(PROGRAMS)}`,
   Object.entries(PROGRAMS)
     .map(([name, { examples }]) => examplesOf(name, examples.slice(0, 1)))
     .join("\n"),
+  usageOfGroups(Object.keys(GROUPS), [`polygate <command> --store <address>\n\n${commandsOf(SINGLE_COMMANDS)}`]),
 ].join("\n\n");
 
 /** A command as it was found on the command line. */

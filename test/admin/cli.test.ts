@@ -1218,6 +1218,15 @@ describe("polygate keys", () => {
     expect(await keys("sweep", "--currency", "usd")).toBe("swept: 0");
   });
 
+  it("begins its help with what people begin with", async () => {
+    const { stdout } = await polygate([]);
+    const commands = Array.from(stdout.matchAll(/^ {2}([a-z][a-z-]*)(?: [^a-z ]\S*)* {2,}\S/gm), ([, name]) => name);
+    expect(commands.slice(0, 4)).toEqual(["demo", "init", "serve", Object.keys(KEY_COMMANDS)[0]]);
+    expect(stdout.split("\n").slice(0, 10).join("\n")).toMatch(
+      /^ {2}polygate demo$.*^ {2}polygate init .*^ {2}polygate serve /ms,
+    );
+  });
+
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
     expect(await keys("--help")).toMatch(/^polygate keys <command>/);
     expect(await keys("--help")).not.toContain("polygate budgets");
