@@ -787,7 +787,7 @@ describe("polygate keys", () => {
   });
 
   it("has examples for each command, which it can read", async () => {
-    const [, ofKeys = "", ofBudgets = ""] = USAGE.split(/^polygate \w+ <command>/m);
+    const [, , ofKeys = "", ofBudgets = ""] = USAGE.split(/^polygate(?: \w+)? <command>/m);
     for (const [group, text, run, known] of [
       ["keys", ofKeys, keys, "export"],
       ["budgets", ofBudgets, budgets, "top-up"],
