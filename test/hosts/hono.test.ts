@@ -3,15 +3,20 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Writable } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import { Hono, type HonoRequest } from "hono";
-import { afterEach, expect, it } from "vitest";
+import { streamHandle } from "hono/aws-lambda";
+import { afterEach, expect, it, vi } from "vitest";
 import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
 import { MINIMAL } from "../formats/messages/bodies.ts";
 import { KEY, plays, post } from "./stage.ts";
 
 let stop: (() => void) | undefined;
-afterEach(() => stop?.());
+afterEach(() => {
+  stop?.();
+  vi.unstubAllGlobals();
+});
 
 const gatewayTelling = (heard: string[]): Gateway =>
   createGateway({
@@ -52,4 +57,48 @@ it.each(RUNTIMES)("serves behind middleware that reads a clone: on %s", async (_
   const heard: string[] = [];
   const response = await ask(appOf(gatewayTelling(heard), ({ raw }) => raw.clone().json()));
   expect([response.status, heard]).toEqual([200, []]);
+});
+
+it("streams on AWS Lambda, and has settled before the function ends and may be frozen", async () => {
+  const written: string[] = [];
+  let isRecorded = false;
+  // The global of the runtime of Lambda, and its stream.
+  vi.stubGlobal("awslambda", {
+    streamifyResponse: (handler: unknown) => handler,
+    HttpResponseStream: {
+      from(stream: Writable, { statusCode }: { readonly statusCode: number }) {
+        written.push(`${statusCode}`);
+        return stream;
+      },
+    },
+  });
+  const gateway = createGateway({
+    backend: { chat: plays("Hello.") },
+    quotas: memoryQuotaStore([{ apiKey: KEY }]),
+    onCall() {
+      isRecorded = true;
+    },
+  });
+  const { method, headers, body } = post({ ...MINIMAL, stream: true });
+  const event = {
+    version: "2.0",
+    rawPath: "/ai/v1/messages",
+    rawQueryString: "",
+    requestContext: { http: { method }, domainName: "gateway.example" },
+    headers,
+    body,
+    isBase64Encoded: false,
+  };
+  const stream = new Writable({
+    write(chunk: Uint8Array, _encoding, done) {
+      written.push(new TextDecoder().decode(chunk));
+      done();
+    },
+  });
+  // Hono's type is that of a function without a stream.
+  const handler: unknown = streamHandle(appOf(gateway, async () => undefined));
+  await (handler as (event: object, to: Writable) => Promise<void>)(event, stream);
+  expect(written[0]).toBe("200");
+  expect(written.join("")).toContain("event: message_stop");
+  expect(isRecorded).toBe(true);
 });

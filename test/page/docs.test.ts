@@ -190,7 +190,7 @@ describe("the search", () => {
     ["rotate a key without downtime", ["keys-and-limits/rotate-a-key"]],
     ["rotate upstream key", ["credentials/upstream-keys-that-expire-or-rotate"]],
     ["export usage to excel", ["usage/export-to-excel-or-another-spreadsheet", "usage/reports-and-bills"]],
-    ["stream cut off client hangs up who pays", ["backends/hang-ups"]],
+    ["stream cut off client hangs up who pays", ["backends/hang-ups-and-failed-calls"]],
     ["virtual keys", ["keys-and-limits/keys", "keys-and-limits/"]],
     ["spend limit per team", ["budgets/"]],
     ["fallback model", ["routes/fallback-when-an-upstream-fails", "routes/"]],
@@ -231,8 +231,8 @@ describe("the search", () => {
     ["upstream timeout", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
     ["timeout upstream slow", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
     ["max_tokens 1 refused", ["messages/options", "polygate/messagesoptions"]],
-    ["client disconnects charged", ["backends/hang-ups"]],
-    ["stream aborted by client cost", ["backends/hang-ups"]],
+    ["client disconnects charged", ["backends/hang-ups-and-failed-calls"]],
+    ["stream aborted by client cost", ["backends/hang-ups-and-failed-calls"]],
     ["vitest toHaveCharged not function", ["testing/matchers"]],
     ["unlimited key", ["keys-and-limits/keys", "keys-and-limits/"]],
     ["user id of my app into a call", ["mounting/your-own-context-such-as-a-user"]],
@@ -264,6 +264,12 @@ describe("the search", () => {
     ["database migration", ["production/rolling-deploys-and-migrations", "quota/sql-postgresql-mysql-sqlite"]],
     ["list models endpoint", ["token-usage/models"]],
     ["anthropic-beta header", ["messages/"]],
+    ["refund", ["backends/hang-ups-and-failed-calls"]],
+    ["charged for a failed call", ["backends/hang-ups-and-failed-calls"]],
+    ["change the port", ["production/a-server-from-one-file"]],
+    ["aws lambda", ["mounting/hono"]],
+    ["outgoing http proxy", ["backends/relays"]],
+    ["migrate database", ["quota/sql-postgresql-mysql-sqlite", "production/rolling-deploys-and-migrations"]],
     ["own database for keys", ["keys-and-limits/keys"]],
     ["sqlite file", ["quota/sql-postgresql-mysql-sqlite"]],
   ])("answers %s, first or second", (question, sections) => {
@@ -283,6 +289,28 @@ describe("the search", () => {
     expect(`${hit?.page}/${hit?.heading}`).toBe(section);
   });
 
+  it("lists what a stream that breaks off is charged among the first four", () => {
+    const found = find("streaming breaks off charged").slice(0, 4);
+    expect(found).toContainEqual(expect.objectContaining({ page: "backends", heading: "hang-ups-and-failed-calls" }));
+  });
+
+  it.each([
+    ["vertex", "credentials", "google-cloud"],
+    ["cors", "mounting", "pages-in-a-browser"],
+    ["migrate database", "quota", "sql-postgresql-mysql-sqlite"],
+    ["azure", "credentials", "azure"],
+    ["rate limits", "keys-and-limits", "rate-limits"],
+  ])("answers %s by the guide, before the options of that name", (question, page, heading) => {
+    expect(find(question)[0]).toMatchObject({ page, heading });
+  });
+
+  it.each([
+    ["VertexOptions", "polygate-clouds-google", "vertexoptions"],
+    ["maxJsonBytes", "polygate", "limits"],
+  ])("answers %s by the reference, because it is a name of the code", (name, page, heading) => {
+    expect(find(name)[0]).toMatchObject({ page, heading });
+  });
+
   it("ranks words that follow each other before the same words apart, and those of a heading first", () => {
     const apart = "A hay for the blue. Then a needle of another hay, and blue of a needle, needle, needle.";
     const pages = {
@@ -295,7 +323,7 @@ describe("the search", () => {
 
   it("shows the part of a section that has the words", () => {
     const [hit] = find("who pays when a client hangs up");
-    expect(hit).toMatchObject({ page: "backends", heading: "hang-ups" });
+    expect(hit).toMatchObject({ page: "backends", heading: "hang-ups-and-failed-calls" });
     const page =
       "# Page\n\n" +
       "A beginning of many words. ".repeat(20) +

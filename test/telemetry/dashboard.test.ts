@@ -373,9 +373,9 @@ describe("the docs", () => {
   });
 
   it("list every metric, and no other", () => {
-    const [, table = ""] = /<!-- metrics -->\n\n((?:\|.*\n)+)/.exec(page) ?? [];
-    const cells = Array.from(table.matchAll(/^\| (`.*?) *\|/gm), ([, cell = ""]) => cell);
-    const told = cells.flatMap((cell) => Array.from(cell.matchAll(/`([\w.]+)`/g), ([, name = ""]) => name));
+    const [, list = ""] = /<!-- metrics -->\n\n((?:(?:- | {2}).*\n)+)/.exec(page) ?? [];
+    const heads = Array.from(list.matchAll(/^- (.*?):\s/gm), ([, head = ""]) => head);
+    const told = heads.flatMap((head) => Array.from(head.matchAll(/`([\w.]+)`/g), ([, name = ""]) => name));
     const names = [...metrics].map((name) => name.replace(/_total$/, ""));
     expect(told.map((name) => name.replaceAll(".", "_")).toSorted()).toEqual(names.toSorted());
   });

@@ -54,7 +54,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   const runs = new Map<Section, Runs>();
   return (query) => {
     const pairs = pairsIn(query);
-    const preference = /\berrors?\b/i.test(query) ? preferenceOfErrors : preferenceOfTexts;
+    const preference = preferenceFor(query);
     const results = index.search(query, { boostDocument: preference });
     const best = Math.max(0, ...results.map(rankOf));
     const found = results.flatMap((result) => {
@@ -194,24 +194,34 @@ function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
   return (NEARNESS.title * countIn(title) + NEARNESS.text * countIn(text)) / pairs.length;
 }
 
+/** Returns the function that weighs sections for a query, by their ids. */
+function preferenceFor(query: string): (id: string) => number {
+  if (/\berrors?\b/i.test(query)) return preferenceOfErrors;
+  return /[a-z][A-Z]/.test(query) ? preferenceOfNames : preferenceOfTexts;
+}
+
+const REFERENCE = /^(?:polygate|errors-by-format|conversion-tables|reference|playground)/;
+
 /**
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
  * the lists of changes.
  */
 function preferenceOfTexts(id: string): number {
   if (/^(?:CHANGELOG|README|[\w-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
-  if (/\/row\d+$/.test(id)) return 0.1;
-  return /^(?:polygate|errors-by-format|conversion-tables|reference|playground)/.test(id) ? 0.3 : 1;
+  return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
 }
+
+/** Ranks rows of errors like explanations, for a query about an error. */
+const preferenceOfErrors = (id: string): number => (/\/row\d+$/.test(id) ? 1 : preferenceOfTexts(id));
+
+/** Ranks the reference like explanations, for a query with a name of the code, such as `maxJsonBytes`. */
+const preferenceOfNames = (id: string): number => (REFERENCE.test(id) ? 1 : preferenceOfTexts(id));
 
 /** Returns what the index says of each page. */
 const summariesIn = (index: string): ReadonlyMap<string, string> =>
   new Map(
     Array.from(index.matchAll(/^- \[[^\]]*\]\(([\w-]+)\.md\)(.*)$/gm), ([, page = "", said = ""]) => [page, said]),
   );
-
-/** Ranks rows of errors like explanations, for a query about an error. */
-const preferenceOfErrors = (id: string): number => (/\/row\d+$/.test(id) ? 1 : preferenceOfTexts(id));
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
   const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow"> & { texts: string[]; codes: string[] })[] =
