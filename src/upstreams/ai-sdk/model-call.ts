@@ -21,7 +21,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { type LastFailures, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
-import { isAboutRoute } from "../relay/address.ts";
+import { isAboutRoute, mistakeOfConnection } from "../relay/address.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
 
@@ -144,6 +144,8 @@ function errorOf(thrown: unknown): GatewayError {
   if (named) return new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) });
   const mistake = mistakeIn(thrown);
   if (mistake) return backendError("failed", mistake);
+  const unreached = unreachedBy(thrown);
+  if (unreached) return backendError("unreachable", unreached);
   // A status of success means that the answer could not be read.
   if (typeof statusCode === "number") return errorOfStatus(statusCode < 400 ? 500 : statusCode, thrown);
   // The provider could not be reached.
@@ -169,6 +171,17 @@ function mistakeIn(thrown: unknown): SettingMistake | undefined {
   const shown = (origin + pathname).slice(0, MAX_SHOWN_CHARS).replaceAll(KEY_LIKE, "[redacted]");
   const does = isPage ? "answers with a page of HTML to" : "does not serve";
   return new SettingMistake(`The provider ${does} POST ${shown}. Check its baseURL.`, { cause: causeOf(thrown) });
+}
+
+/** Returns the mistake in the provider's address that the error of a connection shows. */
+function unreachedBy(thrown: unknown): SettingMistake | undefined {
+  const { name, statusCode, cause, url } = propertiesOf(thrown);
+  if (name !== "AI_APICallError" || statusCode !== undefined || typeof url !== "string") return undefined;
+  const mistake = mistakeOfConnection(cause, "baseURL of the provider");
+  if (mistake === undefined) return undefined;
+  return new SettingMistake(`The provider at ${URL.parse(url)?.origin ?? "its address"} ${mistake}`, {
+    cause: causeOf(thrown),
+  });
 }
 
 function parsedOrText(body: string): unknown {

@@ -1,6 +1,6 @@
 /** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
 
-import type { GatewayError } from "../../errors.ts";
+import { type GatewayError, mistakeOf } from "../../errors.ts";
 import { wholeOf } from "../../formats/shared/lazy.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
@@ -194,6 +194,8 @@ function unreached({ facts: { address, port }, failures }: Upstream, error: unkn
   const told = failures.told(error);
   if (isOfCredential(told)) return wordsOf(told);
   if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
+  const mistake = mistakeOf(told);
+  if (mistake !== undefined) return mistake;
   const { code } = (told.cause ?? {}) as { code?: unknown };
   const why = typeof code === "string" ? code : wordsOf(told);
   return `${address}:${port} cannot be reached: ${why}. Check the relay's baseUrl.`;

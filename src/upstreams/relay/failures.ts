@@ -5,6 +5,7 @@ import {
   changedError,
   GatewayError,
   type GatewayErrorCode,
+  SettingMistake,
   toGatewayError,
   type VendorLimits,
 } from "../../errors.ts";
@@ -15,6 +16,7 @@ import { redact } from "../../http/request.ts";
 import { parseJson } from "../../model/json.ts";
 import { manyLines } from "../../options.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
+import { mistakeOfConnection } from "./address.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -212,15 +214,25 @@ const messageOf = ({ message }: { readonly message?: unknown }): string | undefi
 /** Error codes of a connection that was not made, or that ended before the answer. */
 const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
 
-/** Returns the error to throw for an error of the transport before the answer's headers. */
-export function connectionError(thrown: unknown, { isConnecting, reason }: Exchange): unknown {
+/**
+ * Returns the error to throw for an error of the transport before the answer's headers.
+ *
+ * @param origin The origin of the relay's `baseUrl`; undefined for another address.
+ */
+export function connectionError(
+  thrown: unknown,
+  { isConnecting, reason }: Exchange,
+  origin: string | undefined,
+): unknown {
   if (thrown instanceof GatewayError || reason !== undefined) return thrown;
   const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
   const known = String(code ?? cause?.code);
   // `fetch` throws a TypeError for every failure to get an answer, also for timeouts, which are excluded here.
   const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
   if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
-  return backendError("unreachable", thrown);
+  const mistake = origin && mistakeOfConnection(thrown, "baseUrl of the relay");
+  if (!mistake) return backendError("unreachable", thrown);
+  return backendError("unreachable", new SettingMistake(`The upstream at ${origin} ${mistake}`, { cause: thrown }));
 }
 
 /** Returns the error to throw for an error of the transport after the headers. */

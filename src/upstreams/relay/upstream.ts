@@ -256,7 +256,7 @@ export class Upstream {
     try {
       return await transport.send(request, exchange);
     } catch (error) {
-      throw connectionError(error, exchange);
+      throw connectionError(error, exchange, origin === this.origin ? origin : undefined);
     }
   }
 }
