@@ -38,14 +38,14 @@ export class Keyring {
 
   /**
    * @param owner The part that needs the keys, for errors: "An encrypted store".
-   * @throws RangeError for keys that are missing, have wrong names or lengths, or have the same name.
+   * @throws TypeError for keys that are missing, have wrong names, or have the same name, and RangeError for a wrong length.
    */
   constructor(owner: string, keys: readonly EncryptionKey[]) {
     const imported = keys.map((key) => new ImportedKey(key));
     const [newest] = imported;
-    if (!newest) throw new RangeError(`${owner} needs a key.`);
+    if (!newest) throw new TypeError(`${owner} needs a key.`);
     this.#keys = new Map(imported.map((key) => [key.name, key]));
-    if (this.#keys.size < keys.length) throw new RangeError("Two keys have the same name.");
+    if (this.#keys.size < keys.length) throw new TypeError("Two keys have the same name.");
     this.#newest = newest;
   }
 
@@ -79,7 +79,7 @@ class ImportedKey {
 
   constructor({ name, secret }: EncryptionKey) {
     if (!/^[\w.-]{1,64}$/.test(name))
-      throw new RangeError('The name of a key must be 1 to 64 letters, digits, ".", "_" and "-".');
+      throw new TypeError('The name of a key must be 1 to 64 letters, digits, ".", "_" and "-".');
     if (secret.length !== SECRET_BYTES)
       throw new RangeError(`The key "${name}" must have ${SECRET_BYTES} bytes, not ${secret.length}.`);
     this.name = name;

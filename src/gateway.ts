@@ -146,7 +146,7 @@ export type CoreGatewayOptions<Context = unknown> = CommonOptions<Context> & Cor
 export interface MountOptions {
   /**
    * The path of the gateway, when the host does not remove the path itself: `/ai`. Must be a plain path that begins with a slash;
-   * anything else is a RangeError. Default: the root.
+   * anything else is a TypeError. Default: the root.
    */
   readonly prefix?: string;
 }
@@ -171,7 +171,7 @@ export interface Mountable<Context = unknown> {
   /** The endpoints that the gateway serves, without WebSockets; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /**
-   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
+   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a TypeError for a prefix that is not a plain
    * path.
    */
   readonly at: (prefix: string) => CoreRoutes<Context>;
@@ -238,7 +238,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
 /** A gateway, ready to be mounted. */
 export interface Gateway<Context = unknown> extends CoreGateway<Context>, GatewayRoutes<Context> {
   /**
-   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
+   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a TypeError for a prefix that is not a plain
    * path.
    */
   readonly at: (prefix: string) => GatewayRoutes<Context>;
@@ -529,7 +529,7 @@ const currenciesOf = ({ price, imagePrice }: HostPrices): ReadonlySet<string> =>
   new Set([price, imagePrice].flatMap((one) => currencyCode(one?.currency ?? "") ?? []));
 
 /**
- * Throws a RangeError if a recorder shows units as money of a currency in which nothing is priced: three tokens would be "0.000003 USD". A
+ * Throws a TypeError if a recorder shows units as money of a currency in which nothing is priced: three tokens would be "0.000003 USD". A
  * price of the host's own without a currency may count in any.
  */
 function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & HostPrices): void {
@@ -541,7 +541,7 @@ function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & H
     priced.size > 0
       ? `the prices are in ${[...priced].join(" and ")}. Write the same currency in both`
       : "without prices a unit is a token. Add prices, as in ...priceTable({ … }) of polygate/prices, or leave out the currency";
-  throw new RangeError(`createGateway: amounts are shown in ${shown}, but ${why}.`);
+  throw new TypeError(`createGateway: amounts are shown in ${shown}, but ${why}.`);
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */

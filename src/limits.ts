@@ -193,6 +193,7 @@ export const DEFAULT_LIMITS: Limits = {
 /**
  * Returns the defaults with a host's overrides. An undefined override counts as absent.
  *
- * @throws RangeError that names a limit which is not a positive integer, is longer than a timer can wait, or does not exist.
+ * @throws RangeError that names a number which is no positive integer or is longer than a timer can wait; TypeError for a limit that is no number
+ *   or does not exist.
  */
 export const resolveLimits = (overrides?: Partial<Limits>): Limits => overridden("limits", DEFAULT_LIMITS, overrides);

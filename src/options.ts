@@ -284,11 +284,29 @@ function isPlain(value: object): boolean {
 export function unknownName(
   name: string,
   known: readonly string[],
-  meant: string | undefined = nearest(name, known),
+  meant: string | undefined = namesMeant(name, known),
 ): string {
   const suggestion = meant === undefined ? "" : `did you mean ${meant}? `;
   return `${name} does not exist; ${suggestion}${suggestion ? "There" : "there"} are ${known.join(", ")}`;
 }
+
+/** Options that other libraries name otherwise. */
+const OTHER_NAMES: Readonly<Record<string, string>> = { timeout: "deadlineMs", timeoutMs: "deadlineMs" };
+
+/** Returns the options that were probably meant: all of a few with the same word, and none of many. */
+function namesMeant(name: string, known: readonly string[]): string | undefined {
+  const other = Object.hasOwn(OTHER_NAMES, name) ? OTHER_NAMES[name] : undefined;
+  if (other !== undefined && known.includes(other)) return other;
+  const best = nearest(name, known);
+  const lower = name.toLowerCase();
+  const alike = known.filter((one) => one.toLowerCase().includes(lower));
+  const isOnlyStart = alike.filter((one) => one.toLowerCase().startsWith(lower)).length === 1;
+  if (alike.length < 2 || isOnlyStart || best === undefined || best.length === name.length) return best;
+  return alike.length > MOST_ALIKE ? undefined : alike.join(" or ");
+}
+
+/** The most names with the same word that an error suggests. */
+const MOST_ALIKE = 3;
 
 /** True for the result of `openStores`. */
 const hasPorts = (value: unknown): boolean =>
@@ -469,7 +487,8 @@ function distanceOf(one: string, other: string, most: number): number {
  *
  * @param option The name of the option in errors, such as `limits`.
  * @param rules The rule of each number, by name. Default: a positive integer.
- * @throws RangeError that names an override which breaks its rule, is longer than a timer can wait, or does not exist.
+ * @throws RangeError that names a number which breaks its rule or is longer than a timer can wait; TypeError for an override that is no number
+ *   or does not exist.
  */
 export function overridden<Numbers extends Readonly<Record<keyof Numbers, number>>>(
   option: string,
@@ -482,10 +501,11 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
   const result: Numbers = { ...defaults };
   for (const [key, value] of Object.entries<number | undefined>(overrides)) {
     const name = `${option}.${key}`;
-    if (!isKeyOf(defaults, key)) throw new RangeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
+    if (!isKeyOf(defaults, key)) throw new TypeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
     if (value === undefined) continue;
     const rule = rules[key] ?? POSITIVE;
-    if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${quoted(value)}`);
+    if (typeof value !== "number") throw new TypeError(`${name} must be ${rule.words}, not ${quoted(value)}`);
+    if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${value}`);
     if (key.endsWith("Ms") && value > MAX_TIMER_MS)
       throw new RangeError(`${name} must be at most ${MAX_TIMER_MS} ms, the longest that a timer waits, not ${value}`);
     Object.assign(result, { [key]: value });

@@ -118,7 +118,7 @@ export class Routes {
     return [...this.#byPath.keys()];
   }
 
-  /** Returns the routes under a prefix. Throws a RangeError for a prefix that is not a plain path. */
+  /** Returns the routes under a prefix. Throws a TypeError for a prefix that is not a plain path. */
   at(written: string): CoreRoutes {
     const prefix = plainPrefix(written);
     this.#warnOfVersion(prefix);
@@ -259,11 +259,11 @@ export class Routes {
 /** A path without the characters of h3's patterns. */
 const PLAIN_PATH = /^\/[^*:(){}\\]*$/;
 
-/** Returns a prefix without a slash at its end; empty for the root. Throws a RangeError for a prefix that is not a plain path. */
+/** Returns a prefix without a slash at its end; empty for the root. Throws a TypeError for a prefix that is not a plain path. */
 export function plainPrefix(prefix: string): string {
   const isPlain = PLAIN_PATH.test(prefix) && URL.parse(prefix, "http://host")?.pathname === prefix;
   if (prefix !== "" && !isPlain)
-    throw new RangeError(
+    throw new TypeError(
       `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it, such as "/ai", and hold none of * : ? # ( ) { } \\`,
     );
   return prefix.replace(/\/+$/, "");

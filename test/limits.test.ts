@@ -70,6 +70,7 @@ describe("limits", () => {
 
   it("refuse what is no number", () => {
     const wrong: object = { leaseMs: "60000" };
+    expect(() => resolveLimits(wrong)).toThrow(TypeError);
     expect(() => resolveLimits(wrong)).toThrow(`limits.leaseMs must be a positive integer, not "60000"`);
   });
 
@@ -80,12 +81,14 @@ describe("limits", () => {
 
   it.each([
     ["deadlineMS", "did you mean deadlineMs? There are"],
-    ["maxBodyBytes", "did you mean maxBodyBytesPerKey? There are"],
+    ["maxBodyBytes", "did you mean maxBodyBytesInFlight or maxBodyBytesPerKey? There are"],
+    ["timeout", "did you mean deadlineMs? There are"],
+    ["max", "there are"],
     ["toString", "there are"],
     ["__proto__", "there are"],
   ])("refuse %s, which does not exist", (name, words) => {
     const misspelt = JSON.parse(`{"${name}": 5}`) as object;
-    expect(() => resolveLimits(misspelt)).toThrow(RangeError);
+    expect(() => resolveLimits(misspelt)).toThrow(TypeError);
     expect(() => resolveLimits(misspelt)).toThrow(`limits.${name} does not exist; ${words} maxJsonBytes, `);
   });
 });

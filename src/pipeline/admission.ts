@@ -42,7 +42,7 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   call.secret = credential;
   const row = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
   call.assertLive();
-  if (!row) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+  if (!row) throw new GatewayError("invalid_api_key", invalidKey(credential));
   const key = keyIn(row);
   // The record of a refusal names the key, too.
   call.key = key;
@@ -53,6 +53,13 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   }
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
+}
+
+/** Says that there is no such key. Some callers put a scheme before the key where their client adds the scheme itself. */
+function invalidKey(credential: string): string {
+  const [, scheme] = /^["']?(bearer|basic|token|apikey)[\s:]/i.exec(credential) ?? [];
+  const hint = scheme === undefined ? "" : ` It begins with the word ${scheme}: give the key alone.`;
+  return `The API key is not valid.${hint}`;
 }
 
 /** Reads a field of a row. Returns undefined for a value that has no meaning in this field. */

@@ -169,8 +169,8 @@ const MAX_MISSED = 100;
  * before the backend is asked; `onFailure` hears of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
- * @throws RangeError if a price is not a number from 0 up or has too many digits, if a row with prices of tokens has no `output` or no
- * `input`, if units differ, or if a longer call would cost less.
+ * @throws TypeError if a row has no prices, or prices of tokens without `output` or `input`, or if units differ; RangeError if a price is not a
+ * number from 0 up or has too many digits, or if a longer call would cost less.
  */
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
@@ -200,12 +200,12 @@ class Table {
       );
     const entries = Object.entries(rows);
     if (entries.length === 0)
-      throw new RangeError(
+      throw new TypeError(
         'priceTable: has no prices, so that every call would be refused. Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
       );
     for (const [name, price] of entries) assertRow<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
-    if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
+    if (units.size > 1) throw new TypeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
     const [unit = ""] = units;
     this.currency = currencyCode(unit);
     const scale = new Scale(entries);
@@ -314,15 +314,15 @@ function unitsOf(amount: number, per: number, unit = "usd"): { readonly digits: 
   return { digits: whole + fraction + "0".repeat(-places), places: 0 };
 }
 
-/** Lists all prices of a row, each with the tokens that it is for. Throws a RangeError for a row that is no price. */
+/** Lists all prices of a row, each with the tokens that it is for. Throws a TypeError for a row that is no price. */
 function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field: string, amount: number, per: number]> {
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
   const at = `The price of "${name}"`;
   if (!hasTokens(price) && price.pictures === undefined)
-    throw new RangeError(`${at} needs input and output, or pictures`);
-  if (hasTokens(price) && price.input === undefined) throw new RangeError(`${at} needs input; 0 makes it free`);
+    throw new TypeError(`${at} needs input and output, or pictures`);
+  if (hasTokens(price) && price.input === undefined) throw new TypeError(`${at} needs input; 0 makes it free`);
   if (hasTokens(price) && price.output === undefined)
-    throw new RangeError(
+    throw new TypeError(
       `${at} needs output; 0 is for models without output, such as embedding models, and makes it free`,
     );
   const amounts: [string, number | undefined, number][] = [];

@@ -28,7 +28,7 @@ export interface EncryptedResponseStoreOptions {
  * its document: moved to another one, it cannot be read. Ids, aliases, parents and sizes stay readable for the store. `read` and `list`
  * reject when a content cannot be decrypted.
  *
- * @throws RangeError for keys that are missing, have wrong names or lengths, or have the same name.
+ * @throws TypeError for keys that are missing, have wrong names, or have the same name, and RangeError for a wrong length.
  * @example
  * const secret = Buffer.from(process.env.RESPONSES_SECRET, "base64"); // openssl rand -base64 32
  * const responseStore = encryptedResponseStore(sqlResponseStore({ db, dialect }), { keys: [{ name: "2026-01", secret }] });

@@ -54,7 +54,7 @@ const GAUGES = {
  * of the SDK that reports gauges as cumulative also keeps those of a removed or renamed budget until the process ends.
  *
  * @returns A function that removes the gauges. Call it before you close the store.
- * @throws TypeError for a meter or a store without the methods that are needed, and a RangeError for a text that is no code of a currency.
+ * @throws TypeError for a meter or a store without the methods that are needed, and for a text that is no code of a currency.
  * @example
  * const stop = budgetMetrics(meterProvider.getMeter("my-gateway"), stores.ports.quotas);
  */
@@ -68,7 +68,7 @@ export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: Budge
   });
   const { onError = logError, currency, clock = systemClock } = options;
   if (currency !== undefined && !/^[a-z]{3}$/i.test(currency))
-    throw new RangeError(
+    throw new TypeError(
       `budgetMetrics: currency must be a code of three letters, such as usd, not ${quoted(currency)}`,
     );
   const budgets = new BudgetReadings(quotas, onError, clock);

@@ -95,7 +95,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
       throw new TypeError(`testGateway: ${name} is for the store in memory; give it to quotas instead.`);
   const budget = key?.budget;
   if (budget !== undefined && !budgets.some(({ id }) => id === budget))
-    throw new RangeError(
+    throw new TypeError(
       `testGateway: key.budget: there is no budget ${JSON.stringify(budget)}; write budgets: [{ id: ${JSON.stringify(budget)}, amount: 1_000_000 }].`,
     );
   const failures: Failure[] = [];

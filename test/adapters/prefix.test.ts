@@ -40,7 +40,7 @@ describe("a prefix", () => {
     "//ai",
   ])("%s is refused by what is wrong with it", (prefix) => {
     const message = `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it`;
-    expect(() => gateway.at(prefix)).toThrow(RangeError);
+    expect(() => gateway.at(prefix)).toThrow(TypeError);
     expect(() => gateway.at(prefix)).toThrow(message);
   });
 
@@ -84,7 +84,7 @@ it.each<[string, () => unknown]>([
   ["Koa", () => toKoaMiddleware(gateway, PREFIX)],
   ["Node", () => toNodeHandler(gateway, PREFIX)],
 ])("the mount for %s refuses a prefix without a slash when it is made", (_name, mount) => {
-  expect(mount).toThrow(RangeError);
+  expect(mount).toThrow(TypeError);
 });
 
 /** Sends requests to a gateway under `/ai`, with a prefix or none, and returns their statuses and the warnings. */

@@ -220,6 +220,6 @@ describe("a link to a picture", () => {
 describe("images.publicUrl", () => {
   it.each(["", "not a url", "ftp://example.com", "https://example.com/ai?k=1"])("cannot be %o", (publicUrl) => {
     const make = () => createGateway({ backend: UNASKED, quotas: memoryQuotaStore([]), images: { publicUrl } });
-    expect(make).toThrow(RangeError);
+    expect(make).toThrow(TypeError);
   });
 });

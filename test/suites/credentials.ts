@@ -62,6 +62,16 @@ export function credentialsSuite(mount: Mount, driver: Driver): void {
       expect(stage().backend.calls).toBe(before);
     });
 
+    it("says that a key begins with the scheme that its client adds", async () => {
+      for (const headers of [driver.credential(`Bearer ${KEY}`), bearer(`Bearer Bearer ${KEY}`)]) {
+        const response = await ask(stage(), driver, form, { headers });
+        const text = await response.clone().text();
+        expect(await driver.refusalOf(response)).toEqual(driver.refusal("invalid_api_key"));
+        expect(text).toContain("The API key is not valid. It begins with the word Bearer: give the key alone.");
+        expect(text).not.toContain(BARE);
+      }
+    });
+
     it("goes before the body: a stranger learns nothing of the rules", async () => {
       const response = await ask(stage(), driver, form, { headers: none }, { body: "{}" });
       expect(await driver.refusalOf(response)).toEqual(driver.refusal("missing_api_key"));

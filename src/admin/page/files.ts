@@ -46,7 +46,7 @@ export function pageIn(folder: URL, options: AdminPageOptions = {}, hint = ""): 
   assertAddress("loginUrl", loginUrl);
   assertAddress("logoutUrl", logoutUrl);
   if (currency !== "" && !/^[A-Z]{3}$/.test(currency))
-    throw new RangeError("adminPage: currency must be three capital letters, such as USD.");
+    throw new TypeError("adminPage: currency must be three capital letters, such as USD.");
   const texts = new Map<string, Promise<string>>();
   const textOf = (name: string): Promise<string> => {
     const text = texts.get(name) ?? readFile(new URL(name || "index.html", folder), "utf8");
@@ -73,7 +73,7 @@ function assertAddress(name: "loginUrl" | "logoutUrl", address: string): void {
   const own = "http://own.invalid";
   const isPath = address.startsWith("/") && URL.parse(address, own)?.origin === own;
   if (address === "" || isPath || (/^https?:\/\//i.test(address) && URL.canParse(address))) return;
-  throw new RangeError(`adminPage: ${name} must be a path, such as /login, or an absolute http or https address.`);
+  throw new TypeError(`adminPage: ${name} must be a path, such as /login, or an absolute http or https address.`);
 }
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);

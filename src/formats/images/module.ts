@@ -39,7 +39,7 @@ export const images = (options?: ImagesOptions): GatewayFormat<"images"> => {
   };
 };
 
-/** Throws a RangeError if `publicUrl` is no http or https URL or has a query, and for an alias of an unknown model. */
+/** Throws a TypeError if `publicUrl` is no http or https URL or has a query, and for an alias of an unknown model. */
 function made({ clock, limits }: Parameters<GatewayFormat["make"]>[0], options: ImagesOptions = {}): Format {
   if (options.publicUrl !== undefined) assertBaseUrl(options.publicUrl);
   const models = new ImageModels(options);
@@ -55,7 +55,7 @@ function made({ clock, limits }: Parameters<GatewayFormat["make"]>[0], options: 
 function assertBaseUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
-    throw new RangeError(
+    throw new TypeError(
       "images.publicUrl must be an http or https address without a query, such as https://example.com/ai",
     );
 }

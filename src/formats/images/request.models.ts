@@ -41,7 +41,7 @@ export class ImageModels {
   readonly #profiles: ReadonlyMap<string, ImageProfile>;
   readonly #aliases: ReadonlyMap<string, string>;
 
-  /** Throws a RangeError for an alias of an unknown model. */
+  /** Throws a TypeError for an alias of an unknown model. */
   constructor({ models = {}, aliases = {} }: ImageCatalog) {
     this.#profiles = new Map(Object.entries({ ...IMAGE_PROFILES, ...models }));
     // If a host's own model has the name of a built-in alias, the name means the host's model.
@@ -55,7 +55,7 @@ export class ImageModels {
     let name = alias;
     for (let steps = 0; steps < aliases.size && aliases.has(name); steps++) name = aliases.get(name) ?? name;
     if (aliases.has(name) || !this.#profiles.has(name))
-      throw new RangeError(`images.aliases["${alias}"] leads to no image model: "${name}" is none`);
+      throw new TypeError(`images.aliases["${alias}"] leads to no image model: "${name}" is none`);
     return name;
   }
 

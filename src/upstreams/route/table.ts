@@ -240,7 +240,8 @@ class RouteTable {
         ];
       }),
     );
-    if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
+    if (this.#targets.size === 0)
+      throw new TypeError('route: routes is empty: write routes: { "a-model": backend }, or "*" for all models.');
     this.#prefixes = [...this.#targets]
       .filter(([pattern]) => pattern.endsWith("*"))
       .map(([pattern, target]) => [pattern.slice(0, -1), target] as const)

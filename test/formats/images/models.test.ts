@@ -86,6 +86,6 @@ describe("an alias", () => {
     ["itself", { house: "house" }],
     ["itself by way of another", { house: "home", home: "house" }],
   ])("that leads to %s is refused when the gateway is made", (_what, aliases) => {
-    expect(() => new ImageModels({ aliases })).toThrow(RangeError);
+    expect(() => new ImageModels({ aliases })).toThrow(TypeError);
   });
 });
