@@ -337,8 +337,8 @@ describe("the servers", () => {
     expect(metrics).toMatch(new RegExp(`^${available}.*\\} ${left}$`, "m"));
   });
 
-  it("catch-all.ts answers wrong base URLs so that SDKs show its message", async () => {
-    const address = `http://127.0.0.1:${await startNode("catch-all.ts")}`;
+  it.each(["express.ts", "catch-all.ts"])("%s answers wrong base URLs so that SDKs show its message", async (host) => {
+    const address = `http://127.0.0.1:${await startNode(host)}`;
     expect(await ask(`${address}/ai`)).toBe("You asked any something.");
     const anthropic = new Anthropic({ apiKey: "sk-team-a", baseURL: `${address}/ai/v1`, maxRetries: 0 });
     const messages = [{ role: "user" as const, content: "Hello" }];
