@@ -4,6 +4,10 @@ import { DECIMALS, unitsInWords } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 
+/** Says over HTTP how to confirm a change. The page says it in words of its own. */
+export const CONFIRM_BY_HEADER =
+  "Nothing was changed. If this is meant, send the request again with the header confirm: true.";
+
 /** The words for what was given before. */
 const NAMES = {
   key: "what this key was granted so far",

@@ -464,11 +464,65 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await ofMonth.getByText("No call is recorded in these days.").waitFor();
     expect([await fieldOf(ofMonth, "From"), await fieldOf(ofMonth, "To")]).toEqual(["2024-02-01", "2024-02-29"]);
     await ofMonth.close();
+    // A third column is offered behind the second.
+    await linked.getByRole("combobox", { name: "and by" }).last().selectOption("Day");
+    await linked.getByRole("columnheader", { name: "Day" }).waitFor();
+    expect(await linked.getByRole("columnheader").allTextContents()).toEqual(
+      expect.arrayContaining(["Budget", "Model", "Day"]),
+    );
+    expect(await csvOf(linked)).toMatch(
+      /^budget,budgetName,model,day,.*\r\nteam-a,[^,]*,large,20\d\d-\d\d-\d\d,.*,1,/s,
+    );
+    expect(new URL(linked.url()).search).toMatch(/^\?part=spend&by=budget,model,day&/);
+    const ofThree = await open(new URL(linked.url()).search);
+    await ofThree.getByRole("columnheader", { name: "Day" }).waitFor();
+    expect(
+      await ofThree
+        .getByRole("combobox", { name: /^(?:By|and by)$/ })
+        .evaluateAll((all) => all.map((one) => (one as HTMLSelectElement).value)),
+    ).toEqual(["budget", "model", "day", ""]);
+    await ofThree.close();
+    await linked.getByRole("combobox", { name: "and by" }).nth(1).selectOption("nothing");
+    await linked.getByRole("columnheader", { name: "Day" }).waitFor({ state: "detached" });
     // A column cannot be chosen twice.
     await linked.getByRole("combobox", { name: "By", exact: true }).selectOption("Model");
     await linked.getByRole("columnheader", { name: "Budget" }).waitFor({ state: "detached" });
     expect(new URL(linked.url()).search).toMatch(/^\?part=spend&by=model&/);
     await linked.close();
+    await page.close();
+  });
+
+  it.each([
+    ["spend&by=budget,model,dya", /^by\b.*dya/],
+    ["spend&by=model&charged=maybe", /^charged\b.*maybe/],
+    ["spend&by=model&order=largest", "Order must be spend or name, not largest."],
+    ["spend&by=model&team=a", "Spend has no filter team."],
+    ["keys&status=active", "Keys has no filter status."],
+    ["keys&state=gone", /^state\b.*gone/],
+    ["budgets&id=team-a", "Budgets has no filter id."],
+    ["refusals&end=lost", /^outcome\b.*lost/],
+    ["refusals&customer=a", "Refusals has no filter customer."],
+    ["changes&who=ann", "Changes has no filter who."],
+    ["live&key=ann", "Live has no filter key."],
+  ])("says what is wrong with the link ?part=%s", async (link, words) => {
+    const page = await open(`?part=${link}`);
+    await page.getByRole("status").getByText(words).waitFor();
+    await page.close();
+  });
+
+  it("has no notice about the choices of a link that it knows", async () => {
+    const page = await open("?part=spend&by=budget&month=2024-02&order=name&charged=false&group=a&currency=");
+    await page.getByText("Spend has no filter currency.").waitFor();
+    for (const link of [
+      "spend&by=model,day&month=2024-02&order=name&charged=false&group=a",
+      "refusals&outcome=failed&errorCode=busy&sinceDay=2024-01-01&untilDay=2024-02-01&model=a",
+      "keys&find=a&state=active&metadata=group=a",
+      "changes&user=a&target=b&since=2024-01-01",
+    ]) {
+      await page.goto(`${url}?part=${link}`);
+      await page.locator("main[aria-busy=false] .blank").waitFor();
+      expect(await page.getByRole("status").textContent()).toBe("");
+    }
     await page.close();
   });
 
@@ -1725,6 +1779,109 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for a key without a quota that would get one of 0", async () => {
+    await stores.ports.quotas.add({ id: "bound", apiKey: "sk-bound" });
+    const page = await open("", { locale: "en-US" });
+    await page.getByRole("button", { name: "Edit bound" }).click();
+    await page.getByLabel("Quota from now on in USD").fill("0");
+    await page.getByRole("button", { name: "Save" }).click();
+    const question = "With a quota of $0.00, this key can use nothing: its calls are refused until it is granted more.";
+    await page.getByRole("alert").getByText(`${question} To save it, choose Save again.`).waitFor();
+    expect(await stores.ports.quotas.report("bound")).toMatchObject({ unlimited: true });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("bound is changed.").waitFor();
+    expect(await stores.ports.quotas.report("bound")).toMatchObject({ unlimited: false, granted: 0 });
+    await page.close();
+  });
+
+  it("asks for a new key and a new budget what the server asks, in amounts of units", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small");
+    // The page shows units, because the calls are in another currency than its own.
+    const page = await openIn("EUR");
+    const dialog = page.getByRole("dialog");
+    const asks = async (label: string, what: string): Promise<void> => {
+      await dialog.getByLabel("Id").fill("little");
+      await dialog.getByLabel(label).fill("500");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      const words = `A unit is a millionth of USD: 500 units would be only 0.0005 USD. 500 USD would be 500000000 units. To make the ${what}, choose Create again.`;
+      await dialog.getByRole("alert").getByText(words, { exact: true }).waitFor();
+    };
+    await page.getByRole("button", { name: "New key" }).click();
+    await asks("Quota in units", "key");
+    expect(await quotas.report("little")).toBeUndefined();
+    // Another amount is asked for anew.
+    await dialog.getByLabel("Quota in units").fill("600");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await dialog.getByRole("alert").getByText("600 units would be only").waitFor();
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    expect(await quotas.report("little")).toMatchObject({ granted: 600 });
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await page.getByRole("button", { name: "New budget" }).click();
+    await asks("Amount in units", "budget");
+    expect(await quotas.budgetReport("little")).toBeUndefined();
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await page.getByText("little is made.").waitFor();
+    expect(await quotas.budgetReport("little")).toMatchObject({ amount: 500 });
+    await page.close();
+    // Little money that was written as money is meant.
+    const inMoney = await openIn("USD", "?part=budgets");
+    await inMoney.getByRole("button", { name: "New budget" }).click();
+    await inMoney.getByLabel("Id").fill("cents");
+    await inMoney.getByLabel("Amount in USD").fill("0.05");
+    await inMoney.getByRole("button", { name: "Create" }).click();
+    await inMoney.getByText("cents is made.").waitFor();
+    await inMoney.close();
+  });
+
+  it.each([
+    [1_280, "light"],
+    [1_024, "dark"],
+  ] as const)(
+    "shows keys and budgets of large amounts without a scrollbar, and does not scroll for a menu, %i wide in the %s",
+    async (width, scheme) => {
+      const { quotas } = stores.ports;
+      await quotas.addBudget({ id: "engineering", amount: 50_000_000_000_000, period: "month" });
+      await quotas.addBudget({ id: "platform", name: "Platform", amount: 250_000_000_000, parent: "engineering" });
+      for (const [id, granted, budget] of [
+        ["anna", 50_000_000_000_000, "engineering"],
+        ["ben", 5_000_001, "platform"],
+        ["production-gateway-europe", 987_654_321_000, "platform"],
+      ] as const) {
+        await quotas.add({ id, granted, budget, metadata: { group: "team-a", tier: "gold" } });
+        await quotas.reserve({ id: `call-${id}`, keyId: id, atLeast: 1, atMost: 5_000_001, leaseMs: 60_000 });
+        await quotas.settle(`call-${id}`, { used: 5_000_001, certainty: "exact" });
+      }
+      const page = await open("", { locale: "en-US", colorScheme: scheme, viewport: { width, height: 700 } });
+      for (const [part, row] of [
+        ["Keys", "ben"],
+        ["Budgets", "platform"],
+      ] as const) {
+        await page.getByRole("link", { name: part, exact: true }).click();
+        await rowOf(page, row).first().waitFor();
+        const list = page.locator(".scroll");
+        const hidden = await list.evaluate((one) => one.scrollWidth - one.clientWidth);
+        expect(hidden).toBe(0);
+        expect(await page.locator("table").evaluate((one) => getComputedStyle(one).display)).toBe("table");
+        // A narrow list would scroll: the id of the row and its buttons stay in sight.
+        await list.evaluate((one) => {
+          one.style.width = "600px";
+          one.scrollLeft = 100;
+        });
+        await page.getByRole("button", { name: `More for ${row}` }).click();
+        await page.getByRole("button", { name: part === "Keys" ? `Revoke ${row}` : `Remove ${row}` }).waitFor();
+        expect(await list.evaluate((one) => one.scrollLeft)).toBe(100);
+        const idAt = await rowOf(page, row).locator(".id").first().boundingBox();
+        expect(idAt?.x).toBeGreaterThanOrEqual((await list.boundingBox())?.x ?? Infinity);
+        expect(await barriers(page)).toEqual([]);
+        await page.keyboard.press("Escape");
+      }
+      await page.close();
+    },
+  );
+
   it("asks once more before a key leaves its last limit, and says what is lost with a quota", async () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team-a", name: "Team A", amount: 5_000_000 });
@@ -2638,7 +2795,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       "Period",
       "Granted (USD)",
       "Spent (USD)",
-      "Left (USD)",
+      "Available (USD)",
     ]);
     const texts = (await page.locator("tbody tr").allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
     expect(texts.at(-3)).toMatch(/ 20\d\d current Spend .*5\.00 0\.0000/);

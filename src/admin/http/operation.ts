@@ -16,7 +16,14 @@ import type { CallAdmin } from "../call-admin.ts";
 import { masked, notedCurrency } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
-import { type AmountChange, doubtInWords, isLittle, littleInWords, type UnitsField } from "../much.ts";
+import {
+  type AmountChange,
+  CONFIRM_BY_HEADER,
+  doubtInWords,
+  isLittle,
+  littleInWords,
+  type UnitsField,
+} from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -203,11 +210,7 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
  */
 export function assertMeant({ isConfirmed }: Pick<Asked, "isConfirmed">, question: string | undefined): void {
   if (question !== undefined && !isConfirmed)
-    throw refused(
-      428,
-      `${question} Nothing was changed. If this is meant, send the request again with the header confirm: true.`,
-      { reason: `A confirmation was asked for: ${question}` },
-    );
+    throw refused(428, `${question} ${CONFIRM_BY_HEADER}`, { reason: `A confirmation was asked for: ${question}` });
 }
 
 /** Writes units for a sentence: as units, and as money if the currency is known. */

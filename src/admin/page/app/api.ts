@@ -52,15 +52,21 @@ export class Refusal extends Error {
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
 /**
- * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal. The page asks its user by itself before
- * what may be a mistake, so the change is confirmed.
+ * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal.
  *
  * @param tag The tag of what the user has seen. The change is refused when it has been changed meanwhile.
+ * @param isConfirmed False for what the server may ask about. Default: the page has asked its user by itself before what may be a mistake.
  */
-export const write = <Body>(method: string, path: string, body: object, tag?: string): Promise<Answered<Body>> =>
+export const write = <Body>(
+  method: string,
+  path: string,
+  body: object,
+  tag?: string,
+  isConfirmed = true,
+): Promise<Answered<Body>> =>
   ask(method, path, body, {
     "idempotency-key": crypto.randomUUID(),
-    confirm: "true",
+    ...(isConfirmed && { confirm: "true" }),
     ...(tag !== undefined && { "if-match": tag }),
   });
 

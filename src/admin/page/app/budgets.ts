@@ -32,6 +32,7 @@ import {
   type Field,
   Filter,
   html,
+  makerAsking,
   More,
   Nothing,
   RowButton,
@@ -175,7 +176,8 @@ const at = (id: string): string => `budgets/${encodeURIComponent(id)}`;
 /** The time zone of the user's clock. */
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-const create = (): void =>
+const create = (): void => {
+  const make = makerAsking("To make the budget, choose Create again.");
   askUser({
     title: "New budget",
     action: "Create",
@@ -209,10 +211,11 @@ const create = (): void =>
       },
       budgetField({ name: "parent", label: "Parent, which it draws on" }, budgets.value ?? []),
     ],
-    run: async ({ id = "", name, amount = "", period, timeZone, rollover, parent }) => {
-      await write("POST", "budgets", {
+    run: async ({ id = "", name, amount: written = "", period, timeZone, rollover, parent }) => {
+      const amount = readAmount("Amount", written);
+      const body = {
         id,
-        amount: readAmount("Amount", amount),
+        amount,
         ...(name && { name }),
         ...(period && {
           period,
@@ -220,11 +223,13 @@ const create = (): void =>
           ...(rollover && { rollover: true }),
         }),
         ...(parent && { parent }),
-      });
+      };
+      await make("budgets", body, amount);
       await loadBudgets();
       return `${id} is made.`;
     },
   });
+};
 
 const edit = (id: string): Promise<boolean> =>
   attempt(async () => {
@@ -320,7 +325,7 @@ const linksOf = (name: string, period: BudgetTold | PeriodTold): View =>
 /** Returns the columns of the books of budgets, or of periods. */
 function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<BudgetTold | PeriodTold>[] {
   const ofGranted = amountsIn(rows.map(({ granted }) => granted));
-  const ofLeft = amountsIn(rows.map(({ available }) => available));
+  const ofAvailable = amountsIn(rows.map(({ available }) => available));
   return [
     { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
     spentColumn(
@@ -329,10 +334,10 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
       (row) => row,
     ),
     {
-      name: amountsNamed("Left"),
+      name: amountsNamed("Available"),
       isNumber: true,
       cell: ({ available, gap, granted }) =>
-        html`${ofLeft(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
+        html`${ofAvailable(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
     },
   ];
 }

@@ -31,8 +31,7 @@ const { user, action, target, since, until } = filters;
 const ACTION_CHOICES = [["", "every change"], ...ACTIONS.map((one) => [one, actionInWords(one)] as const)] as const;
 
 /** Lists the changes that the address asks for. */
-export async function loadChanges(): Promise<void> {
-  const asked = new URLSearchParams(location.search);
+export async function loadChanges(asked: URLSearchParams): Promise<void> {
   for (const [name, filter] of Object.entries(filters)) filter.value = asked.get(name) ?? "";
   await list();
 }

@@ -30,6 +30,7 @@ import {
   Filter,
   html,
   linesIn,
+  makerAsking,
   More,
   doubtOnPage,
   Nothing,
@@ -157,11 +158,8 @@ async function renewKey(id: string): Promise<void> {
   else await loadKeys();
 }
 
-/** Makes a change that has a new secret as its answer. */
-async function issued(path: string, body: object): Promise<void> {
-  const { body: secret } = await write<{ id: string; apiKey: string }>("POST", path, body);
-  showSecret(secret);
-}
+/** A new secret with the id of its key. */
+type Issued = Parameters<typeof showSecret>[0];
 
 /** The most values to choose from. */
 const MOST_OFFERED = 50;
@@ -310,7 +308,7 @@ async function create(): Promise<void> {
   await renewBudgets();
   const quota = amountField("Quota");
   const how = "To make the key, choose Create again.";
-  const [askForModels, askForMetadata] = [againForModels(how), againFor()];
+  const [askForModels, askForMetadata, make] = [againForModels(how), againFor(), makerAsking(how)];
   askUser({
     title: "New key",
     action: "Create",
@@ -332,15 +330,17 @@ async function create(): Promise<void> {
       const expiresAt = endOf(values["expires"] ?? "");
       await askForModels(models);
       askForMetadata(values["metadata"] ?? "", metadataDoubt(metadata), how);
-      await issued("keys", {
+      const granted = values["granted"] ? readAmount("Quota", values["granted"]) : undefined;
+      const body = {
         ...(values["id"] && { id: values["id"] }),
         ...(values["name"] && { name: values["name"] }),
-        ...(values["granted"] && { granted: readAmount("Quota", values["granted"]) }),
+        ...(granted !== undefined && { granted }),
         ...(values["budget"] && { budget: values["budget"] }),
         ...(models.length > 0 && { models }),
         ...(expiresAt > 0 && { expiresAt }),
         ...(Object.keys(metadata).length > 0 && { metadata }),
-      });
+      };
+      showSecret((await make<Issued>("keys", body, granted)).body);
       await loadKeys();
     },
   });
@@ -362,7 +362,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
-    const askForBudget = againFor();
+    const [askForQuota, askForBudget] = [againFor(), againFor()];
     const how = "To save it, choose Save again.";
     const [askForModels, askForMetadata] = [againForModels(how, models), againFor()];
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
@@ -382,10 +382,12 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         const named = linesIn(written["models"] ?? "");
         await askForModels(named);
         askForMetadata(written["metadata"] ?? "", metadataDoubt(metadata, before), how);
+        const granted = !hasQuota && written["granted"] ? readAmount("Quota", written["granted"]) : undefined;
+        if (granted !== undefined) askForQuota(written["granted"] ?? "", doubtOnPage({ quota: granted }), how);
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
-          ...(!hasQuota && written["granted"] && { granted: readAmount("Quota", written["granted"]) }),
+          ...(granted !== undefined && { granted }),
           ...(written["expires"] !== expires && { expiresAt: endOf(written["expires"] ?? "") }),
           metadata: { ...metadata, ...Object.fromEntries(removed.map((name) => [name, null])) },
         };
@@ -475,7 +477,8 @@ const rotate = (id: string): void =>
       },
     ],
     note: ({ overlap }) => (overlap === "0" ? "Calls with the older secrets are refused from now on." : ""),
-    run: ({ overlap }) => issued(`${at(id)}/rotate`, { overlapMs: Number(overlap) }),
+    run: async ({ overlap }) =>
+      showSecret((await write<Issued>("POST", `${at(id)}/rotate`, { overlapMs: Number(overlap) })).body),
   });
 
 const setPaused = async (

@@ -38,18 +38,30 @@ const TABS: Readonly<Record<string, Tab>> = {
     needs: "calls",
   },
   health: { name: "Health", view: Health, load: loadHealth, needs: "health" },
-  changes: { name: "Changes", view: Changes, load: () => loadChanges() },
+  changes: { name: "Changes", view: Changes, load: loadChanges },
 };
 
 const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, live: false, calls: false };
 
 const me = signal<Me | undefined>(undefined);
 
+/** An address whose names are noted as soon as a part asks for their values. */
+class Asked extends URLSearchParams {
+  readonly known: Set<string> = new Set(["part"]);
+  override get(name: string): string | null {
+    return this.has(name) ? super.get(name) : null;
+  }
+  override has(name: string): boolean {
+    this.known.add(name);
+    return super.has(name);
+  }
+}
+
 const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
 async function showTab(): Promise<void> {
   renewAddress(isTab);
-  const asked = new URLSearchParams(location.search);
+  const asked = new Asked(location.search);
   const wanted = asked.get("part") ?? "";
   shownPart.value = isTab(wanted) ? wanted : "keys";
   here.value = location.pathname + location.search;
@@ -58,9 +70,14 @@ async function showTab(): Promise<void> {
   hasFailed.value = me.value === undefined;
   if (me.value === undefined) return;
   notice.value = undefined;
-  await TABS[shownPart.value]?.load(asked);
-  if (wanted !== "" && !isTab(wanted))
-    notice.value ??= { text: `There is no part ${wanted}. This is ${TABS[shownPart.value]?.name}.`, isError: true };
+  const tab = shownPart.value;
+  const name = TABS[tab]?.name;
+  await TABS[tab]?.load(asked);
+  const unknown = [...asked.keys()].find((one) => !asked.known.has(one));
+  const words = isTab(wanted)
+    ? unknown !== undefined && `${name} has no filter ${unknown}.`
+    : wanted !== "" && `There is no part ${wanted}. This is ${name}.`;
+  if (words && tab === shownPart.value) notice.value ??= { text: words, isError: true };
 }
 
 /** Shows what a link of this page leads to. The keyboard goes on at the heading where the link is gone. */

@@ -4,7 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { type AmountChange, doubtInWords } from "../../much.ts";
+import { type AmountChange, CONFIRM_BY_HEADER, doubtInWords, isLittle } from "../../much.ts";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import {
   amountBelow,
@@ -18,7 +18,18 @@ import {
   shownTime,
   shownTimeIn,
 } from "./amounts.ts";
-import { attempt, hasFailed, isLoggedIn, isWrongChoice, mayChange, saveCsv, tellFailure } from "./api.ts";
+import {
+  type Answered,
+  attempt,
+  hasFailed,
+  isLoggedIn,
+  isWrongChoice,
+  mayChange,
+  Refusal,
+  saveCsv,
+  tellFailure,
+  write,
+} from "./api.ts";
 
 export type View = VNode | VNode[] | null;
 type Children = ComponentChildren;
@@ -308,6 +319,29 @@ export function againFor(): (written: string, question: string | undefined, how:
     if (words === undefined || written === asked) return;
     asked = written;
     throw new AskAgain(`${words} ${how}`);
+  };
+}
+
+/**
+ * Returns a function that makes something with an amount, and asks the user of a dialog once more for what the server doubts.
+ *
+ * @param how Says how to confirm it.
+ */
+export function makerAsking(
+  how: string,
+): <Body>(path: string, body: object, amount?: number) => Promise<Answered<Body>> {
+  let asked = "";
+  return async (path, body, amount = 0) => {
+    const written = JSON.stringify(body);
+    // Few units that were written as money are no mistake for money.
+    const isMoney = pageCurrency.value !== "" && isLittle(amount, "amount");
+    try {
+      return await write("POST", path, body, undefined, isMoney || written === asked);
+    } catch (error) {
+      if (!(error instanceof Refusal && error.status === 428)) throw error;
+      asked = written;
+      throw new AskAgain(error.message.replace(CONFIRM_BY_HEADER, how));
+    }
   };
 }
 

@@ -1,4 +1,4 @@
-/** The view of spend: a chart of the days, and a table by one or two columns. The address holds the choice, so that it can be linked. */
+/** The view of spend: a chart of the days, and a table by some columns. The address holds the choice, so that it can be linked. */
 
 import { type Signal, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
@@ -26,7 +26,7 @@ import {
   shortDay,
   shownDay,
 } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, read } from "./api.ts";
+import { attempt, type Listed, loadsOf, read, Refusal } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets, takeName } from "./budgets.ts";
 import {
   amountsIn,
@@ -79,26 +79,24 @@ function monthAgo(months: number): readonly [since: string, until: string] {
   return monthOf(new Date(now.getFullYear(), now.getMonth() - months));
 }
 
-/** The first column; empty before the choice. The server refuses an unknown one from an address. */
-const by = signal("");
-/** The second column; empty for none. */
-const andBy = signal("");
+/** The columns, before the choice none. The server refuses an unknown one from an address. */
+const by: Signal<readonly string[]> = signal([]);
 const [thisMonth, untilThisMonth] = monthAgo(0);
 const since = signal(thisMonth);
 const until = signal(untilThisMonth);
-/** True to leave out the rows without a charge. */
-const isCharged = signal(false);
+/** `true` to leave out the rows without a charge. The server refuses any other text from an address. */
+const charged = signal("");
 /** The order of the rows, as its user has chosen it: the largest spend first, or by their names. */
-const order: Signal<"" | "spend" | "name"> = signal("");
+const order = signal("");
 /** True for rows whose names are times. */
-const isByTime = (): boolean => by.value === "day" || by.value === "month";
+const isByTime = (): boolean => by.value[0] === "day" || by.value[0] === "month";
 /** The order of the rows for a field. Without a choice, rows of days or months stand by their times, and all others by their spend. */
 const shownOrder = {
   get value() {
     return order.value || (isByTime() ? "name" : "spend");
   },
   set value(chosen: string) {
-    order.value = chosen === "name" ? "name" : "spend";
+    order.value = chosen;
   },
 };
 /** The filters of the counted calls. */
@@ -108,8 +106,15 @@ type Report = UsageReport & { readonly next: number | null };
 /** The loaded report, and the days of its chart. */
 const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
 
-/** Returns the chosen columns. */
-const chosen = (): string[] => [by.value || "group", andBy.value].filter((one) => one !== "");
+/** Returns one of the columns, for a field. An empty one is left out, and one that is chosen twice stays in its first place. */
+const columnOf = (at: number) => ({
+  get value() {
+    return by.value[at] ?? "";
+  },
+  set value(chosen: string) {
+    by.value = [...new Set(by.value.toSpliced(at, 1, chosen))].filter((one) => one !== "");
+  },
+});
 
 const daysChosen = (): Readonly<Record<string, string>> => ({
   ...(since.value && { since: since.value }),
@@ -121,20 +126,18 @@ const daysInAddress = (): Choices => (since.value || until.value ? daysChosen() 
 
 /** Writes the query of the report that is chosen. */
 const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
-  const rows = isCharged.value && { charged: "true" };
-  return String(new URLSearchParams({ by: chosen().join(","), ...daysChosen(), ...scope.value, ...rows, ...more }));
+  const rows = charged.value && { charged: charged.value };
+  return String(new URLSearchParams({ by: by.value.join(","), ...daysChosen(), ...scope.value, ...rows, ...more }));
 };
 
 /** Takes the choice from the address, if it has one. */
 function readAddress(asked: URLSearchParams): void {
   scope.value = scopeIn(asked);
-  const wanted = asked.get("order");
-  order.value = wanted === "spend" || wanted === "name" ? wanted : "";
+  order.value = asked.get("order") ?? "";
   if (!["by", "month", "since", "until", "charged"].some((name) => asked.has(name))) return;
-  isCharged.value = asked.get("charged") === "true";
-  const [first = "", second = ""] = (asked.get("by") ?? "").split(",").filter((column) => column !== "");
-  by.value = first || by.value;
-  andBy.value = second;
+  charged.value = asked.get("charged") ?? "";
+  const columns = (asked.get("by") ?? "").split(",").filter((column) => column !== "");
+  by.value = columns.length > 0 ? [...new Set(columns)] : by.value.slice(0, 1);
   const hasDays = asked.has("since") || asked.has("until");
   [since.value, until.value] = hasDays ? [asked.get("since") ?? "", asked.get("until") ?? ""] : monthAgo(0);
   // The API and the command line take a month, too.
@@ -151,12 +154,12 @@ function readAddress(asked: URLSearchParams): void {
 export async function openSpend(asked: URLSearchParams, hasBudgets: boolean): Promise<void> {
   readAddress(asked);
   await takeName(budget, hasBudgets ? loadKnownBudgets() : Promise.resolve());
-  if (by.value === "") {
+  if (by.value.length === 0) {
     let budgets = 0;
     await attempt(async () => {
       if (hasBudgets) budgets = (await read<Listed<BudgetReport>>("budgets?limit=1")).body.data.length;
     });
-    by.value ||= budgets > 0 ? "budget" : "group";
+    if (by.value.length === 0) by.value = [budgets > 0 ? "budget" : "group"];
   }
   await loadSpend();
 }
@@ -172,18 +175,17 @@ const load = loadsOf("spend");
 const clear = (): void => void (report.value = undefined);
 
 async function loadSpend(): Promise<void> {
-  if (andBy.value === by.value) andBy.value = "";
   const wanted = shownOrder.value;
-  const charged = isCharged.value ? "true" : undefined;
   noteChoices("spend", {
-    by: chosen().join(","),
+    by: by.value.join(","),
     ...daysInAddress(),
     ...scope.value,
-    charged,
+    charged: charged.value || undefined,
     order: order.value || undefined,
   });
   await load(async (isLatest) => {
     assertDays(since.value, until.value);
+    if (wanted !== "spend" && wanted !== "name") throw new Refusal(`Order must be spend or name, not ${wanted}.`, 400);
     const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: MOST_LOADED });
     const ofRows = queryOf(wanted === "spend" ? { limit: MOST_LOADED } : {});
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${ofRows}`), read<UsageReport>(`usage?${ofDays}`)]);
@@ -433,10 +435,13 @@ function Preset({ name, months }: { name: string; months: number }): View {
 }
 
 export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
-  const columns = chosen();
+  const columns = by.value;
   const { rows, total, next = null, days = [], by: shown = [], currency = pageCurrency.value } = report.value ?? {};
   const names = Object.entries(COLUMNS);
-  const others = [["", "nothing"], ...names.filter(([column]) => column !== columns[0])];
+  const others = (at: number) => [
+    ["", "nothing"],
+    ...names.filter(([column]) => !columns.slice(0, at).includes(column)),
+  ];
   const hidden = rows && total && hiddenIn(total, rows);
   const sums = total?.calls
     ? [...(hidden ? [[next === null ? "Rows without a charge" : "All other rows", hidden]] : []), ["Sum", total]]
@@ -444,8 +449,8 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Spend</h2>
-      <${Select} label="By" of=${by} choices=${names} onChange=${loadSpend} />
-      <${Select} label="and by" of=${andBy} choices=${others} onChange=${loadSpend} />
+      <${Select} label="By" of=${columnOf(0)} choices=${names} onChange=${loadSpend} />
+      ${columns.map((_, at) => html`<${Select} label="and by" of=${columnOf(at + 1)} choices=${others(at + 1)} onChange=${loadSpend} />`)}
       <${DayField} label="From" of=${since} onChange=${loadSpend} />
       <${DayField} label="To" of=${until} onChange=${loadSpend} />
       <span class="presets">${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span>
@@ -454,9 +459,9 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       <label class="line">
         <input
           type="checkbox"
-          checked=${isCharged.value}
+          checked=${charged.value === "true"}
           onChange=${(event: Event) => {
-            isCharged.value = (event.target as HTMLInputElement).checked;
+            charged.value = (event.target as HTMLInputElement).checked ? "true" : "";
             void loadSpend();
           }}
         />
