@@ -3,6 +3,7 @@
 import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
+import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
 import { monthOf } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
@@ -12,6 +13,7 @@ import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
 import {
   assertAmount,
+  assertMeant,
   assertStaysLimited,
   doneInWords,
   type Command,
@@ -55,7 +57,7 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
     const units = unitsOf("AMOUNT", text, currency, readAddition);
     return async (_keys, { store }) => {
       const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
-      await assertAmount({ added: units, given: before?.granted ?? 0, to: "budget" }, values, terminal);
+      if (before) await assertAmount({ added: units, given: before.granted, to: "budget" }, values, terminal);
       await store[verb](id, units);
       const isAdded = verb === "topUpBudget";
       const budget = await changedBudget({ store }, { id, units: isAdded ? units : 0, currency }, terminal);
@@ -77,9 +79,10 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["ID"],
     options: ["name", "amount", "period", "time-zone", "rollover", "parent", "yes"],
     words: NAME_WORDS,
-    read([id = ""], values) {
+    read([id = ""], values, terminal) {
       const budget = newBudgetOf(id, values);
       return async (_keys, { store }) => {
+        await assertAmount({ first: budget.amount }, values, terminal);
         await store.addBudget(budget);
         return store.budgetReport(id);
       };
@@ -142,8 +145,13 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     hasNoAmounts: true,
     examples: ["remove team-a"],
     operands: ["ID"],
-    read([id = ""]) {
+    options: ["yes"],
+    read([id = ""], values, terminal) {
       return async (_keys, { store }) => {
+        const budget = await store.budgetReport(id);
+        if (!budget || budget.removed) throw noSuchBudget(id);
+        const words = `The budget ${oneLine(id)} is removed for good, and its id cannot be used again.`;
+        await assertMeant(words, values, terminal);
         await store.removeBudget(id);
         return { id, removed: true };
       };

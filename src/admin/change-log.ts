@@ -4,7 +4,7 @@ import { isJsonObject, parseJson } from "../model/json.ts";
 import type { AuditEntry, AuditLog, AuditOutcome } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
 import { isAway } from "../stores/away.ts";
-import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../stores/durable.ts";
+import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 
 type Store = KeyDirectory & Partial<BudgetDirectory>;
@@ -128,7 +128,11 @@ async function fieldsBefore(store: Store, action: string, id: string | undefined
 
 async function keyBefore(store: Store, id: string): Promise<Fields | undefined> {
   const key = await store.report(id);
-  if (!key) return undefined;
+  return key && fieldsOf(key);
+}
+
+/** Returns the fields of a key that an edit can name. */
+export function fieldsOf(key: KeyReport): Fields {
   const { name, expiresAt, paused = false, metadata = {}, budget = null, granted } = key;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
@@ -159,7 +163,7 @@ const entriesOf = (names: object, of: Fields): Fields =>
   Object.fromEntries(Object.keys(names).map((name) => [name, Object.hasOwn(of, name) ? of[name] : null]));
 
 /** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
-function changedFields(fields: Fields, seen: Fields): Fields {
+export function changedFields(fields: Fields, seen: Fields): Fields {
   const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
     const before = seen[name] ?? null;
     if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];

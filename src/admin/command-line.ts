@@ -2,7 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { moneyOf, writtenMoney } from "../model/money.ts";
-import { limitInWords, RefusedUnits } from "../model/refused-units.ts";
+import { limitInWords, RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { manyLines, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
@@ -35,6 +35,7 @@ import { csvOf, linesOfCsv, printTable } from "./lists.ts";
 import { loggedStore } from "./logged-store.ts";
 import { idsMeant, type ListNamed } from "./names.ts";
 import { latestCall, openStore } from "./open-store.ts";
+import { codeOf } from "./refusal-codes.ts";
 import { currencyOf, wordOf } from "./values.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
@@ -205,9 +206,14 @@ export async function exitCodeOf(args: readonly string[], terminal: Terminal): P
   } catch (error) {
     // People paste secrets for ids. A terminal keeps its lines.
     const message = masked(describeProblem(error));
+    const cause = error instanceof CommandError ? (error.cause ?? error) : error;
+    const isUsage = cause instanceof UsageError;
+    const limit = cause instanceof RefusedUnits ? { limit: cause.limit } : {};
+    const code = isUsage ? "invalid_request" : codeOf(cause);
     const details = error instanceof CommandError ? error.details : {};
-    terminal.warn?.(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
-    const isUsage = error instanceof UsageError || (error instanceof Error && error.cause instanceof UsageError);
+    terminal.warn?.(
+      args.includes("--json") ? manyLines(JSON.stringify({ error: message, code, ...limit, ...details })) : message,
+    );
     return isUsage ? 2 : 1;
   }
 }
@@ -300,7 +306,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
     if (error instanceof RefusedUnits && currency !== undefined)
-      throw new CommandError(limitInWords(error.limit, (units) => moneyOf(units, currency)));
+      throw new CommandError(
+        limitInWords(error.limit, (units) => moneyOf(units, currency)),
+        {},
+        { cause: error },
+      );
     throw named(error, address);
   } finally {
     await opened.close();
@@ -319,23 +329,31 @@ function userOf({ env, user = "unknown" }: Terminal): string {
 
 /** Adds to the error for an unknown id the ids that were probably meant: people know names. */
 async function unknownId(
-  { message }: RangeError,
+  cause: RangeError,
   beginning: string,
   group: "budgets" | "keys",
   list: ListNamed,
 ): Promise<CommandError> {
+  const { message } = cause;
   if (masked(message) !== message)
     return new CommandError(
       `${masked(message)} This is the secret of a key, not an id. If others may have it, "polygate keys remove-secret < FILE" removes the secret in a file, and names its key. "polygate ${group} list" lists the ${group}.`,
+      {},
+      { cause },
     );
   const meant = question((await idsMeant(unknownIdIn(message, beginning) ?? "", list)).map(oneLine));
-  return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`);
+  return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`, {}, { cause });
 }
 
 /** Names the store of an error that its server or its client has made: such an error often has nothing but a port. */
 function named(error: unknown, address: string): unknown {
   const isOfStore = isAway(error) || typeof (error as { readonly code?: unknown }).code === "string";
-  if (!isOfStore || error instanceof UsageError || (error as { readonly code?: unknown }).code === UNMIGRATED)
+  if (
+    !isOfStore ||
+    error instanceof UsageError ||
+    error instanceof RefusedChange ||
+    (error as { readonly code?: unknown }).code === UNMIGRATED
+  )
     return error;
   return new CommandError(`${placeOf(address)} cannot be used: ${describeProblem(error)}`, {}, { cause: error });
 }

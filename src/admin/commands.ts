@@ -237,7 +237,9 @@ export async function assertAmount(
   values: Values,
   terminal: Pick<Terminal, "ask">,
 ): Promise<void> {
-  const words = doubtInWords(change, (units) => unitsInWords(units, values.currency));
+  const { currency } = values;
+  const amount = (units: number): string => unitsInWords(units, currency);
+  const words = doubtInWords(change, { amount, isMoney: currency !== undefined });
   if (words !== undefined) await assertMeant(words, values, terminal);
 }
 

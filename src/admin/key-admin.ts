@@ -60,7 +60,10 @@ export interface KeyAdminOptions {
   readonly clock?: Clock;
 }
 
-/** Methods to manage keys. They reject with a RangeError for an unknown id or a wrong amount. */
+/**
+ * Methods to manage keys. They reject with a `RefusedChange`, which has a `code`, for an unknown id and for a change that the state of a key
+ * refuses, and with another RangeError or a TypeError for a wrong value.
+ */
 export interface KeyAdmin {
   /** Makes a key. Without `granted` it is unlimited. */
   create(key?: NewKeyOptions): Promise<IssuedKey>;

@@ -2,6 +2,7 @@
 
 import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
+import { moneyOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
 import { knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
@@ -24,11 +25,11 @@ import {
   type Words,
 } from "./commands.ts";
 import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
-import { exportedLine, importLines, type KeyLine, readLines } from "./key-lines.ts";
+import { assertBudgets, exportedLine, importLines, type KeyLine, readLines } from "./key-lines.ts";
 import { KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
-import { isLittle, littleInWords, metadataDoubt } from "./much.ts";
+import { doubtInWords, isLittle, littleInWords, metadataDoubt } from "./much.ts";
 import { idsInWords } from "./names.ts";
 import { latestCall, type OpenedStore } from "./open-store.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
@@ -57,7 +58,7 @@ async function instead(
     budget === undefined
       ? `. ${given}.`
       : `: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))} ${given}.`;
-  throw new CommandError(`The API key ${oneLine(id)} has no quota of its own${next}`);
+  throw new CommandError(`The API key ${oneLine(id)} has no quota of its own${next}`, {}, { cause: error });
 }
 
 /**
@@ -74,7 +75,8 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
     const units = unitsOf("AMOUNT", text, values.currency, readAddition);
     return async (keys, { store }) => {
       const before = verb === "grant" ? await store.report(id) : undefined;
-      await assertAmount({ added: units, given: before?.granted ?? 0, to: "key" }, values, terminal);
+      if (before && !before.unlimited)
+        await assertAmount({ added: units, given: before.granted ?? 0, to: "key" }, values, terminal);
       const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
       if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
       return key;
@@ -95,7 +97,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget", "yes"],
-    read(_operands, { id, granted, budget, currency, ...values }, { warn }) {
+    read(_operands, all, terminal) {
+      const { id, granted, budget, currency, ...values } = all;
+      const { warn } = terminal;
       const { models, metadata, ...rights } = changesOf(values);
       assertAhead(rights.expiresAt, values.expires);
       const key: NewKeyOptions = {
@@ -107,6 +111,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
       const unlimited = granted === undefined && budget === undefined;
       return async (keys, { calls }): Promise<KeyMade> => {
+        await assertAmount({ first: key.granted ?? 0 }, all, terminal);
         const notes = await notesOf({ keys, calls }, key);
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = await keys.create(key);
@@ -157,6 +162,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
           throw new CommandError(
             `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
+            {},
+            { cause: error },
           );
         });
         const note = noted(notes, values, warn);
@@ -170,10 +177,17 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     hasNoAmounts: true,
     examples: ["rotate team-a --overlap 2h", "rotate team-a --overlap 0s"],
     operands: ["ID"],
-    options: ["overlap"],
-    read([id = ""], { overlap }) {
+    options: ["overlap", "yes"],
+    read([id = ""], { overlap, ...values }, terminal) {
       const rotation = overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) };
-      return (keys) => keys.rotate(id, rotation);
+      return async (keys) => {
+        if (rotation.overlapMs === 0) {
+          await keys.usage(id);
+          const words = `The older secrets of the key ${oneLine(id)} end at once: calls with them are refused.`;
+          await assertMeant(words, values, terminal);
+        }
+        return keys.rotate(id, rotation);
+      };
     },
   },
   "add-secret": {
@@ -213,8 +227,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     hasNoAmounts: true,
     examples: ["revoke team-a"],
     operands: ["ID"],
-    read([id = ""]) {
+    options: ["yes"],
+    read([id = ""], values, terminal) {
       return async (keys) => {
+        const { revoked } = await keys.usage(id);
+        const words = `All secrets of the key ${oneLine(id)} are removed for good: its calls are refused.`;
+        if (!revoked) await assertMeant(words, values, terminal);
         await keys.revoke(id);
         return { id, revoked: true };
       };
@@ -290,7 +308,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       const lines = readLines(await read(file));
       return async (keys, opened) => {
         const { store, calls } = opened;
-        const doubt = await littleIn(lines, currency, opened);
+        await assertBudgets(lines, store);
+        const doubt = await doubtIn(lines, currency, opened);
         if (doubt !== undefined) await assertMeant(doubt, values, terminal);
         const named = {
           metadata: Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))),
@@ -299,10 +318,13 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         };
         for (const note of await notesOf({ keys, calls }, named)) warn?.(note);
         const failed = await importLines(lines, { keys, store, update, print });
+        const known = failed.filter(({ isKnown }) => isKnown).length;
+        const ofFailed = known === failed.length ? "all of these" : `${known} of these`;
+        const hint = `Known already: ${ofFailed}. With --update, known keys are changed, and are no errors.`;
         if (failed.length > 0)
           throw new CommandError(
-            `${failed.length} of ${lines.length} keys were not imported: line ${idsInWords(failed.map(String))}. The output has the errors.`,
-            { failed: failed.length },
+            `${failed.length} of ${lines.length} keys were not imported: line ${idsInWords(failed.map(({ line }) => String(line)))}. The output has the errors.${known > 0 ? ` ${hint}` : ""}`,
+            { code: known === failed.length ? "conflict" : "failed", failed: failed.length, known },
           );
       };
     },
@@ -365,21 +387,25 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
   };
 }
 
-/** Says of the first line whose units may be meant as money what they are. Undefined for no such line, and where no currency is known. */
-async function littleIn(
+/** Says of the first line with a doubtful amount of money what it is. Undefined for no such line, and where no currency is known. */
+async function doubtIn(
   lines: readonly KeyLine[],
   currency: string | undefined,
   { calls, audit }: OpenedStore,
 ): Promise<string | undefined> {
   const [first, ...others] = lines.flatMap(({ line, key: { granted = 0 } }) =>
-    isLittle(granted, "granted") ? { line, granted } : [],
+    isLittle(granted, "granted") || doubtInWords({ first: granted }, { amount: String, isMoney: true }) !== undefined
+      ? { line, granted }
+      : [],
   );
   if (!first) return undefined;
   // Calls that were recorded without a currency are counted in units.
   const known = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
   const code = currency ?? known.currency;
   const more = others.length > 0 ? ` (and ${others.length} more)` : "";
-  return code === undefined ? undefined : `line ${first.line}${more}: ${littleInWords(first.granted, code)}`;
+  if (code === undefined) return undefined;
+  const large = doubtInWords({ first: first.granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
+  return `line ${first.line}${more}: ${large ?? littleInWords(first.granted, code)}`;
 }
 
 /** The places where a command looks for names that are in use. */

@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import { given, isJsonObject, parseJson } from "../model/json.ts";
+import type { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import {
   type DurableKeyOptions,
@@ -9,10 +10,13 @@ import {
   type KeyReport,
   newDurableKeyOf,
   newKeyId,
+  revokedKey,
 } from "../stores/durable.ts";
 import { knownKey, modelsOf, noSuchBudget } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
+import { changedFields, fieldsOf } from "./change-log.ts";
 import { type KeyAdmin, newApiKey } from "./key-admin.ts";
+import { codeOf } from "./refusal-codes.ts";
 import { nearestHint } from "./values.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
@@ -80,15 +84,41 @@ export function readLines(text: string): readonly KeyLine[] {
       problems.push(`line ${line}${column}: ${oneLine((error as Error).message)}`);
     }
   }
-  if (problems.length > MOST_NAMED) problems.splice(MOST_NAMED, Infinity, `and ${problems.length - MOST_NAMED} more`);
-  if (problems.length > 0) {
-    const isList = /^\uFEFF?\s*\[/.test(text);
-    const hint = isList
-      ? " The file is a JSON list: write its objects on a line each, without brackets and commas."
-      : "";
-    throw new UsageError(`Nothing was imported.${hint}\n${problems.join("\n")}`);
-  }
+  const isList = /^\uFEFF?\s*\[/.test(text);
+  assertNone(
+    problems,
+    isList ? " The file is a JSON list: write its objects on a line each, without brackets and commas." : "",
+  );
   return keys;
+}
+
+/** Throws a UsageError that names the lines with a budget that does not exist. */
+export async function assertBudgets(
+  lines: readonly KeyLine[],
+  store: Pick<DurableQuotaStore, "budgetReport">,
+): Promise<void> {
+  const missing = new Set<string>();
+  for (const id of new Set(lines.flatMap(({ key }) => key.budget ?? [])))
+    if (!(await hasBudget(id, store))) missing.add(id);
+  assertNone(
+    lines.flatMap(({ line, key: { budget } }) =>
+      budget !== undefined && missing.has(budget) ? [`line ${line}: ${oneLine(noSuchBudget(budget).message)}`] : [],
+    ),
+  );
+}
+
+/** False for a removed budget, too. */
+async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetReport">): Promise<boolean> {
+  const report = await store.budgetReport(id);
+  return report !== undefined && !report.removed;
+}
+
+/** Throws a UsageError for problems of lines. */
+function assertNone(problems: readonly string[], hint = ""): void {
+  if (problems.length === 0) return;
+  const more = problems.length - MOST_NAMED;
+  const named = [...problems.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])];
+  throw new UsageError(`Nothing was imported.${hint}\n${named.join("\n")}`);
 }
 
 /** Reads a single line. Throws an error that describes the problem without the secrets of the line. */
@@ -169,13 +199,20 @@ export interface Import {
   readonly print: (line: string) => void;
 }
 
+/** A line whose key the store has refused. */
+interface FailedLine {
+  readonly line: number;
+  /** True for the id of a key that is there already. */
+  readonly isKnown: boolean;
+}
+
 /** The keys that are made at the same time, so that they share writes of the store and of the log of changes. */
 const AT_ONCE = 64;
 
 /** The work of an import for a line. */
 interface Step {
   /** Why the line is refused before anything is done. */
-  readonly refusal?: RangeError;
+  readonly refusal?: RefusedChange;
   /** The object that is printed before `run`. */
   readonly told?: { readonly id: string; readonly apiKey?: string | readonly string[] };
   /** Does the work. Returns the object to print afterwards, if there is one. */
@@ -184,15 +221,19 @@ interface Step {
 
 /**
  * Makes the keys, and prints a JSON line for each. Secrets are printed before their keys are made, so that an import that is killed has made no
- * key whose secret is lost. Goes on after a key that the store refuses: its error takes the printed secret back with `"apiKey": null`. Returns the
- * numbers of such lines.
+ * key whose secret is lost. Goes on after a key that the store refuses: its error takes the printed secret back with `"apiKey": null`. Returns
+ * such lines.
  */
-export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<readonly number[]> {
-  const failed: number[] = [];
-  const tellRefused = ({ line, key: { id } }: KeyLine, { message }: RangeError, told: Step["told"]): void => {
-    failed.push(line);
+export async function importLines(
+  lines: readonly KeyLine[],
+  { print, ...into }: Import,
+): Promise<readonly FailedLine[]> {
+  const failed: FailedLine[] = [];
+  const tellRefused = ({ line, key: { id } }: KeyLine, error: RangeError, told: Step["told"]): void => {
+    const { message } = error;
+    failed.push({ line, isKnown: id !== undefined && message === knownKey(id).message });
     const takenBack = told?.apiKey === undefined ? given({ id }) : { id: told.id, apiKey: null };
-    print(JSON.stringify({ line, ...takenBack, error: message }));
+    print(JSON.stringify({ line, ...takenBack, error: message, code: codeOf(error) }));
   };
   for (let at = 0; at < lines.length; at += AT_ONCE) {
     const group = lines.slice(at, at + AT_ONCE);
@@ -216,7 +257,7 @@ export async function importLines(lines: readonly KeyLine[], { print, ...into }:
     // Any other error comes from the connection: the next keys would fail as well.
     if (broken.length > 0) throw broken[0];
   }
-  return failed.toSorted((one, other) => one - other);
+  return failed.toSorted((one, other) => one.line - other.line);
 }
 
 async function stepOf(
@@ -224,22 +265,25 @@ async function stepOf(
   { keys, store, update }: Omit<Import, "print">,
 ): Promise<Step> {
   const { id = newKeyId(), budget } = key;
-  const isKnown = key.id !== undefined && (await store.balance(id)) !== undefined;
-  if (isKnown && !update) return { refusal: knownKey(id) };
-  if (budget !== undefined && !(await store.budgetReport(budget))) return { refusal: noSuchBudget(budget) };
-  if (!isKnown) {
+  const known = key.id === undefined ? undefined : await store.report(id);
+  if (known && !update) return { refusal: knownKey(id) };
+  if (budget !== undefined && !(await hasBudget(budget, store))) return { refusal: noSuchBudget(budget) };
+  if (!known) {
     const made = { ...key, id, apiKey: apiKey ?? newApiKey() };
     return {
       told: { id, ...(apiKey === undefined && { apiKey: made.apiKey }) },
       run: async () => void (await store.add(made)),
     };
   }
-  const { granted: _granted, used: _used, id: _id, budget: _budget, ...changes } = key;
+  if (known.revoked) return { refusal: revokedKey(id) };
+  const { granted: _granted, used: _used, id: _id, ...fields } = key;
+  // The log of changes has only what changes.
+  const { budget: moved, ...changes } = changedFields(fields, fieldsOf(known)) as typeof fields;
   return {
     async run() {
-      if (budget !== undefined) await store.assignBudget(id, budget);
-      await keys.update(id, changes);
-      return { id, updated: [...Object.keys(changes), ...(budget === undefined ? [] : ["budget"])] };
+      if (moved !== undefined) await store.assignBudget(id, moved);
+      if (Object.keys(changes).length > 0) await keys.update(id, changes);
+      return { id, updated: [...Object.keys(changes), ...(moved === undefined ? [] : ["budget"])] };
     },
   };
 }

@@ -17,7 +17,7 @@ const NAMES = {
 /** Units that a user adds. */
 export interface Addition {
   readonly added: number;
-  /** The units that were given so far. Nothing is much where nothing was given. */
+  /** The units that were given so far. After 0, the added ones are a first amount. */
   readonly given: number;
   readonly to: keyof typeof NAMES;
 }
@@ -34,47 +34,61 @@ export interface NewQuota {
   readonly quota: number;
 }
 
+/** The amount of a new key or a new budget. */
+export interface FirstAmount {
+  readonly first: number;
+}
+
 /** A change of what a key or a budget is given. */
-export type AmountChange = Addition | NewAmount | NewQuota;
+export type AmountChange = Addition | NewAmount | NewQuota | FirstAmount;
 
 /** Writes amounts and numbers. */
 interface Writer {
   readonly amount: (units: number) => string;
-  readonly numbers: Pick<Intl.NumberFormat, "format">;
+  /** True for units that are money. */
+  readonly isMoney: boolean;
+  readonly numbers?: Pick<Intl.NumberFormat, "format">;
 }
 
 /**
  * Says what makes a change of an amount doubtful: it adds more than was given so far, it leaves a budget less than a tenth of its amount, or
- * nothing, or it gives a key a quota of nothing. Undefined for any other change.
- *
- * @param amount Writes an amount.
- * @param numbers Writes a number.
+ * nothing, it gives a key a quota of nothing, or it is a first amount of money that looks like units. Undefined for any other change.
  */
-export function doubtInWords(
-  change: AmountChange,
-  amount: Writer["amount"],
-  numbers: Writer["numbers"] = new Intl.NumberFormat("en"),
-): string | undefined {
-  const writer = { amount, numbers };
+export function doubtInWords(change: AmountChange, writer: Writer): string | undefined {
+  if ("first" in change) return largeInWords(change.first, writer);
   if ("added" in change) {
     const { added, given, to } = change;
+    if (given <= 0) return largeInWords(added, writer);
     return added > given ? muchInWords(added, given, NAMES[to], writer) : undefined;
   }
   if ("quota" in change)
     return change.quota === 0
-      ? `With a quota of ${amount(0)}, this key can use nothing: its calls are refused until it is granted more.`
-      : undefined;
+      ? `With a quota of ${writer.amount(0)}, this key can use nothing: its calls are refused until it is granted more.`
+      : largeInWords(change.quota, writer);
   const { before } = change;
   if (change.amount < before.amount) return lowInWords(change, writer);
+  if (before.amount <= 0) return largeInWords(change.amount, writer);
   return change.amount > 2 * before.amount ? muchInWords(change.amount, before.amount, OF_BUDGET, writer) : undefined;
 }
 
 const OF_BUDGET = "the amount of this budget";
 
-function muchInWords(units: number, given: number, name: string, { amount, numbers }: Writer): string | undefined {
-  if (given <= 0) return undefined;
+const ENGLISH = new Intl.NumberFormat("en");
+
+function muchInWords(units: number, given: number, name: string, { amount, numbers = ENGLISH }: Writer): string {
   const times = Number((units / given).toPrecision(2));
   return `${amount(units)} is ${times >= 2 ? `${numbers.format(times)} times` : "more than"} ${name}, ${amount(given)}.`;
+}
+
+const UNITS_OF_ONE = 10 ** DECIMALS;
+
+/** A whole number of money from here on was probably meant as units. */
+const LEAST_LARGE = 1_000_000 * UNITS_OF_ONE;
+
+function largeInWords(units: number, { amount, isMoney, numbers }: Writer): string | undefined {
+  if (!isMoney || units < LEAST_LARGE || units % UNITS_OF_ONE !== 0) return undefined;
+  const count = units / UNITS_OF_ONE;
+  return `${amount(units)} is a large first amount. A unit is a millionth: as units, ${numbers?.format(count) ?? count} is only ${amount(count)}.`;
 }
 
 function lowInWords({ amount: units, before }: NewAmount, { amount }: Writer): string | undefined {
@@ -102,7 +116,7 @@ export const isLittle = (units: number, field: UnitsField): boolean => units > 0
 
 /** Says what some units are in a currency, and how many units so much money is. */
 export const littleInWords = (units: number, currency: string): string =>
-  `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}. ${units} ${currency} would be ${units * 10 ** DECIMALS} units.`;
+  `A unit is a millionth of ${currency}: ${unitsInWords(units, undefined)} would be only ${unitsInWords(units, currency)}. ${units} ${currency} would be ${units * UNITS_OF_ONE} units.`;
 
 /** The metadata of a key that a gateway reads by itself. */
 const READ_BY_GATEWAYS = ["tier", "group"] as const;

@@ -1,4 +1,4 @@
-/** The refusals of a change for its units: in units for programs and for logs, and in money for people. */
+/** The refusals of a change: with a code for programs, and those of units in money for people. */
 
 import { MOST_UNITS } from "./money.ts";
 
@@ -9,12 +9,34 @@ export type UnitsLimit =
   /** A book of the owner would pass the most units that it can have. */
   | { readonly owner: string; readonly book: string; readonly most: number };
 
+/** The code of a refused change. */
+export type RefusalCode =
+  /** No key or budget has the id. */
+  | "not_found"
+  /** The state of a key or a budget refuses the change: an id or a secret is known already, or a key is revoked. */
+  | "conflict"
+  /** Somebody has changed what the editor has seen. */
+  | "changed_meanwhile"
+  /** Too few units are available, or a sum would pass the most units. */
+  | "limit_reached";
+
+/** The error for a change that the state of a store refuses. A wrong value is a TypeError or a RangeError without a code. */
+export class RefusedChange extends RangeError {
+  readonly code: RefusalCode;
+
+  constructor(code: RefusalCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** The error for units that a limit refuses. */
-export class RefusedUnits extends RangeError {
+export class RefusedUnits extends RefusedChange {
   readonly limit: UnitsLimit;
 
   constructor(limit: UnitsLimit) {
     super(
+      "limit_reached",
       "available" in limit
         ? `The ${limit.owner} has too few available units: ${limit.available}.`
         : `The ${limit.book} units of the ${limit.owner} would be beyond 2^53 - 1.`,

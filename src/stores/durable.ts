@@ -1,5 +1,6 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
+import { RefusedChange } from "../model/refused-units.ts";
 import { assertOptions, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, QuotaRecalls, QuotaStore } from "../ports/quota-store.ts";
 import {
@@ -168,13 +169,17 @@ export interface BudgetDirectory {
   budgetPeriods(id: string, page?: PeriodPage): Promise<readonly BudgetPeriodReport[]>;
 }
 
-export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
+export const revokedKey = (keyId: string): RefusedChange =>
+  new RefusedChange("conflict", `The API key ${keyId} is revoked.`);
 
-export const unlimitedKey = (keyId: string): RangeError =>
-  new RangeError(`The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
+export const unlimitedKey = (keyId: string): RefusedChange =>
+  new RefusedChange("conflict", `The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
 
-export const knownQuota = (keyId: string): RangeError =>
-  new RangeError(`The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`);
+export const knownQuota = (keyId: string): RefusedChange =>
+  new RefusedChange(
+    "conflict",
+    `The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`,
+  );
 
 /** The error for a key with corrupt numbers, for example after a change by hand. */
 export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =>

@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { MOST_UNITS } from "../model/money.ts";
-import { RefusedUnits } from "../model/refused-units.ts";
+import { RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Refusal, Renewal, TightestBudget } from "../ports/quota-store.ts";
 
@@ -281,7 +281,7 @@ const outOfRange = (name: string, least: number, value: number): RangeError =>
 
 /** The error for a change after which a book would pass `MOST_UNITS`. */
 const beyondMost = (owner: string, book: string): RangeError => new RefusedUnits({ owner, book, most: MOST_UNITS });
-export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
+export const noSuchBudget = (id: string): RefusedChange => new RefusedChange("not_found", `${NO_SUCH_BUDGET} ${id}.`);
 
 /** The beginnings of the messages of `noSuchBudget` and `noSuchKey`. */
 export const NO_SUCH_BUDGET = "There is no budget of the id";
@@ -290,20 +290,23 @@ export const NO_SUCH_KEY = "There is no API key of the id";
 export const unknownIdIn = (message: string, beginning: string): string | undefined =>
   message.startsWith(beginning) ? message.slice(beginning.length + " ".length, -".".length) : undefined;
 /** The error for an id that cannot be given to a new budget. */
-export const removedBudget = (id: string): RangeError =>
-  new RangeError(`The budget ${id} was removed. Choose another id: its history stays.`);
+export const removedBudget = (id: string): RefusedChange =>
+  new RefusedChange("conflict", `The budget ${id} was removed. Choose another id: its history stays.`);
 /** The error for a budget that cannot be removed. */
-export const budgetInUse = (id: string, user: BudgetUser): RangeError =>
-  new RangeError(
+export const budgetInUse = (id: string, user: BudgetUser): RefusedChange =>
+  new RefusedChange(
+    "conflict",
     `The budget ${id} cannot be removed: ${user === "calls" ? "running calls draw" : `the ${user.kind} ${user.id} draws`} on it.`,
   );
-export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
+export const knownBudget = (id: string): RefusedChange =>
+  new RefusedChange("conflict", `A budget of the id ${id} is known already.`);
 /** The error for a change of something that is no longer as its editor has seen it. */
-export const changedMeanwhile = (what: string): RangeError => new RangeError(`${what} has been changed meanwhile.`);
-export const noSuchKey = (keyId: string): RangeError => new RangeError(`${NO_SUCH_KEY} ${keyId}.`);
-export const knownKey = (keyId: string): RangeError =>
-  new RangeError(`An API key of the id ${keyId} is known already.`);
-export const knownSecret = (): RangeError => new RangeError("This API key is known already.");
+export const changedMeanwhile = (what: string): RefusedChange =>
+  new RefusedChange("changed_meanwhile", `${what} has been changed meanwhile.`);
+export const noSuchKey = (keyId: string): RefusedChange => new RefusedChange("not_found", `${NO_SUCH_KEY} ${keyId}.`);
+export const knownKey = (keyId: string): RefusedChange =>
+  new RefusedChange("conflict", `An API key of the id ${keyId} is known already.`);
+export const knownSecret = (): RefusedChange => new RefusedChange("conflict", "This API key is known already.");
 export const foreignHold = (): RangeError => new RangeError("A hold of this id belongs to another key.");
 
 /** The answer to a reservation for a key that does not exist. */

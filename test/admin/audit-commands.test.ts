@@ -65,21 +65,21 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
       "keys resume team",
       "keys grant team 5",
       "keys lower team 3",
-      "keys rotate team --overlap 0s",
+      "keys rotate team --overlap 0s --yes",
       "keys add-secret team",
       "budgets assign team all",
       "budgets unassign team",
       "budgets update all --amount 50",
       "budgets top-up all 5",
       "budgets lower all 1",
-      "budgets remove all",
+      "budgets remove all --yes",
     ]) {
       const { code, stdout } = await run(words);
       expect([words, code]).toEqual([words, 0]);
       secrets.push(...(/sk-\S+/.exec(stdout) ?? []));
     }
     expect((await run("keys remove-secret", secrets.at(-1))).code).toBe(0);
-    expect((await run("keys revoke team")).code).toBe(0);
+    expect((await run("keys revoke team --yes")).code).toBe(0);
     const log = (await logOf(run)).toReversed();
     const { id } = log[0] as AuditRecord;
     expect(id).toMatch(/^[\da-f-]{36}$/);

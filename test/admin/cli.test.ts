@@ -375,9 +375,9 @@ describe("polygate keys", () => {
     expect(await json("grant", String(id), "5")).toMatchObject({ granted: 12 });
     expect(await json("rotate", String(id), "--overlap", "2h")).toMatchObject({ id });
     expect(await json("usage", String(id))).toMatchObject({ secrets: 2 });
-    await json("rotate", String(id), "--overlap", "0s");
+    await json("rotate", String(id), "--overlap", "0s", "--yes");
     expect(await json("usage", String(id))).toMatchObject({ secrets: 1 });
-    expect(await json("revoke", String(id))).toEqual({ id, revoked: true });
+    expect(await json("revoke", String(id), "--yes")).toEqual({ id, revoked: true });
     expect(rowsOf(await keys("list", "--limit", "50"))).toMatch(new RegExp(`^${String(id)}\t.*\trevoked$`, "m"));
   });
 
@@ -449,7 +449,7 @@ describe("polygate keys", () => {
       { id: "c" },
       { id: "d", apiKey: expect.stringMatching(/^sk-[\w-]{43}$/) },
     ]);
-    await from.run("", "revoke", "d");
+    await from.run("", "revoke", "d", "--yes");
     const exported = await from.run("", "export");
     expect(exported.map((line) => JSON.parse(line))).toEqual([
       given[0],
@@ -487,19 +487,30 @@ describe("polygate keys", () => {
     await run("", "create", "--id", "b", "--granted", "5");
     const input = ["a", "b", "c"].map((id) => JSON.stringify({ id, name: `Team ${id}`, granted: 9 })).join("\r\n\r\n");
     await expect(run(input, "import")).rejects.toThrow(
-      "1 of 3 keys were not imported: line 3. The output has the errors.",
+      "1 of 3 keys were not imported: line 3. The output has the errors. Known already: all of these. With --update, known keys are changed, and are no errors.",
     );
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       { id: "a", apiKey: expect.any(String) },
-      { line: 3, id: "b", error: "An API key of the id b is known already." },
+      { line: 3, id: "b", error: "An API key of the id b is known already.", code: "conflict" },
       { id: "c", apiKey: expect.any(String) },
     ]);
-    expect(await run(input, "import", "--update")).toEqual(
-      ["a", "b", "c"].map((id) => JSON.stringify({ id, updated: ["name"] })),
-    );
+    const [a, c] = ['{"id":"a","updated":[]}', '{"id":"c","updated":[]}'];
+    expect(await run(input, "import", "--update")).toEqual([a, '{"id":"b","updated":["name"]}', c]);
+    expect(await run(input, "import", "--update")).toEqual([a, '{"id":"b","updated":[]}', c]);
+    // The log has only what has changed.
+    const stores = await openStores(`sqlite:${join(folder, "known.db")}`);
+    expect(await stores.auditLog.list({ action: "keys.update", limit: 9 })).toMatchObject([
+      { target: "b", changes: { name: "Team b" }, former: { name: "b" } },
+    ]);
+    await stores.close();
     expect([rowsOf((await run("", "list")).join())]).toEqual([
       ["a\tTeam a\t9\t0\t9", "b\tTeam b\t5\t0\t5", "c\tTeam c\t9\t0\t9"].map((row) => `${row}\tactive`).join("\n"),
     ]);
+    await run("", "revoke", "b", "--yes");
+    await expect(run(input, "import", "--update")).rejects.toMatchObject({
+      message: "1 of 3 keys were not imported: line 3. The output has the errors.",
+      details: { code: "failed", failed: 1, known: 0 },
+    });
   });
 
   it("imports many keys in the order of their lines, each with its entry in the log of changes, and the others where one is known", async () => {
@@ -561,19 +572,20 @@ describe("polygate keys", () => {
     const input = [
       { name: "1" },
       { id: "known" },
-      { id: "none", budget: "none" },
+      { id: "twice", apiKey: "sk-two" },
       { name: "2", apiKey: "sk-two" },
       { id: "c" },
     ];
     await expect(run(input.map((key) => JSON.stringify(key)).join("\n"), "import")).rejects.toThrow(
-      "2 of 5 keys were not imported: line 2, 3.",
+      "2 of 5 keys were not imported: line 2, 4. The output has the errors. Known already: 1 of these. With --update,",
     );
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       { id: expect.stringMatching(/^key-/), apiKey: expect.any(String) },
-      { line: 2, id: "known", error: "An API key of the id known is known already." },
-      { line: 3, id: "none", error: "There is no budget of the id none." },
+      { line: 2, id: "known", error: "An API key of the id known is known already.", code: "conflict" },
+      { id: "twice" },
       { id: expect.stringMatching(/^key-/) },
       { id: "c", apiKey: expect.any(String) },
+      { line: 4, error: "This API key is known already.", code: "conflict" },
     ]);
   });
 
@@ -594,7 +606,9 @@ describe("polygate keys", () => {
     });
     const print = (line: string): void => void printed.push(line);
     const into = { keys: keyAdmin(quotas), store, update: false, print };
-    expect(await importLines(readLines(lines.join("\n")), into)).toEqual([1, 2, 3]);
+    expect(await importLines(readLines(lines.join("\n")), into)).toEqual(
+      [1, 2, 3].map((line) => ({ line, isKnown: false })),
+    );
     await stores.close();
     const told = printed.map((line): { id: string } => JSON.parse(line));
     const error = "There is no budget of the id gone.";
@@ -603,9 +617,9 @@ describe("polygate keys", () => {
       { id: "a", apiKey: expect.any(String) },
       { id: expect.stringMatching(/^key-/), apiKey: expect.any(String) },
       { id: "b" },
-      { line: 1, id: "a", apiKey: null, error },
-      { line: 2, id: made, apiKey: null, error },
-      { line: 3, id: "b", error },
+      { line: 1, id: "a", apiKey: null, error, code: "not_found" },
+      { line: 2, id: made, apiKey: null, error, code: "not_found" },
+      { line: 3, id: "b", error, code: "not_found" },
     ]);
   });
 
@@ -620,6 +634,18 @@ describe("polygate keys", () => {
     const refused = { code: 2, stdout: "", stderr: `${little} Nothing was changed. If this is meant, add --yes.\n` };
     expect(await polygate(["keys", "import"], { ...env, POLYGATE_CURRENCY: "usd" }, lines)).toEqual(refused);
     expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
+    expect(
+      await polygate(
+        ["keys", "import"],
+        { ...env, POLYGATE_CURRENCY: "usd" },
+        '{"id":"a"}\n{"id":"b","granted":50000000000000}',
+      ),
+    ).toEqual({
+      code: 2,
+      stdout: "",
+      stderr:
+        "line 2: 50000000.00 USD is a large first amount. A unit is a millionth: as units, 50000000 is only 50.00 USD. Nothing was changed. If this is meant, add --yes.\n",
+    });
     // The currency of an earlier amount is known, too.
     await polygate(["keys", "create", "--id", "first", "--granted", "1", "--currency", "usd"], env);
     expect(await polygate(["keys", "import"], env, lines)).toEqual(refused);
@@ -633,13 +659,22 @@ describe("polygate keys", () => {
   it("exports and imports the budgets of keys, which must exist", async () => {
     const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
     const { run, lines } = await fresh("budgets");
-    await expect(run(input.join("\n"), "import")).rejects.toThrow("1 of 2 keys were not imported: line 1.");
-    expect(lines[0]).toBe('{"line":1,"id":"a","error":"There is no budget of the id team."}');
+    await expect(run(input.join("\n"), "import")).rejects.toMatchObject({
+      name: "UsageError",
+      message: "Nothing was imported.\nline 1: There is no budget of the id team.",
+    });
+    expect(lines).toEqual([]);
     const database = new DatabaseSync(join(folder, "budgets.db"));
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
-    await sqlQuotaStore({ db, dialect: "sqlite" }).addBudget({ id: "team", amount: 9 });
+    const quotas = sqlQuotaStore({ db, dialect: "sqlite" });
+    await quotas.addBudget({ id: "team", amount: 9 });
+    await quotas.addBudget({ id: "gone", amount: 9 });
+    await quotas.removeBudget("gone");
     await db.destroy();
-    await run(input[0] ?? "", "import");
+    await expect(run('{"id":"b"}\n{"budget":"gone"}', "import")).rejects.toThrow(
+      "Nothing was imported.\nline 2: There is no budget of the id gone.",
+    );
+    await run(input.join("\n"), "import");
     expect(await run('{"id":"b","budget":"team"}', "import", "--update")).toEqual(['{"id":"b","updated":["budget"]}']);
     const exported = await run("", "export");
     expect(exported[0]).toBe(input[0]);
@@ -728,7 +763,9 @@ describe("polygate keys", () => {
     expect(end).toBeLessThanOrEqual(Date.now() + 7_200_000);
     const [told = ""] = await run("", "rotate", "team", "--json");
     expect((JSON.parse(told) as { olderEndAt: number }).olderEndAt).toBeGreaterThanOrEqual(before + 86_400_000);
-    expect((await run("", "rotate", "team", "--overlap", "0s")).join()).toMatch(/^older secrets: have ended$/m);
+    expect((await run("", "rotate", "team", "--overlap", "0s", "--yes")).join()).toMatch(
+      /^older secrets: have ended$/m,
+    );
   });
 
   it.each(["01.02.2030", "2030-02-30", "1", "2030", "Jan 5 2030", "2030-01-31 12:00", "tomorrow", "0"])(
@@ -775,10 +812,37 @@ describe("polygate keys", () => {
     const failed = await polygate(["keys", "usage", "nobody", "--json"], env);
     expect([failed.code, JSON.parse(failed.stderr)]).toEqual([
       1,
-      { error: 'There is no API key of the id nobody. "polygate keys list" lists the keys.' },
+      { error: 'There is no API key of the id nobody. "polygate keys list" lists the keys.', code: "not_found" },
     ]);
     const wrong = await polygate(["keys", "list", "--limit", "0", "--json"], env);
-    expect([wrong.code, JSON.parse(wrong.stderr)]).toEqual([2, { error: expect.stringContaining("--limit must be") }]);
+    expect([wrong.code, JSON.parse(wrong.stderr)]).toEqual([
+      2,
+      { error: expect.stringContaining("--limit must be"), code: "invalid_request" },
+    ]);
+    // The codes of HTTP, also for errors that are worded anew.
+    const refusal = async (...args: string[]): Promise<unknown> =>
+      JSON.parse((await polygate([...args, "--json"], env)).stderr);
+    await keys("create", "--id", "coded", "--granted", "19978070", "--currency", "");
+    const limit = { owner: "key coded", available: 19_978_070 };
+    for (const [currency, error] of [
+      ["usd", "The key coded has only 19.97807 USD available."],
+      ["", "The key coded has too few available units: 19978070."],
+    ] as const)
+      expect(await refusal("keys", "lower", "coded", "30000000", "--currency", currency)).toEqual({
+        error,
+        code: "limit_reached",
+        limit,
+      });
+    await keys("create", "--id", "coded-open");
+    for (const [code, ...args] of [
+      ["conflict", "keys", "create", "--id", "coded"],
+      ["conflict", "keys", "grant", "coded-open", "1", "--currency", ""],
+      ["conflict", "keys", "update", "coded", "--granted", "1", "--currency", ""],
+      ["not_found", "keys", "create", "--budget", "nope"],
+      ["not_found", "budgets", "remove", "nope"],
+      ["confirmation_required", "keys", "revoke", "coded"],
+    ] as const)
+      expect([args, await refusal(...args)]).toMatchObject([args, { code }]);
   });
 
   it("prints its version", async () => {
@@ -932,10 +996,10 @@ describe("polygate keys", () => {
       await run("budgets", "create", "all", "--amount", "5", ...month),
       await run("keys", "create", "--id", "team", "--budget", "all", "--models", "small", "--expires", "2999-01-01"),
       await run("keys", "add-secret", "team"),
-      await run("keys", "rotate", "team", "--overlap", "0s"),
+      await run("keys", "rotate", "team", "--overlap", "0s", "--yes"),
       await run("keys", "pause", "team"),
       await run("keys", "usage", "team"),
-      await run("keys", "revoke", "team"),
+      await run("keys", "revoke", "team", "--yes"),
     ].join("");
     for (const line of answers.split("\n")) expect(line).toMatch(/^(?:[a-z %]+: .*|Store the API key now: .*|)$/);
     expect(answers).not.toMatch(/\b(?:true|false)$/m);
@@ -1003,7 +1067,10 @@ describe("polygate keys", () => {
     ],
     [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
     [["keys", "grant"], /^keys grant needs ID and AMOUNT. Usage: polygate keys grant ID AMOUNT \[options\]$/],
-    [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
+    [
+      ["keys", "revoke", "team", "other"],
+      /^keys revoke does not take "other". Usage: polygate keys revoke ID \[options\]$/,
+    ],
     [
       ["keys", "create", "tenant-c"],
       /^keys create does not take "tenant-c". Write --id tenant-c for its id. Usage: polygate keys create \[options\]$/,
@@ -1252,7 +1319,11 @@ describe("polygate keys", () => {
       const where = [...args, "--store", `${scheme}://admin:hunter2@127.0.0.1:1/4`];
       expect(await polygate(where)).toEqual({ code: 1, stdout: "", stderr: `${line}\n` });
       const json = await polygate([...where, "--json"]);
-      expect(json).toEqual({ code: 1, stdout: "", stderr: `${JSON.stringify({ error: line })}\n` });
+      expect(json).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: `${JSON.stringify({ error: line, code: "unavailable" })}\n`,
+      });
     }
   });
 
@@ -2174,14 +2245,14 @@ describe("polygate budgets", () => {
     );
     expect(rowsOf(await budgets("list", "--after", "org", "--limit", "1"))).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
-    await expect(budgets("remove", "team")).rejects.toThrow(
+    await expect(budgets("remove", "team", "--yes")).rejects.toThrow(
       "The budget team cannot be removed: the key member draws on it.",
     );
-    await expect(budgets("remove", "org")).rejects.toThrow(
+    await expect(budgets("remove", "org", "--yes")).rejects.toThrow(
       "The budget org cannot be removed: the budget team draws on it.",
     );
-    await keys("revoke", "member");
-    expect(await budgets("remove", "team")).toBe("id: team\nremoved: yes");
+    await keys("revoke", "member", "--yes");
+    expect(await budgets("remove", "team", "--yes")).toBe("id: team\nremoved: yes");
     const last = await budgets("list");
     expect(last.split("\n")[0]).not.toContain("PARENT");
     expect(rowsOf(last)).toMatch(/^org\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
@@ -2552,6 +2623,50 @@ describe("polygate budgets", () => {
     ]);
     await keys("create", "--id", "none", "--granted", "0", "--currency", "usd");
     expect(await run("n", "keys", "grant", "none", "500")).toEqual([]);
+    // A first amount of money that looks like units.
+    const large =
+      "50000000.00 USD is a large first amount. A unit is a millionth: as units, 50000000 is only 50.00 USD.";
+    await budgets("create", "empty", "--amount", "0");
+    await keys("create", "--id", "nil", "--granted", "0");
+    await keys("create", "--id", "open");
+    for (const args of [
+      ["keys", "create", "--id", "dora", "--granted", "50000000"],
+      ["budgets", "create", "green", "--amount", "50000000", "--period", "month"],
+      ["keys", "grant", "nil", "50000000"],
+      ["keys", "update", "open", "--granted", "50000000"],
+      ["budgets", "update", "empty", "--amount", "50000000"],
+      ["budgets", "top-up", "empty", "50000000"],
+    ]) {
+      expect(await run("n", ...args)).toEqual(["Nothing was changed.", `${large} Is it meant? (y/N) `]);
+      expect(await run(undefined, ...args)).toEqual([`${large} ${unconfirmed}`]);
+    }
+    await expect(keys("usage", "dora")).rejects.toThrow("There is no API key of the id dora.");
+    await expect(budgets("usage", "green")).rejects.toThrow("There is no budget of the id green.");
+    expect(await run(undefined, "keys", "create", "--id", "dora", "--granted", "50000000", "--yes")).toEqual([]);
+    expect(await json("usage", "dora")).toMatchObject({ granted: 50_000_000_000_000 });
+    for (const granted of ["999999", "1000000.5"])
+      expect(await run("n", "keys", "create", "--granted", granted)).toEqual([]);
+    // What cannot be undone.
+    for (const [question, ...args] of [
+      ["All secrets of the key dora are removed for good: its calls are refused.", "keys", "revoke", "dora"],
+      [
+        "The older secrets of the key dora end at once: calls with them are refused.",
+        "keys",
+        "rotate",
+        "dora",
+        "--overlap",
+        "0s",
+      ],
+      ["The budget empty is removed for good, and its id cannot be used again.", "budgets", "remove", "empty"],
+    ] as const) {
+      expect(await run("n", ...args)).toEqual(["Nothing was changed.", `${question} Is it meant? (y/N) `]);
+      expect(await run(undefined, ...args)).toEqual([`${question} ${unconfirmed}`]);
+    }
+    expect(await json("usage", "dora")).toMatchObject({ secrets: 1, revoked: false });
+    expect(JSON.parse(await budgets("usage", "empty", "--json"))).not.toHaveProperty("removed");
+    expect(await run(undefined, "budgets", "remove", "empty", "--yes")).toEqual([]);
+    expect(await run("y", "keys", "revoke", "dora")).toHaveLength(1);
+    expect(await json("usage", "dora")).toMatchObject({ secrets: 0, revoked: true });
     // People may mean that a key has no quota.
     await keys("create", "--id", "free-of-quota");
     const nothing =
@@ -2604,7 +2719,7 @@ describe("polygate budgets", () => {
     await budgets("create", ...wide, "--parent", "money", ...usd);
     const lines = (await budgets("list", ...usd)).split("\n");
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(120);
-    await budgets("remove", "wide-budget");
+    await budgets("remove", "wide-budget", "--yes");
     // A binary fraction of 1.005 times a million is 1004999.9999999999.
     await keys("create", "--id", "exact", "--granted", "1.0050", ...usd);
     expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });

@@ -136,7 +136,7 @@ describe("adminHandler", () => {
       status: 400,
       body: {
         error: {
-          code: "invalid_request",
+          code: "limit_reached",
           message: `The key ${key.id} has only 10 units available.`,
           limit: { owner: `key ${key.id}`, available: 10 },
         },
@@ -169,9 +169,12 @@ describe("adminHandler", () => {
     await ask("POST", "/budgets", { id: "red", amount: 9 });
     await ask("POST", "/keys", { id: "team" });
     expect(await ask("POST", "/keys/team/grant", { units: 5 })).toMatchObject({
-      status: 400,
+      status: 409,
       body: {
-        error: { message: "The API key team has no quota of its own: a change of `granted` gives it one." },
+        error: {
+          code: "conflict",
+          message: "The API key team has no quota of its own: a change of `granted` gives it one.",
+        },
       },
     });
     await ask("POST", "/keys", { id: "drawing", budget: "red" });
@@ -375,6 +378,24 @@ describe("adminHandler", () => {
     await unconfirmed(ask, "POST", "/keys/team/lower", { units: 5 }, little(5, "0.000005"));
     const much = "5000000 units (5.00 USD) is 100,000 times what this key was granted so far, 50 units (0.00005 USD).";
     await unconfirmed(ask, "POST", "/keys/team/grant", { units: 5_000_000 }, much);
+    // A first amount of money that looks like units.
+    const large =
+      "50000000000000 units (50000000.00 USD) is a large first amount. A unit is a millionth: as units, 50000000 is only 50000000 units (50.00 USD).";
+    const units50M = 50_000_000_000_000;
+    await unconfirmed(ask, "POST", "/keys", { id: "large", granted: units50M }, large);
+    await unconfirmed(ask, "POST", "/budgets", { id: "large", amount: units50M }, large);
+    await ask("POST", "/keys", { id: "empty", granted: 0 });
+    await ask("POST", "/keys", { id: "open" });
+    await ask("POST", "/budgets", { id: "empty", amount: 0 });
+    await ask("POST", "/budgets", { id: "zero", amount: 0 });
+    await unconfirmed(ask, "POST", "/keys/empty/grant", { units: units50M }, large);
+    await unconfirmed(ask, "PATCH", "/keys/open", { granted: units50M }, large);
+    await unconfirmed(ask, "PATCH", "/budgets/empty", { amount: units50M }, large);
+    await unconfirmed(ask, "POST", "/budgets/zero/top-up", { units: units50M }, large);
+    // Less than a million, an amount that is no whole number, and units without a known currency.
+    for (const granted of [999_999_000_000, 1_000_000_000_001])
+      expect((await ask("POST", "/keys", { granted })).status).toBe(201);
+    expect((await units("POST", "/keys", { granted: units50M })).status).toBe(201);
     // Without a known currency, only the size counts.
     await units("POST", "/keys", { id: "counted", granted: 50 });
     await units("POST", "/budgets", { id: "counts", amount: 50 });
@@ -460,7 +481,7 @@ describe("adminHandler", () => {
     const ask = asking({ gateway: { health: unasked, currency: "USD" } });
     await ask("POST", "/budgets", { id: "all", amount: 299_954_500 });
     expect((await ask("POST", "/budgets/all/lower", { units: 300_000_000 })).body.error).toEqual({
-      code: "invalid_request",
+      code: "limit_reached",
       message: "The budget all has only 299954500 units (299.9545 USD) available.",
       limit: { owner: "budget all", available: 299_954_500 },
     });
@@ -582,7 +603,10 @@ describe("adminHandler", () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", granted: 10 });
     const answer = await ask(method, path, body);
-    expect([answer.status, answer.body.error?.code]).toEqual([400, "invalid_request"]);
+    const isKnown = message.includes("already");
+    const isMissing = message.startsWith("There is no budget");
+    const code = isKnown ? "conflict" : isMissing ? "not_found" : "invalid_request";
+    expect([answer.status, answer.body.error?.code]).toEqual([isKnown ? 409 : 400, code]);
     expect(answer.body.error?.message).toContain(message);
     expect((await ask("GET", "/keys")).body).toMatchObject({ data: [{ id: "team", granted: 10 }], next: null });
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [] });

@@ -316,7 +316,17 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       const call = { id: "call", keyId: "team", atLeast: 1, atMost: 9, leaseMs: 60_000 };
       expect(await store.reserve(call)).toEqual({ granted: 6 });
       expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, held: 6, available: 0 });
-      await expect(admin.lower("team", 1)).rejects.toThrow("The key team has too few available units: 0.");
+      await expect(admin.lower("team", 1)).rejects.toMatchObject({
+        message: "The key team has too few available units: 0.",
+        code: "limit_reached",
+        limit: { owner: "key team", available: 0 },
+      });
+      await expect(admin.create({ id: "team" })).rejects.toMatchObject({ code: "conflict" });
+      await expect(admin.create({ budget: "nope" })).rejects.toMatchObject({ code: "not_found" });
+      await expect(admin.grant("nobody", 1)).rejects.toMatchObject({ code: "not_found" });
+      await expect(admin.update("team", { name: "Y" }, () => false)).rejects.toMatchObject({
+        code: "changed_meanwhile",
+      });
       await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared has no quota of its own");
       await advance(70_000);
       expect(await admin.lower("team", 2)).toMatchObject({ granted: 4, held: 0, available: 4 });

@@ -2590,6 +2590,43 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks once more for a first amount that looks like units", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "open" });
+    const page = await open("", { locale: "en-US" });
+    const question = (again: string) =>
+      page
+        .getByRole("alert")
+        .getByText(
+          `$50,000,000.00 is a large first amount. A unit is a millionth: as units, 50,000,000 is only $50.00. ${again}`,
+        )
+        .waitFor();
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("dora");
+    await page.getByLabel("Quota in USD").fill("50000000");
+    await page.getByRole("button", { name: "Create" }).click();
+    await question("To make the key, choose Create again.");
+    expect(await quotas.report("dora")).toBeUndefined();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    expect(await quotas.report("dora")).toMatchObject({ granted: 50_000_000_000_000 });
+    await page.getByRole("button", { name: "Edit open" }).click();
+    await page.getByLabel("Quota from now on in USD").fill("50000000");
+    await page.getByRole("button", { name: "Save" }).click();
+    await question("To save it, choose Save again.");
+    expect(await quotas.report("open")).toMatchObject({ unlimited: true });
+    await page.goto(`${url}?part=budgets`);
+    await page.getByRole("button", { name: "New budget" }).click();
+    await page.getByLabel("Id").fill("green");
+    await page.getByLabel("Amount in USD").fill("50000000");
+    await page.getByRole("button", { name: "Create" }).click();
+    await question("To make the budget, choose Create again.");
+    expect(await quotas.budgetReport("green")).toBeUndefined();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("green is made.").waitFor();
+    await page.close();
+  });
+
   it("asks once more for an edit that more than doubles the amount of a budget", async () => {
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 110_000_000 });
     const amountNow = async (): Promise<number | undefined> =>

@@ -108,7 +108,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     tagged: true,
     async run(desk, { body, isConfirmed }) {
       const { store } = desk;
-      await assertAmount(desk, { isConfirmed }, "amount", body);
+      await assertAmount(desk, { isConfirmed }, "amount", body, { first: body.amount });
       await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
       return { ...(await tellBudget(desk, body.id)), made: body.id };
     },

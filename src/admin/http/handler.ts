@@ -9,7 +9,7 @@ import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
-import { limitInWords, RefusedUnits } from "../../model/refused-units.ts";
+import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -25,6 +25,7 @@ import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import { masked, withLog } from "../change-log.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
+import { CODES, codeOf } from "../refusal-codes.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -329,17 +330,19 @@ class Admin {
       return await operation.run(this.#desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const status = (await this.#isMissing(operation, asked)) ? 404 : 400;
+      const isConflict = error instanceof RefusedChange && error.code === "conflict";
+      const status = (await this.#isMissing(operation, asked)) ? 404 : isConflict ? 409 : 400;
       throw await this.#refusal(status, error);
     }
   }
 
   async #refusal(status: number, error: RangeError): Promise<HTTPError> {
+    const code = codeOf(error);
     if (!(error instanceof RefusedUnits))
-      return new HTTPError({ status, message: await withIdsMeant(this.#desk, error.message) });
+      return refused(status, await withIdsMeant(this.#desk, error.message), status === 404 ? {} : { code });
     const currency = await currencyOf(this.#desk);
     const message = limitInWords(error.limit, (units) => unitsAndMoney(units, currency));
-    return new HTTPError({ status, message, data: { limit: error.limit, reason: error.message } satisfies Refused });
+    return refused(status, message, { code, limit: error.limit, reason: error.message });
   }
 
   async #isMissing({ path }: Operation, { id }: Asked): Promise<boolean> {
@@ -408,14 +411,16 @@ class Admin {
   #failed(thrown: unknown): Response {
     const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
     const { status, message } = error;
-    const { limit } = detailsOf(error);
+    // A status that h3 gives has no code of its own.
+    const { code = Object.hasOwn(CODES, status) ? CODES[status as keyof typeof CODES] : "refused", limit } =
+      detailsOf(error);
     const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
     return toResponse(
       jsonAnswer(
         status,
         {
           error: {
-            code: CODES[status] ?? "refused",
+            code,
             // People paste secrets for ids.
             message: masked(text),
             ...(limit && { limit }),
@@ -506,22 +511,6 @@ function noRoute(operations: readonly Operation[], path: string): string {
   const [meant] = near;
   return `There is no such route.${meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`}`;
 }
-
-/** The codes of errors, by status. */
-const CODES: Readonly<Record<number, string>> = {
-  400: "invalid_request",
-  401: "not_logged_in",
-  403: "forbidden",
-  404: "not_found",
-  405: "method_not_allowed",
-  409: "conflict",
-  412: "changed_meanwhile",
-  413: "body_too_large",
-  415: "unsupported_media_type",
-  428: "confirmation_required",
-  500: "failed",
-  503: "unavailable",
-};
 
 /**
  * Throws for a change that another origin's page asks for. Browsers tell the origin of a page; and they ask first whether a page may send

@@ -139,10 +139,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     answer: v.object({ ...ISSUED.entries, ...NOTE }),
     async run(desk, { body, isConfirmed }) {
       const { keys, store, clock, gateway } = desk;
-      const { id = "" } = body;
+      const { id = "", granted: first = 0 } = body;
       assertAhead(body.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, body).key);
-      await assertAmount(desk, { isConfirmed }, "granted", body);
+      await assertAmount(desk, { isConfirmed }, "granted", body, { first });
       const models = await noteOfModels(desk, body.models);
       const issued = await unlessTaken(keys.create(body), () => store.report(id));
       const hasLimit = body.granted !== undefined || body.budget !== undefined;
@@ -260,7 +260,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
         const before = verb === "grant" ? await desk.store.report(id) : undefined;
-        const addition = before && ({ added: body.units, given: before.granted ?? 0, to: "key" } as const);
+        const addition =
+          before && !before.unlimited
+            ? ({ added: body.units, given: before.granted ?? 0, to: "key" } as const)
+            : undefined;
         await assertAmount(desk, { isConfirmed }, "units", body, addition);
         return tellKey(desk, await desk.keys[verb](id, body.units));
       },

@@ -2,6 +2,7 @@
 
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
+import { ADMIN_ERROR_CODES } from "../refusal-codes.ts";
 import type { Operation } from "./operation.ts";
 
 /** The limit that has refused some units, beside the message that says the same. */
@@ -43,7 +44,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
             error: {
               type: "object",
               required: ["code", "message"],
-              properties: { code: { type: "string" }, message: { type: "string" }, limit: LIMIT },
+              properties: { code: { enum: ADMIN_ERROR_CODES }, message: { type: "string" }, limit: LIMIT },
             },
           },
         },

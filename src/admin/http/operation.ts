@@ -25,6 +25,7 @@ import {
   type UnitsField,
 } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
+import type { AdminErrorCode } from "../refusal-codes.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -221,7 +222,7 @@ export const unitsAndMoney = (units: number, currency: string | undefined): stri
  * Refuses an amount that may be a mistake, as `assertMeant` does: a doubtful change, or so few units that they were meant as money.
  *
  * @param body The body of the request. Nothing is asked unless it has units in the field.
- * @param change What the amount changes. Undefined for that of something new, and for units that are taken.
+ * @param change What the amount changes. Undefined for units that are taken.
  */
 export async function assertAmount<Field extends UnitsField>(
   desk: Desk,
@@ -232,14 +233,11 @@ export async function assertAmount<Field extends UnitsField>(
 ): Promise<void> {
   const written = body[field];
   if (asked.isConfirmed || typeof written !== "number") return;
-  const isDoubtful = change !== undefined && doubtInWords(change, String) !== undefined;
+  const isDoubtful = change !== undefined && doubtInWords(change, { amount: String, isMoney: true }) !== undefined;
   if (!isDoubtful && !isLittle(written, field)) return;
   const currency = await currencyOf(desk);
-  if (isDoubtful)
-    assertMeant(
-      asked,
-      doubtInWords(change, (units) => unitsAndMoney(units, currency)),
-    );
+  const amount = (units: number): string => unitsAndMoney(units, currency);
+  if (isDoubtful) assertMeant(asked, doubtInWords(change, { amount, isMoney: currency !== undefined }));
   else if (currency !== undefined) assertMeant(asked, littleInWords(written, currency));
 }
 
@@ -256,6 +254,8 @@ export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promis
 
 /** The fields of a refusal beside its message. */
 export interface Refused {
+  /** Default: that of the status. */
+  readonly code?: AdminErrorCode;
   /** The limit that has refused some units, for programs. */
   readonly limit?: UnitsLimit;
   /** The reason in the log of changes. Default: the message. */
@@ -263,7 +263,7 @@ export interface Refused {
 }
 
 /** An error with the reason that the user gets. */
-export const refused = (status: 400 | 404 | 409 | 412 | 428, message: string, data: Refused = {}): HTTPError =>
+export const refused = (status: number, message: string, data: Refused = {}): HTTPError =>
   new HTTPError({ status, message, data });
 
 export function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {

@@ -304,7 +304,8 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 }
 
 /** Says what makes a change of an amount doubtful, as the page writes amounts. Undefined for any other change. */
-export const doubtOnPage = (change: AmountChange): string | undefined => doubtInWords(change, amountInWords, plain);
+export const doubtOnPage = (change: AmountChange): string | undefined =>
+  doubtInWords(change, { amount: amountInWords, isMoney: pageCurrency.value !== "", numbers: plain });
 
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
 class AskAgain extends Error {}
