@@ -506,7 +506,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ["live&key=ann", "Live has no filter key."],
   ])("says what is wrong with the link ?part=%s", async (link, words) => {
     const page = await open(`?part=${link}`);
-    await page.getByRole("status").getByText(words).waitFor();
+    const notice = page.getByRole("status").getByText(words);
+    await notice.waitFor();
+    expect(await notice.count()).toBe(1);
     await page.close();
   });
 

@@ -324,7 +324,7 @@ export function againFor(): (written: string, question: string | undefined, how:
 }
 
 /**
- * Returns a function that makes something with an amount, and asks the user of a dialog once more for what the server doubts.
+ * Returns a function that makes something with an amount, and asks the user of a dialog once more for what the page or the server doubts.
  *
  * @param how Says how to confirm it.
  */
@@ -334,6 +334,11 @@ export function makerAsking(
   let asked = "";
   return async (path, body, amount = 0) => {
     const written = JSON.stringify(body);
+    const doubt = doubtOnPage({ first: amount });
+    if (doubt !== undefined && written !== asked) {
+      asked = written;
+      throw new AskAgain(`${doubt} ${how}`);
+    }
     // Few units that were written as money are no mistake for money.
     const isMoney = pageCurrency.value !== "" && isLittle(amount, "amount");
     try {
