@@ -18,7 +18,7 @@ export function commandSuite(stage: () => PackageStage): void {
       ["the oldest Node that is promised", OLDEST_NODE],
     ])("says how it is used, and what is wrong, on %s", async (_name, node) => {
       const help = await polygate(node, "--help");
-      expect(help).toEqual({ code: 0, output: expect.stringMatching(/^polygate keys <command>/) });
+      expect(help).toEqual({ code: 0, output: expect.stringMatching(/^polygate <command>/) });
       expect(await polygate(node, "--version")).toEqual({
         code: 0,
         output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
