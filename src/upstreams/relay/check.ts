@@ -190,7 +190,7 @@ function refusal({ hasCredential }: Upstream, status: number, words: string): st
     : `The upstream wants a credential, but the relay has no apiKey. ${words}`;
 }
 
-function unreached({ facts: { address, port }, failures }: Upstream, error: unknown): string {
+function unreached({ address, port, failures }: Upstream, error: unknown): string {
   const told = failures.told(error);
   if (isOfCredential(told)) return wordsOf(told);
   if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
