@@ -87,8 +87,6 @@ export class Call implements Incoming {
   /** The host's own context. */
   readonly context: unknown;
   readonly abort: CallAbort;
-  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
-  readonly hasWaitUntil: boolean;
   readonly json: JsonBudget;
   /** The observer's view of the call; undefined without an observer. */
   readonly watch: CallWatch | undefined;
@@ -106,10 +104,8 @@ export class Call implements Incoming {
   /** The receiver of a cut at this stage. */
   listener: CutListener | undefined = undefined;
 
-  /** The findings so far. After the end of the call, the findings of late steps are dropped. */
-  found: Findings = new Findings();
-  /** True after the end of the call. The results of late steps are dropped. */
-  isEnded = false;
+  /** Undefined after the end of the call. */
+  #found: Findings | undefined = new Findings();
   #request: Request | undefined;
   #details: CallDetails | undefined = undefined;
   /** Undefined after the end of the call, like the request. */
@@ -120,6 +116,7 @@ export class Call implements Incoming {
   /** Tells the runtime that the call needs nothing more. */
   #settled: (() => void) | undefined = undefined;
   #ending: Promise<void> | undefined = undefined;
+  #ended = false;
 
   constructor(services: Services, { endpoint, request, wildcardPath, prefix, mounted }: Routed) {
     this.services = services;
@@ -134,9 +131,12 @@ export class Call implements Incoming {
     this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
     this.watch = services.observer && watchOf(services.observer, this);
-    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, this, services.clock);
+    const listener = {
+      aborted: (reason: GatewayError): void => this.listener?.cut(reason),
+      clientGone: (): void => this.listener?.clientGone?.(),
+    };
+    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, listener, services.clock);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
-    this.hasWaitUntil = this.#waitUntil !== undefined;
     this.#listenForDisconnect(request, mounted);
     // A runtime that stops all work for a client who is gone must wait for the settlement.
     if (this.#waitUntil) this.waitUntil(new Promise<void>((resolve) => (this.#settled = resolve)));
@@ -167,6 +167,11 @@ export class Call implements Incoming {
   /** Fires when the call is cut short: work for the call must stop. */
   get signal(): AbortSignal {
     return this.abort.signal;
+  }
+
+  /** The findings so far. After the end of the call, the findings of late steps are dropped. */
+  get found(): Findings {
+    return this.#found ?? new Findings();
   }
 
   /** Turns the failure of the call into the error that the caller is told, and notes it. Reports an error whose cause the caller is not told. */
@@ -208,22 +213,18 @@ export class Call implements Incoming {
     this.abort.cut(reason);
   }
 
-  /** Tells the step that can still answer the caller that the call is cut. */
-  aborted(reason: GatewayError): void {
-    this.listener?.cut(reason);
-  }
-
-  clientGone(): void {
-    this.listener?.clientGone?.();
-  }
-
   live(beganAt: number): LiveCall {
     return liveCallOf(this, beganAt);
   }
 
+  /** True after the end of the call. The results of late steps are dropped. */
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
   /** Throws the reason of a call that was cut. */
   assertLive(): void {
-    if (this.isEnded) throw this.endedBecause;
+    if (this.#ended) throw this.endedBecause;
   }
 
   /** The error for a step that goes on after the end of the call. */
@@ -233,7 +234,7 @@ export class Call implements Incoming {
 
   /** Releases something at the end of the call, the last first; at once after the end. */
   defer(release: Release): void {
-    if (this.isEnded) this.waitUntil(Promise.resolve(release()));
+    if (this.#ended) this.waitUntil(Promise.resolve(release()));
     else this.#releases.push(release);
   }
 
@@ -271,6 +272,11 @@ export class Call implements Incoming {
     });
   }
 
+  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
+  get hasWaitUntil(): boolean {
+    return this.#waitUntil !== undefined;
+  }
+
   /** Keeps the runtime working for a promise, which must not reject. */
   waitUntil(work: Promise<unknown>): void {
     try {
@@ -283,8 +289,8 @@ export class Call implements Incoming {
 
   /** The one end of a call: settles, and releases everything. Resolves when that is done; returns undefined when it is done at once. */
   end(): Promise<void> | undefined {
-    if (this.isEnded) return this.#ending;
-    this.isEnded = true;
+    if (this.#ended) return this.#ending;
+    this.#ended = true;
     const endedAt = this.services.isRecorded ? this.clock.now() : 0;
     this.abort.end();
     let release: Release | undefined;
@@ -319,7 +325,6 @@ export class Call implements Incoming {
     }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
-    this.found = new Findings();
-    this.#request = this.#mounted = this.#settled = this.listener = this.kept = this.slot = undefined;
+    this.#request = this.#mounted = this.#found = this.#settled = this.listener = this.kept = this.slot = undefined;
   }
 }

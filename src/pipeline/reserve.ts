@@ -205,7 +205,7 @@ export class Hold {
       );
     if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details), retried)) {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
-      settlements.wake();
+      if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
     this.#isSettled = true;
   }

@@ -235,7 +235,7 @@ export class InFlightCalls {
     if (this.#closed) throw closing();
     const now = this.#clock.now();
     // Drop calls that their runtime has stopped without a word, as Workers may once a client is gone.
-    while (this.#first && this.#isOverdue(this.#first, now)) this.end(this.#first);
+    while (this.#first && this.#isOverdue(this.#first, now)) this.#remove(this.#first);
     const slot: InFlightSlot = {
       call,
       cutItself: call.hasWaitUntil ? cutterOf(call) : undefined,
@@ -267,6 +267,12 @@ export class InFlightCalls {
     if (!slot.call || slot.isStreamed) return;
     slot.isStreamed = true;
     this.streams++;
+  }
+
+  /** Removes a call that has ended and is settled. */
+  end(slot: InFlightSlot): void {
+    this.#remove(slot);
+    if (this.size === 0) this.#closed?.resolve();
   }
 
   /** Resolves when the last call has ended and is settled. Cuts the calls that live after `deadlineMs` milliseconds. */
@@ -324,8 +330,7 @@ export class InFlightCalls {
     return beganAt + this.#deadlineMs + GRACE_MS <= now;
   }
 
-  /** Removes a call that has ended and is settled. */
-  end(slot: InFlightSlot): void {
+  #remove(slot: InFlightSlot): void {
     const { previous, next, keyId } = slot;
     if (!slot.call) return;
     if (keyId !== undefined) this.#room.remove(keyId, 1);
@@ -337,7 +342,6 @@ export class InFlightCalls {
     slot.call = slot.cutItself = slot.previous = slot.next = undefined;
     this.size--;
     if (slot.isStreamed) this.streams--;
-    if (this.size === 0) this.#closed?.resolve();
   }
 }
 
