@@ -42,6 +42,51 @@ export function readingSuite({ visit }: Stage): void {
     expect(await page.getByLabel("Prompt", { exact: true }).inputValue()).toBe("Not sent yet");
   });
 
+  it("names the page of the docs in the tab, and the playground elsewhere", async () => {
+    const page = await visit("/#docs/budgets");
+    const title = async (expected: string): Promise<void> => {
+      await expect.poll(() => page.title()).toBe(expected);
+    };
+    await title("Budgets – polygate");
+    await page.getByRole("navigation", { name: "Pages of the docs" }).getByRole("link", { name: "Prices" }).click();
+    await title("Prices – polygate");
+    await page.getByRole("link", { name: "Chat", exact: true }).click();
+    await title("polygate playground");
+    await page.goBack();
+    await title("Prices – polygate");
+    await page.evaluate(() => (location.hash = "#docs/none"));
+    await title("polygate playground");
+  });
+
+  it.each([390, 1280])("copies each code block of the docs by keyboard, beside its text, %i wide", async (width) => {
+    const page = await visit("/#docs/getting-started", {
+      viewport: { width, height: 844 },
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    await page.locator(".docs h2").waitFor();
+    const response = await page.request.get(new URL("/page/docs/pages.json", page.url()).href);
+    const texts = (await response.json()) as Readonly<Record<string, string>>;
+    const codes = Array.from(
+      (texts["getting-started"] ?? "").matchAll(/^```.*\n([^]*?)\n```$/gm),
+      ([, code = ""]) => code,
+    );
+    expect(codes.length).toBeGreaterThan(2);
+    const listings = page.locator(".docs .listing");
+    expect(await listings.count()).toBe(codes.length);
+    for (const [index, code] of codes.entries()) {
+      const listing = listings.nth(index);
+      const button = listing.getByRole("button", { name: "Copy", exact: true });
+      const box = await button.boundingBox();
+      const text = await listing.locator("pre").boundingBox();
+      expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(text?.y ?? 0);
+      await page.evaluate(() => navigator.clipboard.writeText(""));
+      await button.focus();
+      await page.keyboard.press("Enter");
+      await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(code);
+    }
+    expect(await barriers(page)).toEqual([]);
+  });
+
   it("opens a page of the docs at a heading, and says which page there is not", async () => {
     const page = await visit("/#docs/responses/kept-responses");
     const heading = page.locator("#docs-kept-responses");

@@ -1,7 +1,7 @@
 /** Starts the page. */
 
 import { render } from "preact";
-import { followDocs } from "./state/docs.ts";
+import { followDocs, followTitle } from "./state/docs.ts";
 import { findFormats } from "./state/draft.ts";
 import { followModels } from "./state/models.ts";
 import { followKey } from "./state/quota.ts";
@@ -11,6 +11,7 @@ import { html } from "./view/html.ts";
 const root = document.getElementById("app");
 if (root) render(html`<${App} />`, root);
 followDocs();
+followTitle();
 followKey();
 followModels();
 await findFormats();

@@ -32,6 +32,19 @@ export const hits: ReadonlySignal<readonly Hit[]> = computed(() =>
   query.value.trim() === "" ? [] : find.value(query.value),
 );
 
+/** The title of the current page, without what follows a colon. Undefined until loaded, and for a page that does not exist. */
+const title: ReadonlySignal<string | undefined> = computed(() => {
+  const [heading] = typeof doc.value === "object" ? doc.value : [];
+  return heading?.type === "heading" ? heading.text.replaceAll("`", "").replace(/: .*/, "") : undefined;
+});
+
+/** Shows the title of the page of the docs in the browser's tab. */
+export const followTitle = (): (() => void) =>
+  effect(() => {
+    const isDoc = place.value === "docs" && title.value !== undefined;
+    document.title = isDoc ? `${title.value} – polygate` : "polygate playground";
+  });
+
 /** Loads the pages when the user first opens the docs. */
 export const followDocs = (): (() => void) =>
   effect(() => {

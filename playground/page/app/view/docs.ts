@@ -7,6 +7,7 @@ import { docHeading, docPage } from "../state/place.ts";
 import { Coloured } from "./coloured.ts";
 import { DocsSide } from "./docs-side.ts";
 import { html, type View } from "./html.ts";
+import { CopyButton } from "./listing.ts";
 
 export const Docs = (): View => html`
   <div class="docs-layout">
@@ -44,7 +45,12 @@ function BlockView({ block }: { readonly block: Block }): View {
     case "paragraph":
       return html`<p><${Line} text=${block.text} /></p>`;
     case "code":
-      return html`<pre tabindex="0"><${Coloured} text=${block.text} /></pre>`;
+      return html`
+        <div class="listing">
+          <div class="listing-head"><${CopyButton} key=${block.text} text=${block.text} /></div>
+          <pre tabindex="0"><${Coloured} text=${block.text} /></pre>
+        </div>
+      `;
     case "list":
       return html`<${block.isOrdered ? "ol" : "ul"}>
         ${block.items.map((item) => html`<li><${Line} text=${item} /></li>`)}

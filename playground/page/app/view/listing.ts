@@ -39,7 +39,8 @@ ${isGrowing ? html`<code>${shown}</code>` : html`<${Coloured} text=${shown} />`}
   `;
 }
 
-function CopyButton({ label, text }: { readonly label: string; readonly text: string }): View {
+/** @param props.label Names the text. Without it, the name of the button is what it shows. */
+export function CopyButton({ label, text }: { readonly label?: string; readonly text: string }): View {
   const said = useSignal("Copy");
   const reset = useRef<ReturnType<typeof setTimeout>>(undefined);
   const copy = async (): Promise<void> => {
@@ -47,11 +48,13 @@ function CopyButton({ label, text }: { readonly label: string; readonly text: st
       () => "Copied",
       () => "Not allowed",
     );
-    announce(`${label}: ${said.value}`);
+    announce(label === undefined ? said.value : `${label}: ${said.value}`);
     clearTimeout(reset.current);
     reset.current = setTimeout(() => (said.value = "Copy"), SAID_MS);
   };
   return html`
-    <button type="button" class="quiet copy" aria-label=${`Copy: ${label}`} onClick=${copy}>${said.value}</button>
+    <button type="button" class="quiet copy" aria-label=${label && `Copy: ${label}`} onClick=${copy}>
+      ${said.value}
+    </button>
   `;
 }
