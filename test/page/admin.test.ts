@@ -3115,6 +3115,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect(() => pageIn(pathToFileURL("/"), { [name]: address })).toThrow(`adminPage: ${name} ${message}`);
   });
 
+  it("writes the amounts of a revoked key as small as the others of the table", async () => {
+    for (const id of ["team-a", "team-b"]) await stores.ports.quotas.add({ id, granted: 1_000_000 });
+    await stores.ports.quotas.revoke("team-b");
+    const page = await open("?part=keys", { viewport: { width: 1280, height: 900 } });
+    const sizes = async (id: string): Promise<string[]> =>
+      rowOf(page, id)
+        .locator(".amount")
+        .evaluateAll((all) => all.map((one) => getComputedStyle(one).fontSize));
+    await rowOf(page, "team-b").waitFor();
+    for (const id of ["team-a", "team-b"]) expect(new Set(await sizes(id))).toEqual(new Set(["13px"]));
+    await page.close();
+  });
+
   it.each<[string, () => Response]>([
     ["a redirect", () => new Response(null, { status: 303, headers: { location: "/admin/style.css" } })],
     ["a page", () => new Response("<h1>Log in</h1>", { headers: { "content-type": "text/html" } })],
