@@ -205,16 +205,18 @@ export interface Command extends Syntax {
  * where it counts as a wrong command line.
  *
  * @param words What the change does, in a sentence.
+ * @param details What a program needs to know beside these words.
  */
 export async function assertMeant(
   words: string,
   { yes = false, json = false }: Values,
   { ask }: Pick<Terminal, "ask">,
+  details: object = {},
 ): Promise<void> {
   if (yes) return;
   if (!ask || json) {
     const cause = new UsageError(`${words} Nothing was changed. If this is meant, add --yes.`);
-    throw new CommandError(cause.message, { code: "confirmation_required" }, { cause });
+    throw new CommandError(cause.message, { code: "confirmation_required", ...details }, { cause });
   }
   const answer = await ask(`${words} Is it meant? (y/N) `);
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");

@@ -25,7 +25,15 @@ import {
   type Words,
 } from "./commands.ts";
 import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
-import { assertBudgets, exportedLine, importLines, type KeyLine, readLines } from "./key-lines.ts";
+import {
+  exportedLine,
+  importLines,
+  type KeyLine,
+  namedLines,
+  readLines,
+  withoutBudget,
+  type WrongLine,
+} from "./key-lines.ts";
 import { KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
@@ -305,12 +313,21 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     async read([file], values, terminal) {
       const { update = false, currency } = values;
       const { read, print, warn } = terminal;
-      const lines = readLines(await read(file));
+      const { lines, wrong, hint: hintOfFile } = readLines(await read(file));
       return async (keys, opened) => {
         const { store, calls } = opened;
-        await assertBudgets(lines, store);
-        const doubt = await doubtIn(lines, currency, opened);
-        if (doubt !== undefined) await assertMeant(doubt, values, terminal);
+        const faults = [...wrong, ...(await withoutBudget(lines, store))].toSorted(
+          (one, other) => one.line - other.line,
+        );
+        const doubts = values.yes ? [] : await doubtsIn(lines, currency, opened);
+        // Doubts come last, so that many of them hide no fault.
+        const { lines: stopping, words } = namedLines([...faults, ...doubts]);
+        if (faults.length > 0) {
+          const advice = doubts.length > 0 ? "\nIf the doubtful amounts are meant, add --yes." : "";
+          const cause = new UsageError(`Nothing was imported.${hintOfFile}\n${words}${advice}`);
+          throw new CommandError(cause.message, { lines: stopping }, { cause });
+        }
+        if (doubts.length > 0) await assertMeant(words, values, terminal, { lines: stopping });
         const named = {
           metadata: Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))),
           models: [...new Set(lines.flatMap(({ key }) => key.models ?? []))],
@@ -387,25 +404,26 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
   };
 }
 
-/** Says of the first line with a doubtful amount of money what it is. Undefined for no such line, and where no currency is known. */
-async function doubtIn(
+/** Returns the lines with a doubtful amount of money. Returns none where no currency is known. */
+async function doubtsIn(
   lines: readonly KeyLine[],
   currency: string | undefined,
   { calls, audit }: OpenedStore,
-): Promise<string | undefined> {
-  const [first, ...others] = lines.flatMap(({ line, key: { granted = 0 } }) =>
+): Promise<readonly WrongLine[]> {
+  const doubtful = lines.flatMap(({ line, key: { granted = 0 } }) =>
     isLittle(granted, "granted") || doubtInWords({ first: granted }, { amount: String, isMoney: true }) !== undefined
       ? { line, granted }
       : [],
   );
-  if (!first) return undefined;
+  if (doubtful.length === 0) return [];
   // Calls that were recorded without a currency are counted in units.
   const known = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
   const code = currency ?? known.currency;
-  const more = others.length > 0 ? ` (and ${others.length} more)` : "";
-  if (code === undefined) return undefined;
-  const large = doubtInWords({ first: first.granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
-  return `line ${first.line}${more}: ${large ?? littleInWords(first.granted, code)}`;
+  if (code === undefined) return [];
+  return doubtful.map(({ line, granted }) => {
+    const large = doubtInWords({ first: granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
+    return { line, error: large ?? littleInWords(granted, code), code: "confirmation_required" };
+  });
 }
 
 /** The places where a command looks for names that are in use. */

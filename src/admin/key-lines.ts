@@ -13,10 +13,9 @@ import {
   revokedKey,
 } from "../stores/durable.ts";
 import { knownKey, modelsOf, noSuchBudget } from "../stores/ledger.ts";
-import { UsageError } from "../stores/open/connection.ts";
-import { changedFields, fieldsOf } from "./change-log.ts";
+import { changedFields, fieldsOf, masked } from "./change-log.ts";
 import { type KeyAdmin, newApiKey } from "./key-admin.ts";
-import { codeOf } from "./refusal-codes.ts";
+import { type AdminErrorCode, codeOf } from "./refusal-codes.ts";
 import { nearestHint } from "./values.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
@@ -55,16 +54,27 @@ const LINE = v.strictObject({
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
 
-/** The most wrong lines that an error names. */
-const MOST_NAMED = 10;
+/** A line that is wrong, or whose amount is doubtful. */
+export interface WrongLine {
+  readonly line: number;
+  /** The first wrong character, from 1, of a line that is no JSON. */
+  readonly character?: number;
+  readonly error: string;
+  readonly code: AdminErrorCode;
+}
 
-/**
- * Reads all lines. Skips the byte order mark that Windows writes before them. Throws a UsageError that names the wrong lines, so that a
- * wrong file changes no key.
- */
-export function readLines(text: string): readonly KeyLine[] {
-  const keys: KeyLine[] = [];
-  const problems: string[] = [];
+/** The lines of a file. */
+interface Lines {
+  readonly lines: readonly KeyLine[];
+  readonly wrong: readonly WrongLine[];
+  /** Says what is wrong with the whole file. Begins with a space, or is empty. */
+  readonly hint: string;
+}
+
+/** Reads all lines. Skips the byte order mark that Windows writes before them. */
+export function readLines(text: string): Lines {
+  const lines: KeyLine[] = [];
+  const wrong: WrongLine[] = [];
   const lineOfId = new Map<string, number>();
   for (const [index, json] of text
     .replace(/^\uFEFF/, "")
@@ -77,34 +87,35 @@ export function readLines(text: string): readonly KeyLine[] {
       const first = key.id === undefined ? undefined : lineOfId.get(key.id);
       if (first !== undefined) throw new RangeError(`The id ${key.id} is on line ${first} already.`);
       if (key.id !== undefined) lineOfId.set(key.id, line);
-      keys.push({ line, key });
+      lines.push({ line, key });
     } catch (error) {
-      const at = error instanceof BrokenJson ? error.at : undefined;
-      const column = at === undefined ? "" : `, character ${at}`;
-      problems.push(`line ${line}${column}: ${oneLine((error as Error).message)}`);
+      wrong.push({
+        line,
+        ...given({ character: error instanceof BrokenJson ? error.at : undefined }),
+        error: masked(oneLine((error as Error).message)),
+        code: codeOf(error),
+      });
     }
   }
-  const isList = /^\uFEFF?\s*\[/.test(text);
-  assertNone(
-    problems,
-    isList ? " The file is a JSON list: write its objects on a line each, without brackets and commas." : "",
-  );
-  return keys;
+  const hint = /^\uFEFF?\s*\[/.test(text)
+    ? " The file is a JSON list: write its objects on a line each, without brackets and commas."
+    : "";
+  return { lines, wrong, hint };
 }
 
-/** Throws a UsageError that names the lines with a budget that does not exist. */
-export async function assertBudgets(
+/** Returns the lines with a budget that does not exist. */
+export async function withoutBudget(
   lines: readonly KeyLine[],
   store: Pick<DurableQuotaStore, "budgetReport">,
-): Promise<void> {
+): Promise<readonly WrongLine[]> {
   const missing = new Set<string>();
   for (const id of new Set(lines.flatMap(({ key }) => key.budget ?? [])))
     if (!(await hasBudget(id, store))) missing.add(id);
-  assertNone(
-    lines.flatMap(({ line, key: { budget } }) =>
-      budget !== undefined && missing.has(budget) ? [`line ${line}: ${oneLine(noSuchBudget(budget).message)}`] : [],
-    ),
-  );
+  return lines.flatMap(({ line, key: { budget } }) => {
+    if (budget === undefined || !missing.has(budget)) return [];
+    const error = noSuchBudget(budget);
+    return { line, error: masked(oneLine(error.message)), code: error.code };
+  });
 }
 
 /** False for a removed budget, too. */
@@ -113,12 +124,21 @@ async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetRepor
   return report !== undefined && !report.removed;
 }
 
-/** Throws a UsageError for problems of lines. */
-function assertNone(problems: readonly string[], hint = ""): void {
-  if (problems.length === 0) return;
-  const more = problems.length - MOST_NAMED;
-  const named = [...problems.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])];
-  throw new UsageError(`Nothing was imported.${hint}\n${named.join("\n")}`);
+/** The most wrong lines that an error names. */
+const MOST_NAMED = 10;
+
+/** Names wrong lines in their order, as data and in words. Of too many, names the first that are given. */
+export function namedLines(wrong: readonly WrongLine[]): {
+  readonly lines: readonly WrongLine[];
+  readonly words: string;
+} {
+  const lines = wrong.slice(0, MOST_NAMED).toSorted((one, other) => one.line - other.line);
+  const words = lines.map(
+    ({ line, character, error }) =>
+      `line ${line}${character === undefined ? "" : `, character ${character}`}: ${error}`,
+  );
+  const more = wrong.length - lines.length;
+  return { lines, words: [...words, ...(more > 0 ? [`and ${more} more.`] : [])].join("\n") };
 }
 
 /** Reads a single line. Throws an error that describes the problem without the secrets of the line. */
@@ -143,7 +163,7 @@ function keyOf(json: string): DurableKeyOptions {
 }
 
 /** The error of a line that is no JSON. */
-class BrokenJson extends Error {
+class BrokenJson extends RangeError {
   override readonly name = "BrokenJson";
   /** The first character that is wrong, from 1; undefined if it is not known. */
   readonly at: number | undefined;

@@ -606,7 +606,7 @@ describe("polygate keys", () => {
     });
     const print = (line: string): void => void printed.push(line);
     const into = { keys: keyAdmin(quotas), store, update: false, print };
-    expect(await importLines(readLines(lines.join("\n")), into)).toEqual(
+    expect(await importLines(readLines(lines.join("\n")).lines, into)).toEqual(
       [1, 2, 3].map((line) => ({ line, isKnown: false })),
     );
     await stores.close();
@@ -630,7 +630,8 @@ describe("polygate keys", () => {
       .map((key) => JSON.stringify(key))
       .join("\n");
     const little =
-      "line 2 (and 1 more): A unit is a millionth of USD: 20 units would be only 0.00002 USD. 20 USD would be 20000000 units.";
+      "line 2: A unit is a millionth of USD: 20 units would be only 0.00002 USD. 20 USD would be 20000000 units.\n" +
+      "line 3: A unit is a millionth of USD: 25 units would be only 0.000025 USD. 25 USD would be 25000000 units.";
     const refused = { code: 2, stdout: "", stderr: `${little} Nothing was changed. If this is meant, add --yes.\n` };
     expect(await polygate(["keys", "import"], { ...env, POLYGATE_CURRENCY: "usd" }, lines)).toEqual(refused);
     expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
@@ -660,7 +661,7 @@ describe("polygate keys", () => {
     const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
     const { run, lines } = await fresh("budgets");
     await expect(run(input.join("\n"), "import")).rejects.toMatchObject({
-      name: "UsageError",
+      cause: { name: "UsageError" },
       message: "Nothing was imported.\nline 1: There is no budget of the id team.",
     });
     expect(lines).toEqual([]);
@@ -696,7 +697,7 @@ describe("polygate keys", () => {
     ];
     const error = await run(lines.join("\n"), "import").catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
-      name: "UsageError",
+      cause: { name: "UsageError" },
       message: [
         "Nothing was imported.",
         "line 2: The id a is on line 1 already.",
@@ -710,8 +711,50 @@ describe("polygate keys", () => {
       ].join("\n"),
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
-    await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more$/);
+    await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more\.$/);
     expect(await run("", "list")).toEqual(["There are no keys to list."]);
+  });
+
+  it("names faults and doubtful amounts in one run, also as data", async () => {
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "one-run.db")}`, POLYGATE_CURRENCY: "usd" };
+    await polygate(["keys", "migrate"], env);
+    const doubtful = '{"id":"q3","granted":5}';
+    const lines = ['{"id":"q1","budget":"nope"}', '{"id":"q2","grantd":1}', doubtful, '{"id":sk-secret}'];
+    const doubt = "A unit is a millionth of USD: 5 units would be only 0.000005 USD. 5 USD would be 5000000 units.";
+    const run = (input: readonly string[], ...options: string[]): ReturnType<typeof polygate> =>
+      polygate(["keys", "import", ...options], env, input.join("\n"));
+    const data = [
+      { line: 1, error: "There is no budget of the id nope.", code: "not_found" },
+      { line: 2, error: "grantd is no field of a key. Did you mean granted?", code: "invalid_request" },
+      { line: 3, error: doubt, code: "confirmation_required" },
+      { line: 4, character: 7, error: "This is no JSON.", code: "invalid_request" },
+    ];
+    const error = [
+      "Nothing was imported.",
+      ...data.map(
+        ({ line, character, error: of }) => `line ${line}${character ? `, character ${character}` : ""}: ${of}`,
+      ),
+      "If the doubtful amounts are meant, add --yes.",
+    ].join("\n");
+    expect(await run(lines)).toEqual({ code: 2, stdout: "", stderr: `${error}\n` });
+    const failed = await run(lines, "--json");
+    expect(failed).toMatchObject({ code: 2, stdout: "" });
+    expect(JSON.parse(failed.stderr)).toEqual({ error, code: "invalid_request", lines: data });
+    expect((await run(lines, "--yes")).stderr).not.toContain(doubt);
+    expect(JSON.parse((await run([doubtful], "--json")).stderr)).toEqual({
+      error: `line 1: ${doubt} Nothing was changed. If this is meant, add --yes.`,
+      code: "confirmation_required",
+      lines: [{ line: 1, error: doubt, code: "confirmation_required" }],
+    });
+    // Many doubts hide no fault.
+    const secret = `sk-${"s".repeat(43)}`;
+    const many = await run([...Array.from({ length: 20 }, () => '{"granted":5}'), `{"budget":"${secret}"}`], "--json");
+    expect(JSON.parse(many.stderr)).toMatchObject({
+      error: expect.stringMatching(/\nand 11 more\.\n/),
+      lines: { length: 10, 9: { line: 21, code: "not_found" } },
+    });
+    expect(many.stderr).not.toContain(secret);
+    expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
   });
 
   it.each([
