@@ -1338,7 +1338,7 @@ describe("polygate keys", () => {
   });
 
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
-    expect(await keys("--help")).toMatch(/^polygate <command>/);
+    expect(await keys("--help")).toMatch(/^polygate keys <command>/);
     expect(await keys("--help")).not.toContain("polygate budgets");
     expect(await budgets("--help")).toMatch(/^polygate budgets <command>/);
     expect(await budgets("--help")).not.toContain("polygate keys");
