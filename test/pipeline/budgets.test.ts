@@ -17,6 +17,8 @@ it("a budget of 0, which was stopped on purpose, tells nothing", async () => {
   expect(await use("second")).toMatchObject({ refused: true });
   expect(events).toEqual(["team 50 of 100"]);
 });
+  expect(events).toEqual(["team 50 of 100", "team 80 of 75"]);
+});
 
 it("a call of one key is paid from the budget of all, and the others see it", async () => {
   const events: BudgetEvent[] = [];
