@@ -266,13 +266,12 @@ export class Budget {
   }
 
   /**
-   * Returns the thresholds that were reached since the last call, and remembers them: none of a budget of 0, which was stopped on purpose.
-   * `refused` is the least units of a call that was refused.
+   * Returns the thresholds that were reached since the last call, and remembers them. `refused` is the least units of a call that was
+   * refused.
    */
   news(refused = 0): readonly BudgetEvent[] {
     const { told, charged, reached } = this.window;
     const granted = Math.max(0, this.window.granted);
-    if (granted === 0) return [];
     const isRefused = told % 10 === REFUSED || refused > Math.max(0, granted - charged);
     const ofCharges = Math.max(reached, told - (told % 10));
     this.window.told = ofCharges < 100 && isRefused ? ofCharges + REFUSED : ofCharges;

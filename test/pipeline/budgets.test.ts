@@ -3,23 +3,6 @@
 import { expect, it } from "vitest";
 import { type BudgetEvent, createGateway, memoryQuotaStore } from "../../src/index.ts";
 
-it("a budget of 0, which was stopped on purpose, tells nothing", async () => {
-  const events: string[] = [];
-  const quotas = memoryQuotaStore([{ apiKey: "sk-anna", id: "anna", budget: "team" }], {
-    budgets: [{ id: "team", amount: 100 }],
-    onBudget: ({ id, percent, granted }) => void events.push(`${id} ${percent} of ${granted}`),
-  });
-  const use = (id: string) => quotas.reserve({ id, keyId: "anna", atLeast: 60, atMost: 60, leaseMs: 60_000 });
-  await use("first");
-  await quotas.settle("first", { used: 60, certainty: "exact" });
-  expect(events).toEqual(["team 50 of 100"]);
-  quotas.updateBudget("team", { amount: 0 });
-  expect(await use("second")).toMatchObject({ refused: true });
-  expect(events).toEqual(["team 50 of 100"]);
-});
-  expect(events).toEqual(["team 50 of 100", "team 80 of 75"]);
-});
-
 it("a call of one key is paid from the budget of all, and the others see it", async () => {
   const events: BudgetEvent[] = [];
   const quotas = memoryQuotaStore(
