@@ -116,7 +116,9 @@ describe("a record", () => {
   it("with a field that records do not have names the field that was meant", async () => {
     await using gateway = await calledGateway();
     const check = assertRecorded(gateway, { model: "small" } as ExpectedRecord);
-    await expect(check).rejects.toThrow("assertRecorded: model does not exist; did you mean modelAsked?");
+    await expect(check).rejects.toThrow(
+      "assertRecorded: model does not exist; did you mean modelAsked or modelListed or modelAnswered?",
+    );
     await expect(assertRecorded(gateway, "small" as ExpectedRecord)).rejects.toThrow("not a text");
   });
 });
