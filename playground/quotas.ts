@@ -33,8 +33,8 @@ export const KYSELY: string = `The budgets, spend and refusals of the admin need
 /** The most connections to an SQL server. */
 const CONNECTIONS = 10;
 
-/** The time for a store to become ready, in milliseconds: a database on a busy machine takes seconds to make the tables. */
-const START_MS = 30_000;
+/** The time for a store to become ready, in milliseconds. */
+const START_MS = 10_000;
 
 const IN_MEMORY = "sqlite::memory:";
 
