@@ -204,6 +204,10 @@ export class GatewayError extends Error {
 
 Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
 
+/** Tells whether `retryAfterMs` is a time that a caller can wait: a backend or a rate limiter of the host may give any number. */
+export const isWait = (ms: number | undefined): ms is number =>
+  ms !== undefined && ms >= 0 && ms < Number.POSITIVE_INFINITY;
+
 /** Returns the error of a wrong field. Its message begins with the path of the field. */
 export const invalidField = (path: FieldPath, message: string): GatewayError =>
   new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });

@@ -1,6 +1,6 @@
 /** Admits a call: authenticates its key (spec 2.5, 5, 8), holds the key to its rate limits, reads the body, and authorizes the model. */
 
-import { GatewayError, type RefusedBy, toGatewayError } from "../errors.ts";
+import { GatewayError, isWait, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { DocumentsCall, Endpoint, ListedModel } from "../formats/format.ts";
 import { declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
@@ -420,7 +420,7 @@ async function askLimiter(
   const { by: kind, retryAfterMs: told, ...state } = refused;
   const by = Object.hasOwn(MESSAGE, kind) ? kind : "requests";
   call.watch?.rateLimit({ decision: "refused", by });
-  const retryAfterMs = Number.isFinite(told) && told >= 0 ? Math.ceil(told) : COME_BACK_MS;
+  const retryAfterMs = isWait(told) ? Math.ceil(told) : COME_BACK_MS;
   // A limiter of the host may tell anything.
   const known = Object.entries(state).filter(([, value]) => Number.isFinite(value) || typeof value === "string");
   const refusedBy: RefusedBy = { kind: by, ...Object.fromEntries(known) };

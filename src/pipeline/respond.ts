@@ -1,6 +1,6 @@
 /** Responds to the caller: a complete answer, a stream, an answer that is made in the background, or the error in the caller's format. */
 
-import { GatewayError } from "../errors.ts";
+import { GatewayError, isWait } from "../errors.ts";
 import type { AnswerCollector, AnswerStream, Endpoint, FrameSource, BackgroundAnswer } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
@@ -312,7 +312,7 @@ function errorHeaders({ code, retryAfterMs, allow, limits }: GatewayError, forma
   if (allow) headers["allow"] = allow.join(", ");
   if (code === "upgrade_required") headers["upgrade"] = "websocket";
   if (NO_RETRY.has(code)) headers["x-should-retry"] = "false";
-  if (retryAfterMs !== undefined && retryAfterMs >= 0 && retryAfterMs < Number.POSITIVE_INFINITY) {
+  if (isWait(retryAfterMs)) {
     headers["retry-after"] = String(Math.ceil(retryAfterMs / 1000));
     headers["retry-after-ms"] = String(retryAfterMs);
   }

@@ -1,6 +1,6 @@
 /** Converts the generate-content errors (spec 7.3) in both directions. An error has a code, a status name, a message and details. */
 
-import type { ContextTokens, FieldPath, GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { type ContextTokens, type FieldPath, type GatewayError, type GatewayErrorCode, isWait } from "../../errors.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { withClientWords } from "../shared/context-length.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
@@ -69,7 +69,7 @@ export function encodeError(error: GatewayError): GenerateContentErrorBody {
       "@type": "type.googleapis.com/google.rpc.BadRequest",
       fieldViolations: [{ field, description: withoutPrefix(message, `${field}: `) }],
     });
-  if (retryAfterMs !== undefined && retryAfterMs >= 0 && retryAfterMs < Number.POSITIVE_INFINITY)
+  if (isWait(retryAfterMs))
     details.push({
       "@type": "type.googleapis.com/google.rpc.RetryInfo",
       retryDelay: `${Math.ceil(retryAfterMs) / 1000}s`,
