@@ -67,7 +67,7 @@ export interface WrongLine {
 interface Lines {
   readonly lines: readonly KeyLine[];
   readonly wrong: readonly WrongLine[];
-  /** Says what is wrong with the whole file. Begins with a space, or is empty. */
+  /** A sentence about the whole file, with a space before it; empty for a file of lines. */
   readonly hint: string;
 }
 
@@ -89,12 +89,8 @@ export function readLines(text: string): Lines {
       if (key.id !== undefined) lineOfId.set(key.id, line);
       lines.push({ line, key });
     } catch (error) {
-      wrong.push({
-        line,
-        ...given({ character: error instanceof BrokenJson ? error.at : undefined }),
-        error: masked(oneLine((error as Error).message)),
-        code: codeOf(error),
-      });
+      const { at: character } = error instanceof BrokenJson ? error : {};
+      wrong.push({ line, ...given({ character }), ...told(error) });
     }
   }
   const hint = /^\uFEFF?\s*\[/.test(text)
@@ -102,6 +98,11 @@ export function readLines(text: string): Lines {
     : "";
   return { lines, wrong, hint };
 }
+
+const told = (error: unknown): Pick<WrongLine, "error" | "code"> => ({
+  error: masked(oneLine((error as Error).message)),
+  code: codeOf(error),
+});
 
 /** Returns the lines with a budget that does not exist. */
 export async function withoutBudget(
@@ -113,8 +114,7 @@ export async function withoutBudget(
     if (!(await hasBudget(id, store))) missing.add(id);
   return lines.flatMap(({ line, key: { budget } }) => {
     if (budget === undefined || !missing.has(budget)) return [];
-    const error = noSuchBudget(budget);
-    return { line, error: masked(oneLine(error.message)), code: error.code };
+    return { line, ...told(noSuchBudget(budget)) };
   });
 }
 
@@ -284,10 +284,9 @@ async function stepOf(
   { apiKey, ...key }: DurableKeyOptions,
   { keys, store, update }: Omit<Import, "print">,
 ): Promise<Step> {
-  const { id = newKeyId(), budget } = key;
+  const { id = newKeyId() } = key;
   const known = key.id === undefined ? undefined : await store.report(id);
   if (known && !update) return { refusal: knownKey(id) };
-  if (budget !== undefined && !(await hasBudget(budget, store))) return { refusal: noSuchBudget(budget) };
   if (!known) {
     const made = { ...key, id, apiKey: apiKey ?? newApiKey() };
     return {
