@@ -293,7 +293,7 @@ export function unknownName(
 /** Options that other libraries name otherwise. */
 const OTHER_NAMES: Readonly<Record<string, string>> = { timeout: "deadlineMs", timeoutMs: "deadlineMs" };
 
-/** Returns the options that were probably meant: all of a few with the same word, and none of many. */
+/** Returns the options that were probably meant. If several contain the word, returns all of them, but none of more than three. */
 function namesMeant(name: string, known: readonly string[]): string | undefined {
   const other = Object.hasOwn(OTHER_NAMES, name) ? OTHER_NAMES[name] : undefined;
   if (other !== undefined && known.includes(other)) return other;

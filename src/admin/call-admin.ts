@@ -378,7 +378,7 @@ function errorReasons(call: RecordedCall): readonly string[] {
   return [REASONS[errorCode] ?? errorCode];
 }
 
-/** Says what the caller was told. The end of a call whose client is gone was told to nobody. */
+/** Says what the caller was told: nothing, if the client had gone. */
 function toldReasons(call: RecordedCall): readonly string[] {
   const { errorCode, errorMessage, outcome, attempts } = call;
   if (errorCode === "client_closed") return [];

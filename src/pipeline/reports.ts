@@ -93,7 +93,7 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   tellFailure(call.services, { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text });
 }
 
-/** The name of the method by which the consoles of runtimes ask an object for its text. */
+/** The method that a runtime calls before it prints an object: it returns the text to print. */
 const INSPECT = Symbol.for("nodejs.util.inspect.custom");
 
 /** Tells the host of a failure. A console that prints the object shows each stack once, although `error` and `text` both have it. */
@@ -106,7 +106,7 @@ export function tellFailure(services: Reported["services"], failure: Failure): v
 export const printable = ({ error, requestId }: Failure, text: string): string =>
   `polygate: ${requestId} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
 
-/** True for a detail that contains the secret, and for one that cannot be searched, such as a circular object. */
+/** Tells whether a detail contains the secret. True for a circular object, too: it cannot be searched. */
 function repeats(detail: unknown, secret: string | undefined): boolean {
   try {
     const json = JSON.stringify(detail) ?? "";

@@ -421,7 +421,7 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
     this.#call.assertLive();
   }
 
-  /** Requests the first event, and waits for it. The event is charged for, even if nobody reads it. */
+  /** Requests the first event, and waits for it. An event that is not read is charged, too. */
   async begin(quietMs: number | undefined): Promise<void> {
     const call = this.#call;
     for (;;) {

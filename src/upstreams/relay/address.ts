@@ -84,7 +84,7 @@ const WANTS_TLS =
 export const wantsTls = (status: number, body: unknown): boolean =>
   status === 400 && typeof body === "string" && WANTS_TLS.test(body.slice(0, MAX_COMPARED_CHARS));
 
-/** What is wrong with an address to which no connection was made, by the words and codes of Node, Bun and Deno. The first one counts. */
+/** The mistakes that a failed connection shows, by the codes and words of Node, Bun and Deno. The first row that matches counts. */
 const MISTAKES: readonly (readonly [said: RegExp, mistake: string, isOfAddress: boolean])[] = [
   [/wrong version number|speak TLS on this port|InvalidContentType/, "does not speak TLS. http may be meant.", true],
   [/ERR_TLS_CERT_ALTNAME_INVALID|not valid for name/, "has a certificate for another name.", true],
