@@ -5,7 +5,7 @@ import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 
 /** The codes of errors over HTTP, by status. A refused change has a code of its own. */
-export const CODES = {
+const CODES = {
   400: "invalid_request",
   401: "not_logged_in",
   403: "forbidden",
@@ -20,9 +20,15 @@ export const CODES = {
   503: "unavailable",
 } as const;
 
-export type AdminErrorCode = RefusedChange["code"] | (typeof CODES)[keyof typeof CODES];
+/** The code for every other status: h3 gives some by itself. */
+const OTHER = "refused";
 
-export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [...Object.values(CODES), "limit_reached"];
+export type AdminErrorCode = RefusedChange["code"] | (typeof CODES)[keyof typeof CODES] | typeof OTHER;
+
+export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [...Object.values(CODES), "limit_reached", OTHER];
+
+export const codeOfStatus = (status: number): AdminErrorCode =>
+  Object.hasOwn(CODES, status) ? CODES[status as keyof typeof CODES] : OTHER;
 
 /** Returns the code of an error that is not of HTTP. */
 export function codeOf(error: unknown): AdminErrorCode {

@@ -25,7 +25,7 @@ import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import { masked, withLog } from "../change-log.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
-import { CODES, codeOf } from "../refusal-codes.ts";
+import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -411,9 +411,7 @@ class Admin {
   #failed(thrown: unknown): Response {
     const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
     const { status, message } = error;
-    // A status that h3 gives has no code of its own.
-    const { code = Object.hasOwn(CODES, status) ? CODES[status as keyof typeof CODES] : "refused", limit } =
-      detailsOf(error);
+    const { code = codeOfStatus(status), limit } = detailsOf(error);
     const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
     return toResponse(
       jsonAnswer(
