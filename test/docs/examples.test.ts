@@ -517,7 +517,7 @@ describe("the commands", () => {
     const stdout = await printed("npx polygate keys grant");
     expect(stdout).toContain("The tables are made or updated.");
     expect(stdout).toMatch(/^api key: sk-\S{43}$/m);
-    expect(stdout).toMatch(/^team-a +Team A +1500000 +0 +1500000 +active +small-1, large-1 +plan=gold$/m);
+    expect(stdout).toMatch(/^team-a +Team A +62\.50 +0\.00 +62\.50 +active +small-1, large-1 +plan=gold$/m);
   });
 
   it("those that manage budgets do so", async () => {

@@ -160,7 +160,7 @@ describe("the playground", () => {
       { "a*b": { format: "messages", url: "http://127.0.0.1:9", key: "sk-secret" } },
       /"a\*b" is neither/,
     ],
-    ["holds nothing", {}, /no route/],
+    ["holds nothing", {}, /routes is empty/],
   ])("says in one line that a file %s, and ends", async (_name, content, line) => {
     expect(refusal({ POLYGATE_UPSTREAM_FILE: await written("bad.json", content) })).toMatch(line);
   });
