@@ -127,10 +127,11 @@ describe("the contents", () => {
     expect(listed).toEqual(expect.arrayContaining(own.filter((address) => address !== "#docs/README")));
   });
 
-  it("have the headings of a page", () => {
-    expect(headingsOf("quota", blocksOf("# A\n\n## One `b`\n\n### Two\n\n## Three\n"))).toEqual([
-      { name: "One b", href: "#docs/quota/one-b" },
-      { name: "Three", href: "#docs/quota/three" },
+  it("have the headings of a page, to the third level", () => {
+    expect(headingsOf("quota", blocksOf("# A\n\n## One `b`\n\n### Two\n\n#### Deep\n\n## Three\n"))).toEqual([
+      { name: "One b", href: "#docs/quota/one-b", level: 2 },
+      { name: "Two", href: "#docs/quota/two", level: 3 },
+      { name: "Three", href: "#docs/quota/three", level: 2 },
     ]);
   });
 });
@@ -271,6 +272,28 @@ describe("the search", () => {
     ["outgoing http proxy", ["backends/relays"]],
     ["migrate database", ["quota/sql-postgresql-mysql-sqlite", "production/rolling-deploys-and-migrations"]],
     ["own database for keys", ["keys-and-limits/keys"]],
+    ["move from litellm", ["moving/"]],
+    ["migrate from portkey", ["moving/"]],
+    ["keys of litellm", ["moving/keys-and-budgets"]],
+    ["langfuse", ["telemetry/traces"]],
+    ["slack", ["budgets/alerts-and-webhooks"]],
+    ["whisper", ["moving/what-polygate-does-not-have"]],
+    ["semantic cache", ["moving/what-polygate-does-not-have"]],
+    ["helm", ["production/deploy"]],
+    ["config file", ["production/a-server-from-one-file"]],
+    ["environment variables", ["production/a-server-from-one-file"]],
+    ["disable model", ["backends/limit-or-rename-models"]],
+    ["benchmark", ["performance/"]],
+    ["free tier", ["keys-and-limits/rate-tiers"]],
+    ["delete a key", ["keys-and-limits/keys"]],
+    ["cancel stream", ["backends/hang-ups-and-failed-calls"]],
+    ["quota exceeded", ["errors/codes"]],
+    ["413 request too large", ["errors/codes"]],
+    ["invalid api key", ["errors/codes"]],
+    ["rate limited", ["errors/codes"]],
+    ["model not found", ["errors/codes"]],
+    ["nginx timeout", ["production/proxies"]],
+    ["reset budget", ["budgets/top-up-and-change-budgets", "budgets/"]],
     ["sqlite file", ["quota/sql-postgresql-mysql-sqlite"]],
   ])("answers %s, first or second", (question, sections) => {
     const found = find(question).slice(0, 2);
@@ -287,6 +310,40 @@ describe("the search", () => {
   ])("answers %s first, because the words follow each other there", (question, section) => {
     const [hit] = find(question);
     expect(`${hit?.page}/${hit?.heading}`).toBe(section);
+  });
+
+  it.each([
+    ["429", "errors/codes"],
+    ["401", "errors/codes"],
+    ["404", "errors/codes"],
+    ["streaming cut", "backends/hang-ups-and-failed-calls"],
+    ["multiple servers", "production/several-processes-or-replicas"],
+    ["share one key across team", "budgets/"],
+    ["circuit breaker", "routes/"],
+    ["openrouter", "moving/other-gateways"],
+  ])("answers %s among the first three", (question, section) => {
+    const found = find(question).slice(0, 3);
+    expect(found.map(({ page, heading }) => `${page}/${heading}`)).toContain(section);
+  });
+
+  it("shows a line of each section, also of one with nothing but code, or with all its text in sections below", () => {
+    const page =
+      "# Page\n\n## Empty\n\n### Below\n\nA text.\n\n## Coded\n\n```ts\nconst one = 1;\n\nconst pin = 2;\n```\n";
+    const hits = searchIn({ README: "# Index\n\n- [Page](page.md): about `pins`.\n", page });
+    expect(hits("empty")).toMatchObject([{ heading: "empty", excerpt: "A text." }]);
+    expect(hits("pin")).toContainEqual(expect.objectContaining({ excerpt: "const one = 1; const pin = 2;" }));
+    expect(hits("page")).toContainEqual(expect.objectContaining({ heading: "", excerpt: "about pins." }));
+    const words = [
+      "token usage",
+      "upgrading",
+      "playground",
+      "production",
+      "reference",
+      "formats",
+      "company.ts",
+      "docker",
+    ];
+    expect(words.flatMap(find).filter(({ excerpt }) => excerpt === "")).toEqual([]);
   });
 
   it("lists what a stream that breaks off is charged among the first four", () => {

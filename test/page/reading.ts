@@ -112,6 +112,16 @@ export function readingSuite({ visit }: Stage): void {
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-alerts-and-webhooks");
     await page.goBack();
     await expect.poll(() => page.evaluate(() => location.hash)).toBe("#docs/budgets");
+    // Headings below others are there, too, and stand further to the right.
+    const leftOf = async (name: string): Promise<number> =>
+      pages.getByRole("link", { name, exact: true }).evaluate((link) => {
+        const text = document.createRange();
+        text.selectNodeContents(link);
+        return text.getBoundingClientRect().left;
+      });
+    expect(await leftOf("Words")).toBeGreaterThan(await leftOf("Ended periods"));
+    await pages.getByRole("link", { name: "Words", exact: true }).click();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-words");
   });
 
   it("searches headings and texts by keyboard alone", async () => {
@@ -148,6 +158,23 @@ export function readingSuite({ visit }: Stage): void {
     await untilText(page.getByRole("article", { name: "Docs" }).getByRole("heading", { level: 2 }), /^Prices$/);
     await expect.poll(() => pages.isVisible()).toBe(false);
     expect(await isWiderThanScreen(page)).toBe(false);
+  });
+
+  it.each([390, 1280])("closes the results when the address changes, %i wide", async (width) => {
+    const page = await visit("/#docs/errors", { viewport: { width, height: 844 } });
+    const results = page.getByRole("list", { name: "Results" });
+    const field = page.getByRole("searchbox", { name: "Search the docs" });
+    const end = async (change: () => unknown): Promise<void> => {
+      await field.fill("nginx");
+      await results.waitFor();
+      await change();
+      await expect.poll(() => results.count()).toBe(0);
+      expect(await field.inputValue()).toBe("");
+    };
+    await end(() => results.getByRole("link").first().click());
+    await end(() => page.goBack());
+    await end(() => page.evaluate(() => (location.hash = "#docs/errors/codes")));
+    await expect.poll(() => page.locator("#docs-codes").isVisible()).toBe(true);
   });
 
   it.each([390, 1280])("has no page with text beside its card, %i wide", async (width) => {

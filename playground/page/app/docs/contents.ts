@@ -28,10 +28,15 @@ function entryOf(item: string): Entry[] {
   return href === undefined ? [] : [{ name: link?.text ?? "", href }];
 }
 
-/** Returns the headings of the second level of a page. */
-export const headingsOf = (page: string, blocks: readonly Block[]): Entry[] =>
+/** A heading of the second or third level. */
+export interface Heading extends Entry {
+  readonly level: 2 | 3;
+}
+
+/** Returns the headings of the second and third level of a page. */
+export const headingsOf = (page: string, blocks: readonly Block[]): Heading[] =>
   blocks.flatMap((block) =>
-    block.type === "heading" && block.level === 2
-      ? [{ name: block.text.replaceAll("`", ""), href: `#docs/${page}/${block.id}` }]
+    block.type === "heading" && (block.level === 2 || block.level === 3)
+      ? [{ name: block.text.replaceAll("`", ""), href: `#docs/${page}/${block.id}`, level: block.level }]
       : [],
   );

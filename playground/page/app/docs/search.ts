@@ -9,7 +9,7 @@ export interface Hit {
   /** The id of the heading in its page; empty for the page as a whole. */
   readonly heading: string;
   readonly title: string;
-  /** The part of the section with the most searched words. If no part has one, the beginning of the section. */
+  /** The part of the section's text or code with the most searched words. If no part has one, the beginning of the section. */
   readonly excerpt: string;
 }
 
@@ -23,6 +23,8 @@ interface Section extends Omit<Hit, "excerpt"> {
   readonly summary: string;
   readonly text: string;
   readonly code: string;
+  /** What stands for the text of a section without one: what the index says of the page, or the text of the next section. */
+  readonly lead: string;
 }
 
 /** The most results of a query. */
@@ -70,7 +72,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       if (hits.has(section.address)) continue;
       // Longer words that begin with a word of the query count as this word.
       const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
-      hits.set(section.address, { ...section, excerpt: excerptOf(section.text, asked) });
+      hits.set(section.address, { ...section, excerpt: excerptIn(section, asked) });
       if (hits.size === MOST_HITS) break;
     }
     return [...hits.values()];
@@ -99,7 +101,7 @@ function stemOf(word: string): string | null {
   const term = word.toLowerCase();
   if (term === "" || STOP_WORDS.has(term)) return null;
   // Shorter words, and names with signs or digits, have no endings. No English word is longer.
-  if (!/^[a-z]{4,30}$/.test(term)) return term;
+  if (!/^[a-z]{4,30}$/.test(term)) return ALIKE.get(term) ?? term;
   const stem = term
     .replace(/ies$/, "y")
     .replace(/(?<![su])s$/, "")
@@ -123,7 +125,14 @@ const ALIKE: ReadonlyMap<string, string> = new Map([
   ["outag", "down"],
   ["disconnect", "hang"],
   ["abort", "hang"],
+  ["cancel", "hang"],
   ["charg", "pric"],
+  ["cut", "break"],
+  ["interrupt", "break"],
+  ["disabl", "limit"],
+  ["restrict", "limit"],
+  ["benchmark", "performanc"],
+  ["multipl", "several"],
 ]);
 
 /** The shortest text that counts as a quotation of an error, and the fewest words of its beginning. */
@@ -135,6 +144,9 @@ const QUOTE_WORDS = 4;
  * length of the beginning of the text that the query contains; 0 for fewer than four words.
  */
 function quotedIn(query: string, text: string): number {
+  // People write codes such as `invalid_api_key` as words, too.
+  const code = ` ${text.replaceAll("_", " ")} `;
+  if (/^\w+_\w+$/.test(text) && ` ${query.toLowerCase().replaceAll(/\W+/g, " ")} `.includes(code)) return text.length;
   let end = 0;
   const parts = text.split("…").map((part) => part.replaceAll(/^[\s,]+|[\s.,:;]+$/g, ""));
   const { length } = parts.join("");
@@ -196,7 +208,7 @@ function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
 
 /** Returns the function that weighs sections for a query, by their ids. */
 function preferenceFor(query: string): (id: string) => number {
-  if (/\berrors?\b/i.test(query)) return preferenceOfErrors;
+  if (/\berrors?\b|\b[45]\d\d\b/i.test(query)) return preferenceOfErrors;
   return /[a-z][A-Z]/.test(query) ? preferenceOfNames : preferenceOfTexts;
 }
 
@@ -211,7 +223,7 @@ function preferenceOfTexts(id: string): number {
   return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
 }
 
-/** Ranks rows of errors like explanations, for a query about an error. */
+/** Ranks rows of errors like explanations, for a query about an error or with a status. */
 const preferenceOfErrors = (id: string): number => (/\/row\d+$/.test(id) ? 1 : preferenceOfTexts(id));
 
 /** Ranks the reference like explanations, for a query with a name of the code, such as `maxJsonBytes`. */
@@ -242,7 +254,8 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
         add(section?.heading ?? "", wordsOf(text), rest.map(wordsOf));
     } else section?.texts.push(...textsOf(block));
   }
-  return sections.map(({ heading, title, ownTitle, isRow, texts, codes }, at) => ({
+  const leads = sections.map(({ texts }) => texts.join(" "));
+  return sections.map(({ heading, title, ownTitle, isRow, codes }, at) => ({
     id: `${page}/${heading}/${isRow ? "row" : ""}${at}`,
     isRow,
     address: `${page}/${heading}`,
@@ -252,8 +265,9 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     ownTitle,
     pageTitle,
     summary: heading === "" ? summary : "",
-    text: texts.join(" "),
+    text: leads[at] ?? "",
     code: codes.join(" "),
+    lead: (heading === "" && wordsOf(/^: (.*)/.exec(summary)?.[1] ?? "")) || (leads.slice(at).find(Boolean) ?? ""),
   }));
 }
 
@@ -269,8 +283,20 @@ const wordsOf = (line: string): string =>
     .map(({ type, text }) => (type === "strong" || type === "link" ? wordsOf(text) : text))
     .join("");
 
-/** Returns the part of a text with the most words of a query. `asked` has the word of the query for each term in the section. */
-function excerptOf(text: string, asked: ReadonlyMap<string, string>): string {
+/**
+ * Returns the part of a section that tells why it was found: a part of its text, or of its code if only this has a word of the query.
+ * `asked` has the word of the query for each term in the section.
+ */
+function excerptIn({ text, code, lead }: Section, asked: ReadonlyMap<string, string>): string {
+  const parts = [text, code].map((part) => excerptOf(part.replaceAll(/\s+/g, " "), asked));
+  return (parts.find(({ count }) => count > 0) ?? excerptOf(text || lead || code, asked)).excerpt;
+}
+
+/** Returns the part of a text with the most words of a query, and how many. */
+function excerptOf(
+  text: string,
+  asked: ReadonlyMap<string, string>,
+): { readonly excerpt: string; readonly count: number } {
   const found = Array.from(text.matchAll(/\S+/g), ({ 0: word, index }) => ({
     index,
     words: tokensOf(word).flatMap((token) => asked.get(stemOf(token) ?? "") ?? []),
@@ -287,5 +313,5 @@ function excerptOf(text: string, asked: ReadonlyMap<string, string>): string {
   }
   const rest = text.slice(best.start);
   const shown = rest.length > EXCERPT_CHARS ? `${rest.slice(0, rest.lastIndexOf(" ", EXCERPT_CHARS))} …` : rest;
-  return best.start > 0 ? `… ${shown}` : shown;
+  return { excerpt: best.start > 0 ? `… ${shown}` : shown, count: best.count };
 }

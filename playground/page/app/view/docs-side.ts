@@ -10,8 +10,11 @@ import { html, type View } from "./html.ts";
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
   const [page, heading] = [docPage.value, docHeading.value];
-  // A narrow screen shows the chosen page instead of the list.
-  useEffect(() => setOpen(false), [page, heading]);
+  // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen.
+  useEffect(() => {
+    setOpen(false);
+    query.value = "";
+  }, [page, heading]);
   return html`
     <aside class="docs-side" aria-label="Contents">
       <${Search} />
@@ -54,8 +57,11 @@ function Headings(): View {
   return html`
     <ul>
       ${headings.map(
-        ({ name, href }) =>
-          html`<li><a href=${href} aria-current=${href === shown ? "location" : undefined}>${name}</a></li>`,
+        ({ name, href, level }) => html`
+          <li class=${`is-level-${level}`}>
+            <a href=${href} aria-current=${href === shown ? "location" : undefined}>${name}</a>
+          </li>
+        `,
       )}
     </ul>
   `;
