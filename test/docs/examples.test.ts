@@ -1,7 +1,7 @@
 /** The examples of the README and the docs compile under the strictest settings, and run, without any change. */
 
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -11,6 +11,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
+import { PGlite } from "@electric-sql/pglite";
 import OpenAI from "openai";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -120,6 +121,20 @@ describe("the examples", () => {
       expect(stdout).toBe(output);
     },
   );
+
+  it.each([
+    ["my-limiter-laws.ts", /^The limiter keeps \d\d laws\.\n$/],
+    ["admin-server.ts", /^46\nann@example\.com keys\.create bob done\n401\n$/],
+  ])("%s prints what it has done", async (file, output) => {
+    const { stdout } = await run(process.execPath, [file], inFolder());
+    expect(stdout).toMatch(output);
+  });
+
+  it("usage.ts prints a report, and the reasons that the page shows", async () => {
+    const shown = blocks.find(({ page, code }) => page === "docs/usage.md" && code.startsWith("npx polygate why req_"));
+    const { stdout } = await run(process.execPath, ["usage.ts"], inFolder());
+    expect(stdout).toBe(`team-a anna 1 0\n${shown?.output}`);
+  });
 
   it("can be loaded", async () => {
     const names = [
@@ -664,5 +679,102 @@ describe("the whole gateway", () => {
     expect(rows).toEqual([{ key_id: "anna", model: "gpt-5-mini", upstream: "second", units: 11 * 1 + 3 * 5 }]);
     expect(errors()).toContain("ALERT: the budget team-a has reached 50 %.");
     for (const name of ["first", "second"]) expect(errors()).toMatch(new RegExp(`^${name}: .*500`, "m"));
+  });
+});
+
+describe("litellm.ts", () => {
+  /** The columns of LiteLLM's tables that the page reads, with four keys and two teams. */
+  const tables = (token: (secret: string) => string): string => `
+    CREATE TABLE "LiteLLM_TeamTable" (team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
+    CREATE TABLE "LiteLLM_VerificationToken" (
+      token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
+      team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT
+    );
+    INSERT INTO "LiteLLM_TeamTable" VALUES ('team-a', 300), ('unlimited', NULL);
+    INSERT INTO "LiteLLM_VerificationToken" VALUES
+      ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL),
+      ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d'),
+      ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL),
+      ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
+
+  it("takes over the keys of LiteLLM by the query of the page, and each secret with its first call", async () => {
+    const token = (secret: string): string => createHash("sha256").update(secret).digest("hex");
+    const database = await PGlite.create();
+    await database.exec(tables(token));
+    const query = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sql")?.code ?? "";
+    const { rows } = await database.query<[object]>(query, [], { rowMode: "array" });
+    await database.close();
+    const ben = token("sk-ben").slice(0, 16);
+    const [lines, metadata] = [rows.flat(), (secret: string) => ({ litellm: token(secret) })];
+    expect(lines).toEqual([
+      {
+        ...{ id: "anna", apiKey: [], granted: 20_000_000, used: 20_000_000, models: ["fast"] },
+        ...{
+          expiresAt: Date.UTC(2999, 0) / 1_000,
+          budget: "team-a",
+          metadata: { ...metadata("sk-anna"), group: "team-a" },
+        },
+      },
+      { id: ben, apiKey: [], paused: false, metadata: { ...metadata("sk-ben"), group: "unlimited" } },
+      { id: "carl", apiKey: [], paused: true, used: 0, metadata: metadata("sk-carl") },
+    ]);
+
+    const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
+    await writeFile(`${folder}/keys.jsonl`, lines.map((line) => JSON.stringify(line)).join("\n"));
+    const cli = `"${process.execPath}" "${ROOT}src/cli.ts"`;
+    const commands = shell.replaceAll("npx polygate", cli).replace(/^(?:psql|.* serve) .*\n/gm, "");
+    const store = "sqlite:litellm.db";
+    const { stdout } = await run("sh", ["-ec", commands.replace(/postgres:\S+/, store)], inFolder());
+    expect(stdout).toContain("Took 120.00 USD from team-a. Granted: 180.00 USD.");
+    const polygate = async (command: string): Promise<string> =>
+      (await run("sh", ["-ec", `${cli} ${command} --store ${store} --currency usd`], inFolder())).stdout;
+    await polygate("keys grant anna 1");
+    await writeFile(`${folder}/removed.txt`, "sk-ben\n");
+
+    const upstream = createServer((request, response) => {
+      request.resume().on("end", () => {
+        if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
+        const usage = { input_tokens: 11, output_tokens: 3 };
+        const content = [{ type: "text", text: "Hello." }];
+        const end = { stop_reason: "end_turn", stop_sequence: null };
+        const answer = { id: "msg_1", type: "message", role: "assistant", model: "claude-sonnet-4-5", content, ...end };
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ ...answer, usage }));
+      });
+    });
+    await once(upstream.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+    const env = { OPENAI_URL: url, OPENAI_API_KEY: "sk-1", ANTHROPIC_URL: url, ANTHROPIC_API_KEY: "sk-2" };
+    const served = [`${ROOT}src/cli.ts`, "serve", "litellm.ts", "--store", store];
+    const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, ...served);
+    const call = async (apiKey: string, model: string): Promise<string | null> => {
+      const openai = new OpenAI({ apiKey, baseURL: `http://127.0.0.1:${port}/v1`, maxRetries: 0 });
+      const messages = [{ role: "user" as const, content: "Hello" }];
+      const { choices } = await openai.chat.completions.create({ model, messages, max_completion_tokens: 100 });
+      return choices[0]?.message.content ?? null;
+    };
+    try {
+      // Both calls bring the secret first.
+      expect(await Promise.all([call("sk-anna", "fast"), call("sk-anna", "fast")])).toEqual(["Hello.", "Hello."]);
+      await expect(call("sk-anna", "careful")).rejects.toMatchObject({ code: "model_not_allowed" });
+      expect(await call("sk-ben", "careful")).toBe("Hello.");
+      await expect(call("sk-carl", "fast")).rejects.toMatchObject({ code: "paused_api_key" });
+      for (const stranger of ["sk-ui", "sk-none", token("sk-anna")])
+        await expect(call(stranger, "fast")).rejects.toMatchObject({ code: "invalid_api_key" });
+      const keys = JSON.parse(await polygate("keys list --json")) as object[];
+      expect(keys).toMatchObject([
+        { id: ben, secrets: 1, metadata: { group: "unlimited" } },
+        { id: "anna", secrets: 1, metadata: { group: "team-a" } },
+        { id: "carl", secrets: 1 },
+      ]);
+      expect(JSON.stringify(keys)).not.toContain("litellm");
+      await polygate("keys remove-secret < removed.txt");
+      await expect(call("sk-ben", "careful")).rejects.toMatchObject({ code: "invalid_api_key" });
+    } finally {
+      child.kill("SIGTERM");
+      const [exit] = (await once(child, "exit")) as [number | null];
+      upstream.close();
+      expect([exit, errors()]).toEqual([0, errors()]);
+    }
+    expect(await polygate("usage --by key,group --csv")).toMatch(/^anna,.*team-a.*\b0\.000156/m);
   });
 });
