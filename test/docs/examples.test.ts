@@ -124,6 +124,7 @@ describe("the examples", () => {
 
   it.each([
     ["my-limiter-laws.ts", /^The limiter keeps \d\d laws\.\n$/],
+    ["sqlite.ts", /^\[\]\n$/],
     ["admin-server.ts", /^46\nann@example\.com keys\.create bob done\n401\n$/],
   ])("%s prints what it has done", async (file, output) => {
     const { stdout } = await run(process.execPath, [file], inFolder());
@@ -722,7 +723,7 @@ describe("litellm.ts", () => {
     const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
     await writeFile(`${folder}/keys.jsonl`, lines.map((line) => JSON.stringify(line)).join("\n"));
     const cli = `"${process.execPath}" "${ROOT}src/cli.ts"`;
-    const commands = shell.replaceAll("npx polygate", cli).replace(/^(?:psql|.* serve) .*\n/gm, "");
+    const commands = shell.replaceAll("npx polygate", cli).replace(/^(?:npm|cp|psql|.* serve) .*\n/gm, "");
     const store = "sqlite:litellm.db";
     const { stdout } = await run("sh", ["-ec", commands.replace(/postgres:\S+/, store)], inFolder());
     expect(stdout).toContain("Took 120.00 USD from team-a. Granted: 180.00 USD.");
