@@ -293,6 +293,9 @@ describe("the search", () => {
     ["rate limited", ["errors/codes"]],
     ["model not found", ["errors/codes"]],
     ["nginx timeout", ["production/proxies"]],
+    ["vault", ["credentials/upstream-keys-that-expire-or-rotate"]],
+    ["realtime", ["moving/what-polygate-does-not-have"]],
+    ["vision", ["chat-completions/what-is-understood"]],
     ["reset budget", ["budgets/top-up-and-change-budgets", "budgets/"]],
     ["sqlite file", ["quota/sql-postgresql-mysql-sqlite"]],
   ])("answers %s, first or second", (question, sections) => {
@@ -435,6 +438,7 @@ describe("the search", () => {
       const after = at === -1 ? [] : find(query).slice(at);
       expect(after.filter(({ page }) => !last.has(page) && page !== "README" && !page.endsWith(".ts"))).toEqual([]);
     }
+    expect(find("held quota")[0]?.page).not.toMatch(/\.ts$/);
     const found = ["stream cut off client hangs up who pays", "gateway", "added fixed changed"].map(find);
     for (const hits of found) {
       const pages = hits.map(({ page }) => page);

@@ -219,7 +219,7 @@ const REFERENCE = /^(?:polygate|errors-by-format|conversion-tables|reference|pla
  * the lists of changes.
  */
 function preferenceOfTexts(id: string): number {
-  if (/^(?:CHANGELOG|README|[\w-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
+  if (/^(?:CHANGELOG|README|[\w.-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
   return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
 }
 
