@@ -683,25 +683,27 @@ describe("the whole gateway", () => {
   });
 });
 
-describe("litellm.ts", () => {
-  /** The columns of LiteLLM's tables that the page reads, with four keys and two teams. */
-  const tables = (token: (secret: string) => string): string => `
-    CREATE TABLE "LiteLLM_TeamTable" (team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
-    CREATE TABLE "LiteLLM_VerificationToken" (
-      token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
-      team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT
-    );
-    INSERT INTO "LiteLLM_TeamTable" VALUES ('team-a', 300), ('unlimited', NULL);
-    INSERT INTO "LiteLLM_VerificationToken" VALUES
-      ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL),
-      ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d'),
-      ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL),
-      ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
+/** The hash of a secret, as LiteLLM stores it. */
+const token = (secret: string): string => createHash("sha256").update(secret).digest("hex");
 
+/** The columns of LiteLLM's tables that the page reads, with four keys and two teams. */
+const LITELLM_TABLES = `
+  CREATE TABLE "LiteLLM_TeamTable" (team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
+  CREATE TABLE "LiteLLM_VerificationToken" (
+    token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
+    team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT
+  );
+  INSERT INTO "LiteLLM_TeamTable" VALUES ('team-a', 300), ('unlimited', NULL);
+  INSERT INTO "LiteLLM_VerificationToken" VALUES
+    ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL),
+    ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d'),
+    ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL),
+    ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
+
+describe("litellm.ts", () => {
   it("takes over the keys of LiteLLM by the query of the page, and each secret with its first call", async () => {
-    const token = (secret: string): string => createHash("sha256").update(secret).digest("hex");
     const database = await PGlite.create();
-    await database.exec(tables(token));
+    await database.exec(LITELLM_TABLES);
     const query = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sql")?.code ?? "";
     const { rows } = await database.query<[object]>(query, [], { rowMode: "array" });
     await database.close();
@@ -709,12 +711,14 @@ describe("litellm.ts", () => {
     const [lines, metadata] = [rows.flat(), (secret: string) => ({ litellm: token(secret) })];
     expect(lines).toEqual([
       {
-        ...{ id: "anna", apiKey: [], granted: 20_000_000, used: 20_000_000, models: ["fast"] },
-        ...{
-          expiresAt: Date.UTC(2999, 0) / 1_000,
-          budget: "team-a",
-          metadata: { ...metadata("sk-anna"), group: "team-a" },
-        },
+        id: "anna",
+        apiKey: [],
+        granted: 20_000_000,
+        used: 20_000_000,
+        models: ["fast"],
+        expiresAt: Date.UTC(2999, 0) / 1_000,
+        budget: "team-a",
+        metadata: { ...metadata("sk-anna"), group: "team-a" },
       },
       { id: ben, apiKey: [], paused: false, metadata: { ...metadata("sk-ben"), group: "unlimited" } },
       { id: "carl", apiKey: [], paused: true, used: 0, metadata: metadata("sk-carl") },
