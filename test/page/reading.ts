@@ -124,6 +124,22 @@ export function readingSuite({ visit }: Stage): void {
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-words");
   });
 
+  it("shows the place of the present heading in the side bar, wherever the address leads", async () => {
+    const page = await visit("/#docs/telemetry/spend-by-team");
+    const link = page.locator('.docs-side [aria-current="location"]');
+    await untilText(link, /^Spend by team$/);
+    const isVisible = async (): Promise<boolean> =>
+      link.evaluate((element) => {
+        const { top, bottom } = element.getBoundingClientRect();
+        const side = element.closest(".docs-side")?.getBoundingClientRect();
+        return side !== undefined && top >= side.top && bottom <= side.bottom;
+      });
+    await expect.poll(isVisible).toBe(true);
+    await page.evaluate(() => (location.hash = "#docs/getting-started/a-first-request"));
+    await untilText(link, /^A first request$/);
+    await expect.poll(isVisible).toBe(true);
+  });
+
   it("searches headings and texts by keyboard alone", async () => {
     const page = await visit("/#docs");
     await page.getByRole("link", { name: "All pages" }).waitFor();

@@ -9,14 +9,18 @@ import { html, type View } from "./html.ts";
 
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
-  const [page, heading] = [docPage.value, docHeading.value];
+  const side = useRef<HTMLElement>(null);
+  const [page, heading, found] = [docPage.value, docHeading.value, doc.value];
   // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen.
   useEffect(() => {
     setOpen(false);
     query.value = "";
   }, [page, heading]);
+  useEffect(() => {
+    if (side.current) showCurrent(side.current);
+  }, [page, heading, found]);
   return html`
-    <aside class="docs-side" aria-label="Contents">
+    <aside ref=${side} class="docs-side" aria-label="Contents">
       <${Search} />
       <button
         type="button"
@@ -48,6 +52,13 @@ export function DocsSide(): View {
       </nav>
     </aside>
   `;
+}
+
+/** Scrolls the side bar to the link of the current heading, or else of the page, unless it is visible. */
+function showCurrent(side: HTMLElement): void {
+  const link = [...side.querySelectorAll("[aria-current]")].at(-1)?.getBoundingClientRect();
+  const { top, bottom, height } = side.getBoundingClientRect();
+  if (link && (link.top < top || link.bottom > bottom)) side.scrollTop += link.top - top - height / 3;
 }
 
 function Headings(): View {
