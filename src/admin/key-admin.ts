@@ -78,9 +78,12 @@ export interface KeyAdmin {
   rotate(keyId: string, rotation?: Rotation): Promise<RotatedKey>;
   /** Gives a key one more secret. Its other secrets stay as they are. */
   addSecret(keyId: string, secret?: NewSecret): Promise<IssuedKey>;
-  /** Deletes one secret, given with or without `sk-`. Its key stays. An unknown secret changes nothing. */
-  removeSecret(apiKey: string): Promise<void>;
-  /** Deletes all secrets of a key for good. Running calls are still charged. */
+  /**
+   * Deletes one secret, given with or without `sk-`. Its key stays. Returns the id of the key; undefined for an unknown secret, which changes
+   * nothing.
+   */
+  removeSecret(apiKey: string): Promise<string | undefined>;
+  /** Deletes all secrets of a key for good. Running calls are still charged. Changes nothing for a key that is revoked already. */
   revoke(keyId: string): Promise<void>;
   /** Adds units to a key's quota, and returns the key's new report. */
   grant(keyId: string, units: number): Promise<KeyReport>;

@@ -85,8 +85,11 @@ export interface KeyDirectory {
    * Rejects as `addSecret` does.
    */
   rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void>;
-  /** Deletes a secret, given with or without `sk-`. Its key and the key's holds stay. An unknown secret changes nothing. */
-  removeSecret(apiKey: string): Promise<void>;
+  /**
+   * Deletes a secret, given with or without `sk-`. Its key and the key's holds stay. Returns the id of the key; undefined for an unknown
+   * secret, which changes nothing.
+   */
+  removeSecret(apiKey: string): Promise<string | undefined>;
   /** Deletes all secrets of a key for good. Running calls are still charged. Rejects when there is no such key. */
   revoke(keyId: string): Promise<void>;
   /**
@@ -134,25 +137,35 @@ export interface PeriodPage {
 
 /** The methods for limits that several keys share. They reject with a RangeError for an unknown id or a wrong value. */
 export interface BudgetDirectory {
-  /** Adds a budget. Rejects for a known or removed id, and for a parent that does not exist. An id is as that of a key. */
-  addBudget(budget: BudgetOptions): Promise<void>;
+  /**
+   * Adds a budget, and returns its report. Rejects for a known or removed id, and for a parent that does not exist. An id is as that of a
+   * key.
+   */
+  addBudget(budget: BudgetOptions): Promise<BudgetReport>;
   /**
    * Removes a budget. Rejects while a key that is not revoked, a child budget or a running call draws on it. Its books stay for audits:
    * `budgetReport` still returns them, and its id cannot be used again.
    */
   removeBudget(id: string): Promise<void>;
   /**
-   * Changes the name or the amount of a budget. Its period and its parent stay: the books of its periods, and the holds of running calls,
-   * depend on them.
+   * Changes the name or the amount of a budget, and returns its new report. Its period and its parent stay: the books of its periods, and the
+   * holds of running calls, depend on them.
    *
    * @param isExpected Is given the budget as it is before the change, in one step with it. When it returns false, the method rejects with a
    * RangeError and changes nothing. It may be called more than once.
    */
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): Promise<void>;
-  /** Adds units to the current period of a budget. */
-  topUpBudget(id: string, units: number): Promise<void>;
-  /** Takes units of the current period back, such as those of a mistaken top-up. Rejects, and takes nothing, when fewer are available. */
-  lowerBudget(id: string, units: number): Promise<void>;
+  updateBudget(
+    id: string,
+    changes: BudgetChanges,
+    isExpected?: (budget: BudgetReport) => boolean,
+  ): Promise<BudgetReport>;
+  /** Adds units to the current period of a budget, and returns its new report. */
+  topUpBudget(id: string, units: number): Promise<BudgetReport>;
+  /**
+   * Takes units of the current period back, such as those of a mistaken top-up, and returns the new report. Rejects, and takes nothing, when
+   * fewer are available.
+   */
+  lowerBudget(id: string, units: number): Promise<BudgetReport>;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. A key
    * with a budget is no longer unlimited.

@@ -257,9 +257,9 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change(scope, (ledger) => ledger.rotateSecret(keyId, hash, overlapMs));
   }
 
-  async removeSecret(apiKey: string): Promise<void> {
+  async removeSecret(apiKey: string): Promise<string | undefined> {
     const hash = hashOfSecret(apiKey);
-    await this.#change({ keys: [], secrets: [hash] }, (ledger) => ledger.removeSecret(hash));
+    return this.#change({ keys: [], secrets: [hash] }, (ledger) => ledger.removeSecret(hash));
   }
 
   async revoke(keyId: string): Promise<void> {
@@ -315,11 +315,11 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     );
   }
 
-  async addBudget(budget: BudgetOptions): Promise<void> {
+  async addBudget(budget: BudgetOptions): Promise<BudgetReport> {
     assertStorableBudget(budget);
     const { id, parent } = budget;
     const budgets = parent === undefined ? [id] : [id, parent];
-    await this.#change({ keys: [], budgets }, (ledger) => ledger.addBudget(budget));
+    return this.#change({ keys: [], budgets }, (ledger) => ledger.addBudget(budget));
   }
 
   async removeBudget(id: string): Promise<void> {
@@ -327,19 +327,28 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     await this.#change({ keys: [], budgets: [id], usersOf: id }, (ledger) => ledger.removeBudget(id));
   }
 
-  async updateBudget(id: string, ...change: [BudgetChanges, ((budget: BudgetReport) => boolean)?]): Promise<void> {
+  async updateBudget(
+    id: string,
+    ...change: [BudgetChanges, ((budget: BudgetReport) => boolean)?]
+  ): Promise<BudgetReport> {
     assertStorableChanges(change[0]);
-    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.updateBudget(id, ...change));
+    return this.#changeBudget(id, (ledger) => ledger.updateBudget(id, ...change));
   }
 
-  async topUpBudget(id: string, units: number): Promise<void> {
+  async topUpBudget(id: string, units: number): Promise<BudgetReport> {
     assertInteger("units", units, 0);
-    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.topUpBudget(id, units));
+    return this.#changeBudget(id, (ledger) => ledger.topUpBudget(id, units));
   }
 
-  async lowerBudget(id: string, units: number): Promise<void> {
+  async lowerBudget(id: string, units: number): Promise<BudgetReport> {
     assertInteger("units", units, 0);
-    await this.#change({ keys: [], budgets: [id] }, (ledger) => ledger.topUpBudget(id, -units));
+    return this.#changeBudget(id, (ledger) => ledger.topUpBudget(id, -units));
+  }
+
+  /** Changes a budget after all expired holds are charged: its report would have them as held. */
+  async #changeBudget(id: string, work: (ledger: LoadedLedger) => BudgetReport): Promise<BudgetReport> {
+    while (await this.#chargeExpired());
+    return this.#change({ keys: [], budgets: [id] }, work);
   }
 
   async assignBudget(keyId: string, budgetId: string | undefined): Promise<void> {

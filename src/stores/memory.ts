@@ -103,19 +103,27 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   removeSecret(apiKey: string): void;
   /** Returns the books of a key; undefined when there is no such key. */
   report(keyId: string): LedgerReport | undefined;
-  /** Adds a budget. Throws a RangeError for a wrong value, a known or removed id, or a parent that does not exist. */
-  addBudget(budget: BudgetOptions): void;
+  /**
+   * Adds a budget, and returns its report. Throws a RangeError for a wrong value, a known or removed id, or a parent that does not exist.
+   */
+  addBudget(budget: BudgetOptions): BudgetReport;
   /**
    * Removes a budget. Throws a RangeError when there is no such budget, and while a key that is not revoked, a child budget or a running
    * call draws on it. Its books stay for audits: `budgetReport` still returns them, and its id cannot be used again.
    */
   removeBudget(id: string): void;
-  /** Changes the name or the amount of a budget. Throws a RangeError when there is no such budget, or `isExpected` returns false. */
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void;
-  /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
-  topUpBudget(id: string, units: number): void;
-  /** Takes available units of the current period back. Throws a RangeError, and takes nothing, when fewer are available. */
-  lowerBudget(id: string, units: number): void;
+  /**
+   * Changes the name or the amount of a budget, and returns its new report. Throws a RangeError when there is no such budget, or `isExpected`
+   * returns false.
+   */
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): BudgetReport;
+  /** Adds units to the current period of a budget, and returns its new report. Throws a RangeError when there is no such budget. */
+  topUpBudget(id: string, units: number): BudgetReport;
+  /**
+   * Takes available units of the current period back, and returns the new report. Throws a RangeError, and takes nothing, when fewer are
+   * available.
+   */
+  lowerBudget(id: string, units: number): BudgetReport;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. Throws
    * a RangeError when there is no such key or budget, or the key is revoked.
@@ -392,31 +400,33 @@ class MemoryStore implements MemoryQuotaStore {
     this.#ledger.removeSecret(hashApiKey(apiKey.replace(/^sk-/, "")));
   }
 
-  addBudget(options: BudgetOptions): void {
+  addBudget(options: BudgetOptions): BudgetReport {
     assertBudgetOptions("A budget", options);
     if (options.id === "") throw new RangeError("A budget needs an id.");
-    this.#ledger.advance().addBudget(options);
+    return this.#ledger.advance().addBudget(options);
   }
 
   removeBudget(id: string): void {
     this.#ledger.advance().removeBudget(id);
   }
 
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void {
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): BudgetReport {
     assertBudgetChanges(changes);
-    this.#ledger.advance().updateBudget(id, changes, isExpected);
+    const report = this.#ledger.advance().updateBudget(id, changes, isExpected);
     this.#ledger.tell(id);
+    return report;
   }
 
-  topUpBudget(id: string, units: number): void {
+  topUpBudget(id: string, units: number): BudgetReport {
     assertInteger("units", units, 0);
-    this.#ledger.advance().topUpBudget(id, units);
+    return this.#ledger.advance().topUpBudget(id, units);
   }
 
-  lowerBudget(id: string, units: number): void {
+  lowerBudget(id: string, units: number): BudgetReport {
     assertInteger("units", units, 0);
-    this.#ledger.advance().topUpBudget(id, -units);
+    const report = this.#ledger.advance().topUpBudget(id, -units);
     this.#ledger.tell(id);
+    return report;
   }
 
   assignBudget(keyId: string, budgetId: string | undefined): void {

@@ -232,8 +232,11 @@ export abstract class Ledger {
       if (secret.keyId === keyId && secret.hash !== hash) secret.endsAt = Math.min(secret.endsAt ?? endsAt, endsAt);
   }
 
-  removeSecret(hash: string): void {
+  /** Deletes a secret, and returns the id of its key; undefined for an unknown secret. */
+  removeSecret(hash: string): string | undefined {
+    const secret = this.secrets.get(hash);
     this.secrets.delete(hash);
+    return secret?.keyId;
   }
 
   /** Deletes all secrets of a key for good. */
@@ -279,13 +282,15 @@ export abstract class Ledger {
     account.key = keyWithBudget(account.key, account.unlimited, budgetId);
   }
 
-  addBudget(options: BudgetOptions): void {
+  addBudget(options: BudgetOptions): BudgetReport {
     const { id, parent } = options;
     const known = this.budgets.get(id);
     if (known) throw known.isRemoved ? removedBudget(id) : knownBudget(id);
     const chain = parent === undefined ? [] : this.#chainOf(parent);
     const zone = this.budgets.get(parent ?? "")?.terms.timeZone;
-    this.budgets.set(id, Budget.begun(termsOf(options, chain, zone), this.now));
+    const budget = Budget.begun(termsOf(options, chain, zone), this.now);
+    this.budgets.set(id, budget);
+    return budget.report;
   }
 
   /** Removes a budget on which nothing draws. It stays for its history. */
@@ -296,14 +301,17 @@ export abstract class Ledger {
     budget.terms.chain = [];
   }
 
-  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): void {
+  updateBudget(id: string, changes: BudgetChanges, isExpected?: (budget: BudgetReport) => boolean): BudgetReport {
     const budget = this.#currentBudget(id);
     if (isExpected?.(budget.report) === false) throw changedMeanwhile(`The budget ${id}`);
     budget.update(changes);
+    return budget.report;
   }
 
-  topUpBudget(id: string, units: number): void {
-    this.#currentBudget(id).topUp(units);
+  topUpBudget(id: string, units: number): BudgetReport {
+    const budget = this.#currentBudget(id);
+    budget.topUp(units);
+    return budget.report;
   }
 
   budgetReport(id: string): BudgetReport | undefined {

@@ -19,11 +19,11 @@ interface Opened {
   readonly store: QuotaStore & QuotaRecalls;
   readonly keys: KeyDirectory & { prune?(retention: Retention): Promise<number> };
   readonly budgets: {
-    addBudget(budget: BudgetOptions): void | Promise<void>;
-    updateBudget(...change: Parameters<DurableQuotaStore["updateBudget"]>): void | Promise<void>;
+    addBudget(budget: BudgetOptions): BudgetReport | Promise<BudgetReport>;
+    updateBudget(...change: Parameters<DurableQuotaStore["updateBudget"]>): BudgetReport | Promise<BudgetReport>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
-    topUpBudget(id: string, units: number): void | Promise<void>;
-    lowerBudget(id: string, units: number): void | Promise<void>;
+    topUpBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
+    lowerBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
   };
   readonly advance: (ms: number) => void | Promise<void>;
@@ -395,9 +395,9 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       expect(await store.find(secretOf(second.apiKey))).toBeUndefined();
       expect((await store.find(secretOf(first.apiKey)))?.id).toBe("team");
       expect(await admin.usage("team")).toMatchObject({ secrets: 1 });
-      await admin.removeSecret(first.apiKey);
+      expect(await admin.removeSecret(first.apiKey)).toBe("team");
       expect(await store.find(secretOf(first.apiKey))).toBeUndefined();
-      await admin.removeSecret("sk-unknown");
+      for (const gone of [first.apiKey, "sk-unknown"]) expect(await admin.removeSecret(gone)).toBeUndefined();
       await expect(admin.addSecret("team", { expiresAt: Date.now() })).rejects.toThrow("not in milliseconds");
       await admin.revoke("team");
       await expect(admin.addSecret("team")).rejects.toThrow("The API key team is revoked.");

@@ -26,11 +26,11 @@ export interface BudgetStoreSetup extends QuotaStoreSetup {
 export interface OpenedBudgetStore extends OpenedQuotaStore {
   /** The methods of the store that manage budgets, as those of the stores of this package. They reject or throw a RangeError. */
   readonly budgets: {
-    addBudget(budget: BudgetOptions): void | Promise<void>;
+    addBudget(budget: BudgetOptions): BudgetReport | Promise<BudgetReport>;
     removeBudget(id: string): void | Promise<void>;
-    updateBudget(id: string, changes: BudgetChanges): void | Promise<void>;
-    topUpBudget(id: string, units: number): void | Promise<void>;
-    lowerBudget(id: string, units: number): void | Promise<void>;
+    updateBudget(id: string, changes: BudgetChanges): BudgetReport | Promise<BudgetReport>;
+    topUpBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
+    lowerBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
   };
@@ -80,8 +80,8 @@ class Stage {
     return `${budget}-${this.#suffix}`;
   }
 
-  async add(budget: BudgetOptions): Promise<void> {
-    await this.#opened.budgets.addBudget(budget);
+  async add(budget: BudgetOptions): Promise<BudgetReport> {
+    return this.#opened.budgets.addBudget(budget);
   }
 
   async remove(budget: string): Promise<void> {
@@ -95,20 +95,20 @@ class Stage {
     return found.budget?.slice(0, found.budget.lastIndexOf("-"));
   }
 
-  async setAmount(budget: string, amount: number): Promise<void> {
-    await this.#opened.budgets.updateBudget(this.id(budget), { amount });
+  async setAmount(budget: string, amount: number): Promise<BudgetReport> {
+    return this.#opened.budgets.updateBudget(this.id(budget), { amount });
   }
 
-  async rename(budget: string, name: string): Promise<void> {
-    await this.#opened.budgets.updateBudget(this.id(budget), { name });
+  async rename(budget: string, name: string): Promise<BudgetReport> {
+    return this.#opened.budgets.updateBudget(this.id(budget), { name });
   }
 
-  async topUp(budget: string, units: number): Promise<void> {
-    await this.#opened.budgets.topUpBudget(this.id(budget), units);
+  async topUp(budget: string, units: number): Promise<BudgetReport> {
+    return this.#opened.budgets.topUpBudget(this.id(budget), units);
   }
 
-  async lower(budget: string, units: number): Promise<void> {
-    await this.#opened.budgets.lowerBudget(this.id(budget), units);
+  async lower(budget: string, units: number): Promise<BudgetReport> {
+    return this.#opened.budgets.lowerBudget(this.id(budget), units);
   }
 
   async assign(key: Ledger, budget: string | undefined): Promise<void> {
@@ -190,7 +190,7 @@ function law(name: string, setting: Setting, body: (stage: Stage, key: Ledger) =
 }
 
 /** Resolves with whether a change was taken, and not rejected with a RangeError. */
-async function isTaken(change: Promise<void>): Promise<boolean> {
+async function isTaken(change: Promise<unknown>): Promise<boolean> {
   return change.then(
     () => true,
     (error: unknown) => {
@@ -371,6 +371,27 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await stage.expect("org", { granted: 1_000, available: 900 }, "the parent keeps its own");
     await key.settle("call", 30);
     await key.expectGrant(key.reserve("next", 1, 100), 70, "what the call has not used");
+  }),
+
+  law("a change of a budget returns the report that is read behind it", chain(1_000, 60, 1_000), async (stage, key) => {
+    const added = await stage.add({ id: stage.id("new"), amount: 5, period: "week", parent: stage.id("org") });
+    assert.deepEqual(added, await stage.report("new"), "a new budget");
+    await key.expectGrant(key.reserve("call", 40, 40, LONG_MS), 40, "what is available");
+    for (const [index, change] of [
+      () => stage.topUp("team", 40),
+      () => stage.lower("team", 10),
+      () => stage.setAmount("team", 70),
+      () => stage.rename("team", "Team"),
+    ].entries()) {
+      await key.hold(`ended-${index}`, 5);
+      await key.renew(`ended-${index}`, 2);
+      await stage.advance(2 * LEASE_MS);
+      assert.deepEqual(
+        await change(),
+        await stage.report("team"),
+        `change ${index}, when the lease of a call has ended`,
+      );
+    }
   }),
 
   law("a period begins with its whole amount", single({ amount: 100, period: "day" }), async (stage, key) => {

@@ -25,7 +25,7 @@ export interface OpenedQuotaStore {
   /** Reads the books of a key, with every lease that has run out accounted for. */
   audit(keyId: string): QuotaAudit | Promise<QuotaAudit>;
   /** Removes one secret of a key, as the store's host would when the secret leaked. The key itself stays. */
-  removeSecret(apiKey: string): void | Promise<void>;
+  removeSecret(apiKey: string): void | Promise<unknown>;
   /** Closes the store. It is called once for each store, also when the law was broken. */
   close?(): void | Promise<void>;
 }

@@ -3,7 +3,13 @@
 import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type BudgetChanges, type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../../src/index.ts";
+import {
+  type BudgetChanges,
+  type BudgetEvent,
+  type BudgetOptions,
+  type BudgetReport,
+  memoryQuotaStore,
+} from "../../../src/index.ts";
 import { spanAt } from "../../../src/stores/budgets.ts";
 import {
   budgetLaws,
@@ -40,6 +46,13 @@ const budgetsOf = ({ budgets }: OpenedBudgetStore): OpenedBudgetStore["budgets"]
   assignBudget: (keyId, budgetId) => budgets.assignBudget(keyId, budgetId),
   budgetReport: (id) => budgets.budgetReport(id),
 });
+
+/** Reads the report of a budget that is there. */
+async function reportIn({ budgets }: OpenedBudgetStore, id: string): Promise<BudgetReport> {
+  const report = await budgets.budgetReport(id);
+  if (!report) throw new RangeError(`There is no budget ${id}.`);
+  return report;
+}
 
 interface BudgetMutant {
   readonly fault: string;
@@ -103,11 +116,12 @@ const mutants: readonly BudgetMutant[] = [
         else [...late.splice(0), event].forEach(setup.onBudget);
       };
       const opened = openMemoryBudgets({ ...setup, onBudget });
-      const updateBudget = async (id: string, changes: BudgetChanges): Promise<void> => {
+      const updateBudget = async (id: string, changes: BudgetChanges): Promise<BudgetReport> => {
         isChanging = true;
-        await opened.budgets.updateBudget(id, changes);
+        const report = await opened.budgets.updateBudget(id, changes);
         await setImmediate();
         isChanging = false;
+        return report;
       };
       return { ...opened, budgets: { ...budgetsOf(opened), updateBudget } };
     },
@@ -120,20 +134,35 @@ const mutants: readonly BudgetMutant[] = [
       ...budgetsOf(opened),
       async updateBudget(id, changes) {
         const before = await opened.budgets.budgetReport(id);
-        await opened.budgets.updateBudget(id, changes);
-        if (before?.granted === 0 && changes.amount !== undefined)
-          await opened.budgets.topUpBudget(id, Math.max(0, (before.gap ?? 0) - before.used - before.amount));
+        const changed = await opened.budgets.updateBudget(id, changes);
+        return before?.granted === 0 && changes.amount !== undefined
+          ? opened.budgets.topUpBudget(id, Math.max(0, (before.gap ?? 0) - before.used - before.amount))
+          : changed;
       },
     },
   })),
-  withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
-  withFault("takes no top-up back", (opened) => ({ budgets: { ...budgetsOf(opened), lowerBudget() {} } })),
+  withFault("ignores top-ups", (opened) => ({
+    budgets: { ...budgetsOf(opened), topUpBudget: (id) => reportIn(opened, id) },
+  })),
+  withFault("takes no top-up back", (opened) => ({
+    budgets: { ...budgetsOf(opened), lowerBudget: (id) => reportIn(opened, id) },
+  })),
+  withFault("returns a budget as it was before its change", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async updateBudget(id, changes) {
+        const before = await reportIn(opened, id);
+        await opened.budgets.updateBudget(id, changes);
+        return before;
+      },
+    },
+  })),
   withFault("takes units of running calls back", (opened) => ({
     budgets: {
       ...budgetsOf(opened),
       async lowerBudget(id, units) {
         const amount = (await opened.budgets.budgetReport(id))?.amount ?? 0;
-        await opened.budgets.updateBudget(id, { amount: Math.max(0, amount - units) });
+        return opened.budgets.updateBudget(id, { amount: Math.max(0, amount - units) });
       },
     },
   })),
@@ -143,14 +172,16 @@ const mutants: readonly BudgetMutant[] = [
       updateBudget: (id, { amount }) => opened.budgets.updateBudget(id, amount === undefined ? {} : { amount }),
     },
   })),
-  withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), updateBudget() {} } })),
+  withFault("ignores new amounts", (opened) => ({
+    budgets: { ...budgetsOf(opened), updateBudget: (id) => reportIn(opened, id) },
+  })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),
   withFault("tops up for all periods", (opened) => ({
     budgets: {
       ...budgetsOf(opened),
       async topUpBudget(id, units) {
         const report = await opened.budgets.budgetReport(id);
-        await opened.budgets.updateBudget(id, { amount: (report?.amount ?? 0) + units });
+        return opened.budgets.updateBudget(id, { amount: (report?.amount ?? 0) + units });
       },
     },
   })),
@@ -282,7 +313,10 @@ const mutants: readonly BudgetMutant[] = [
     budgets: {
       ...budgetsOf(opened),
       async addBudget(budget) {
-        await (async () => opened.budgets.addBudget(budget))().catch(() => {});
+        const { id, amount } = budget;
+        const told = { id, name: id, amount, granted: amount, available: amount };
+        const nothing = { used: 0, held: 0, overdraft: 0, estimated: 0 };
+        return (async () => opened.budgets.addBudget(budget))().catch(() => ({ ...told, ...nothing }));
       },
     },
   })),
