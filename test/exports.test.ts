@@ -95,7 +95,7 @@ it.each([
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
-  ["prices", prices, ["priceCatalogue", "priceTable"]],
+  ["prices", prices, ["priceCatalogue", "priceTable", "unitsOfMoney"]],
   ["redactor", redactor, ["redactor"]],
   ["stores", stores, ["checkHold", "checkOutcome", "checkRenewal", "ledgerQuotaStore", "openStores", "toApiKey"]],
   ["telemetry", telemetry, ["budgetMetrics", "openTelemetry"]],
@@ -148,7 +148,7 @@ it("polygate/stores/redis", () => {
 });
 
 it("polygate/admin", () => {
-  expect(names(admin)).toEqual(["callAdmin", "keyAdmin", "newApiKey", "usageCsv"]);
+  expect(names(admin)).toEqual(["callAdmin", "keyAdmin", "newApiKey", "unitsOfMoney", "usageCsv"]);
 });
 
 it("polygate/admin/http", () => {

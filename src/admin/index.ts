@@ -42,6 +42,7 @@ export {
   usageCsv,
   type UsageCsvOptions,
 } from "./call-admin.ts";
+export { unitsOfMoney } from "../model/money.ts";
 export type { RefusalCode, RefusedChange, RefusedUnits, UnitsLimit } from "../model/refused-units.ts";
 export type { Spreadsheet } from "./columns.ts";
 export type { KeyChanges } from "../stores/ledger.ts";

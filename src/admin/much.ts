@@ -1,6 +1,6 @@
 /** Words the questions for changes that are often mistakes, on the command line, over HTTP and on the page. */
 
-import { DECIMALS, unitsInWords } from "../model/money.ts";
+import { UNITS_OF_ONE, unitsInWords } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 
@@ -80,8 +80,6 @@ function muchInWords(units: number, given: number, name: string, { amount, numbe
   return `${amount(units)} is ${times >= 2 ? `${numbers.format(times)} times` : "more than"} ${name}, ${amount(given)}.`;
 }
 
-const UNITS_OF_ONE = 10 ** DECIMALS;
-
 /** A whole number of money from here on was probably meant as units. */
 const LEAST_LARGE = 1_000_000 * UNITS_OF_ONE;
 
@@ -139,6 +137,9 @@ export function metadataDoubt(
   });
   return notes.length > 0 ? notes.join(" ") : undefined;
 }
+
+/** Says that a key was revoked before. */
+export const revokedInWords = (id: string): string => `The key "${id}" is revoked already: nothing was changed.`;
 
 /** Says that nothing limits a key. */
 export const unlimitedInWords = (id: string): string =>

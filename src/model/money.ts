@@ -3,8 +3,26 @@
 /** The digits behind the point: a unit is a millionth of a currency. */
 export const DECIMALS = 6;
 
+/** The units of a whole amount of 1 in a currency. */
+export const UNITS_OF_ONE: number = 10 ** DECIMALS;
+
 /** The upper limit of an amount, of each book, and of charges and holds together, in units. A number beyond it is not exact. */
 export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Returns the units of an amount of money, rounded to whole ones: a unit is a millionth of the currency, whichever it is. `unitsOfMoney(12.5)`
+ * is 12,500,000.
+ *
+ * @throws RangeError for anything but a number from 0 up, for more than 2^53 - 1 units, and for less than a unit.
+ */
+export function unitsOfMoney(amount: number): number {
+  const units = typeof amount === "number" ? Math.round(amount * UNITS_OF_ONE) : Number.NaN;
+  if (Number.isSafeInteger(units) && units >= 0 && (units > 0 || amount === 0)) return units;
+  const given = typeof amount === "number" ? String(amount) : `of the type ${typeof amount}`;
+  throw new RangeError(
+    `unitsOfMoney: an amount of money must be 0, or a number from ${decimalsOf(1)} to ${decimalsOf(MOST_UNITS)}, not ${given}`,
+  );
+}
 
 /** Returns the code of a currency in capitals; undefined for any other text. */
 export const currencyCode = (text: string): string | undefined =>

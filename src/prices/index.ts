@@ -15,6 +15,7 @@ export {
   type WrongEntry,
 } from "./catalogue.ts";
 export type { CatalogueModel } from "./entry.ts";
+export { unitsOfMoney } from "../model/money.ts";
 export {
   type LongerRates,
   type ModelPrice,

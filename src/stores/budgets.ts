@@ -11,7 +11,10 @@ export interface BudgetOptions {
   readonly id: string;
   /** The name that people read. Default: the id. */
   readonly name?: string;
-  /** The units of each period, or of the whole budget when it has no period: an integer from 0 up. */
+  /**
+   * The units of each period, or of the whole budget when it has no period: an integer from 0 up. With prices in a currency, a unit is a
+   * millionth of it: `unitsOfMoney(300)` of `polygate/prices` is an amount of 300 dollars.
+   */
   readonly amount: number;
   /** Begins the budget anew each day, each Monday, or on the first day of each month. Without a period, the budget never begins anew. */
   readonly period?: BudgetPeriod;
@@ -33,8 +36,9 @@ export interface BudgetOptions {
 export interface BudgetChanges {
   readonly name?: string;
   /**
-   * The amount of the current period and of all later ones: an integer from 0 up, also less than what is used already. Units that the budget
-   * then lacks for running calls become overdraft. The earlier amount restores the units that the period had.
+   * The amount of the current period and of all later ones, in units (of money: `unitsOfMoney(300)`): an integer from 0 up, also less than what
+   * is used already. Units that the budget then lacks for running calls become overdraft. The earlier amount restores the units that the period
+   * had.
    */
   readonly amount?: number;
 }

@@ -320,7 +320,10 @@ export interface ApiKeyOptions {
   readonly id?: string;
   /** The key's name, which its owner sees. The default is the key's id. */
   readonly name?: string;
-  /** Quota in units, a non-negative integer; a key without `granted` is unlimited. */
+  /**
+   * Quota in units, a non-negative integer; a key without `granted` is unlimited. With prices in a currency, a unit is a millionth of it:
+   * `unitsOfMoney(50)` of `polygate/prices` is a quota of 50 dollars.
+   */
   readonly granted?: number;
   /** Units of the quota that are already used. */
   readonly used?: number;
@@ -349,8 +352,8 @@ export interface KeyChanges {
   /** True stops the key for a while, and false lets it work again. Its secrets, quota and expiry stay. */
   readonly paused?: boolean;
   /**
-   * For a key without a quota: gives it one of so many units beyond what it has used and what its running calls hold, an integer from 0 up.
-   * Null takes the quota of a key away, and its use stays. Any other change of a quota is `grant` or `lower`.
+   * For a key without a quota: gives it one of so many units (of money: `unitsOfMoney(50)`) beyond what it has used and what its running calls
+   * hold, an integer from 0 up. Null takes the quota of a key away, and its use stays. Any other change of a quota is `grant` or `lower`.
    */
   readonly granted?: number | null;
   /** Entries to set. An entry with null is deleted; entries that are not named stay. */
