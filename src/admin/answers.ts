@@ -1,5 +1,6 @@
-/** Formats the answers of commands as text and as CSV, and adds the budgets of each key. */
+/** Tells keys and budgets as JSON has them, over HTTP and of commands, and formats the answers of commands as text and as CSV. */
 
+import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
@@ -17,45 +18,35 @@ import {
   type Spreadsheet,
   tableFor,
 } from "./columns.ts";
-import { type IssuedKey, modelsInWords } from "./key-admin.ts";
-import { stateInWords, stateOf } from "./key-state.ts";
+import { type IssuedKey, modelsInWords, type NewKeyTold } from "./key-admin.ts";
+import { type BudgetShown, type KeyShown, limitingBudget, stateInWords, stateOf } from "./key-state.ts";
 import { unlimitedInWords } from "./much.ts";
 
-/** A budget that a key draws on, in units. */
-type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
-
-/** A key with the state of its budgets. */
-interface KeyWithBudgets extends KeyReport {
-  /** The key's budget, its parent, and so on. */
-  readonly budgets: readonly BudgetShown[];
-  /** The units that calls of the key can still use: the fewest available ones of its own quota and its budgets. */
-  readonly left: number;
-  /** The id of the budget that has these. Null for the key's own quota. */
-  readonly limitedBy: string | null;
-}
-
-export type KeyShown = (KeyReport | KeyWithBudgets) & {
-  /** Set for a key that has nothing left, also of what running calls hold: says whether its own quota or a budget is used up. */
-  readonly usedUp?: "quota" | "budget";
-};
-
 /** A new key, with its secret. */
-export interface KeyMade extends IssuedKey {
-  readonly unlimited: boolean;
-  /** Null for a key without a quota of its own. */
-  readonly granted: number | null;
+export interface KeyMade extends IssuedKey, Pick<KeyShown, "unlimited" | "models" | "expiresAt" | "granted"> {
   readonly budget?: string;
-  /** Unix time in seconds; absent for a key that never expires. */
-  readonly expiresAt?: number;
-  /** A star for every model. */
-  readonly models: readonly string[] | "*";
 }
+
+/** Returns a new key in the words of every key. Asks the store for nothing: if that failed, the secret would be lost. */
+export const keyMade = (
+  issued: IssuedKey,
+  { models = null, expiresAt = 0, budget, granted = null }: NewKeyTold,
+): KeyMade => ({
+  ...issued,
+  unlimited: granted === null && budget === undefined,
+  models,
+  expiresAt,
+  ...given({ budget }),
+  granted,
+});
 
 const isMade = (answer: object): answer is KeyMade => "apiKey" in answer && "models" in answer;
 
-const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimited" in item;
+const isReport = (item: object): item is KeyReport => "secrets" in item && "unlimited" in item;
 
-const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "available" in item && !isKey(item);
+const isKey = (item: object): item is KeyShown => "limitedBy" in item;
+
+const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "available" in item && !isReport(item);
 
 /** The fields on the bill of a budget, or of one of its periods. */
 interface Bill {
@@ -79,11 +70,41 @@ export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(rep
   return { ...report, spent, percentSpent: granted === 0 ? 100 : Math.floor((100 * spent) / granted) };
 }
 
-/**
- * Adds to each key of an answer the budgets that it draws on, and to each budget what was spent. Such a key is not unlimited, also without a
- * quota of its own.
- */
-export async function withBudgets(
+/** Returns a key with what its budgets leave of it. */
+function keyTold(report: KeyReport, budgets: readonly BudgetShown[]): KeyShown {
+  const { id, name, unlimited, modelLimits: _limits, modelLimitsEnabled: _isLimited, ...others } = report;
+  const { budget, revoked, used, held, overdraft } = report;
+  // The store of a host may tell numbers for a quota that is not there.
+  const { granted, available } = unlimited ? { granted: null, available: null } : report;
+  const own = granted === null || available === null ? [] : [{ id: null, granted, available, held }];
+  const limit = revoked ? undefined : leastOf([...own, ...budgets]);
+  // Running calls may give back what they hold.
+  const isUsedUp = limit !== undefined && limit.granted > 0 && limit.available <= 0 && limit.held <= 0;
+  return {
+    id,
+    name,
+    unlimited: unlimited && budget === undefined,
+    models: modelsOf(report) ?? null,
+    ...others,
+    granted,
+    available,
+    spent: spentOf({ used, held, overdraft }),
+    ...(budget !== undefined && { budgets }),
+    left: limit?.available ?? null,
+    limitedBy: limit?.id ?? null,
+    ...(isUsedUp && { usedUp: limit.id === null ? "quota" : "budget" }),
+  };
+}
+
+/** Returns the first of the books that have the least available; undefined for none. */
+function leastOf<Books extends { readonly available: number }>([first, ...others]: readonly Books[]):
+  | Books
+  | undefined {
+  return first && others.reduce((least, each) => (each.available < least.available ? each : least), first);
+}
+
+/** Tells an answer as JSON has it: each key with the budgets that it draws on, and each budget with what was spent. */
+export async function asTold(
   answer: object,
   store: Partial<Pick<BudgetDirectory, "budgetReport" | "listBudgets">>,
 ): Promise<object> {
@@ -103,18 +124,11 @@ export async function withBudgets(
   };
   const shown = async (item: object): Promise<object> => {
     if (isBudget(item)) return budgetTold(item);
-    if (!isKey(item)) return item;
-    // The store of a host may tell numbers for a quota that is not there.
-    const own = { ...item, ...(item.unlimited && { granted: null, available: null }) };
-    if (own.budget === undefined) return { ...own, ...usedUpOf(own) };
-    const budgets = await budgetsOf(own);
-    const key = { ...own, unlimited: false, budgets };
-    const { available: left, id: limitedBy = null } = limitOf(key) ?? {};
-    return { ...key, left, limitedBy, ...usedUpOf(key) };
+    return isReport(item) ? keyTold(item, await budgetsOf(item)) : item;
   };
   if (!Array.isArray(answer)) return shown(answer);
   // The cast is safe: answers are lists of objects.
-  const own = new Set((answer as object[]).flatMap((item) => (isKey(item) ? (item.budget ?? []) : [])));
+  const own = new Set((answer as object[]).flatMap((item) => (isReport(item) ? (item.budget ?? []) : [])));
   // Budgets behind the last page that is read are read one by one.
   for (
     let pages = 1, after: string | undefined = "";
@@ -185,17 +199,21 @@ const KEY_LIST: List<KeyShown> = {
       name: "state",
       word: "State",
       cell: (key) => stateOf(key, Date.now()),
-      text: (key) => stateInWords(stateOf(key, Date.now()), key.usedUp, limitOf(key)?.granted),
+      text: (key) => stateInWords(key, Date.now()),
     },
     {
-      ...amountColumn({ name: "granted", word: "Granted" }, currency, (key) => ownOf(key)?.granted),
-      isNews: (key) => ownOf(key) !== undefined,
+      ...amountColumn<KeyShown>({ name: "granted", word: "Granted" }, currency, ({ granted }) => granted),
+      isNews: ({ granted }) => granted !== null,
     },
-    amountColumn({ name: "spent", word: "Spent" }, currency, spentOf),
-    amountColumn({ name: "available", word: "Available" }, currency, (key) => ownOf(key)?.available),
+    amountColumn({ name: "spent", word: "Spent" }, currency, ({ spent }) => spent),
+    amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
     rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),
     rareAmount({ name: "overdraft", word: "Overdraft" }, currency, ({ overdraft }) => overdraft),
-    amountColumn({ name: "left", word: "Left", none: UNLIMITED }, currency, (key) => limitOf(key)?.available),
+    amountColumn(
+      { name: "left", word: "Left", none: ({ unlimited, revoked }) => (unlimited && !revoked ? UNLIMITED : "-") },
+      currency,
+      ({ left }) => left,
+    ),
     currencyColumn(currency),
     {
       name: "budget",
@@ -204,24 +222,23 @@ const KEY_LIST: List<KeyShown> = {
       text: budgetName,
       isNews: ({ budget }) => budget !== undefined,
     },
-    { name: "budgetName", word: "Budget name", cell: (key) => budgetsOf(key)[0]?.name },
+    { name: "budgetName", word: "Budget name", cell: ({ budgets }) => budgets?.[0]?.name },
     {
       name: "limitedBy",
       word: "Limited by",
-      cell: (key) => limitOf(key) && (limitOf(key)?.id ?? ""),
+      cell: ({ left, limitedBy }) => (left === null ? undefined : (limitedBy ?? "")),
       unnamed: OWN_QUOTA,
-      text: (key) => oneLine(limitOf(key)?.name ?? (ownOf(key) ? OWN_QUOTA : "-")),
+      text: (key) => oneLine(limitingBudget(key)?.name ?? (key.left === null ? "-" : OWN_QUOTA)),
       // The own budget of a key is a column by itself.
-      isNews: (key) =>
-        (limitOf(key)?.id ?? key.budget) !== key.budget || (key.budget !== undefined && limitOf(key)?.id === undefined),
+      isNews: ({ left, limitedBy, budget }) => left !== null && budget !== undefined && limitedBy !== budget,
     },
     { name: "usedUp", word: "Used up", cell: ({ usedUp }) => usedUp },
     {
       name: "models",
       word: "Models",
-      cell: (key) => modelsOf(key)?.join(" ") ?? "*",
-      text: (key) => modelsInWords(modelsOf(key), MOST_MODELS),
-      isNews: (key) => modelsOf(key) !== undefined,
+      cell: ({ models }) => models?.join(" ") ?? "*",
+      text: ({ models }) => modelsInWords(models, MOST_MODELS),
+      isNews: ({ models }) => models !== null,
     },
     {
       name: "expiresAt",
@@ -451,34 +468,8 @@ const MOST_MODELS = 3;
 
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
-const budgetsOf = (key: KeyShown): readonly BudgetShown[] => ("budgets" in key ? key.budgets : []);
-
-/** Returns the key's own quota; undefined for a key without one. */
-function ownOf({
-  unlimited,
-  granted,
-  available,
-  held,
-}: KeyShown): Pick<BudgetShown, "granted" | "available" | "held"> | undefined {
-  return unlimited || granted === null || available === null ? undefined : { granted, available, held };
-}
-
-/** Returns what limits a key the most, its own quota or the budget that has the least left; undefined for an unlimited key. */
-function limitOf(
-  key: KeyShown,
-): (Pick<BudgetShown, "granted" | "available" | "held"> & Partial<BudgetShown>) | undefined {
-  const [first, ...others] = [ownOf(key) ?? [], budgetsOf(key)].flat();
-  return first && others.reduce((least, each) => (each.available < least.available ? each : least), first);
-}
-
-/** Running calls may give back what they hold: a key whose rest is held is not used up. */
-function usedUpOf(key: KeyShown): Pick<KeyShown, "usedUp"> {
-  const { available, held, id } = limitOf(key) ?? { available: 1 };
-  return available > 0 || (held ?? 0) > 0 ? {} : { usedUp: id === undefined ? "quota" : "budget" };
-}
-
 /** Writes the budget of a key by its name. */
-const budgetName = (key: KeyShown): string => oneLine(budgetsOf(key)[0]?.name ?? key.budget ?? "-");
+const budgetName = ({ budgets, budget }: KeyShown): string => oneLine(budgets?.[0]?.name ?? budget ?? "-");
 
 class Text {
   readonly #currency: string | undefined;
@@ -498,29 +489,18 @@ class Text {
   }
 
   /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
-  key({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
-    const {
-      budgets = [],
-      budget,
-      modelLimits,
-      modelLimitsEnabled,
-      expiresAt,
-      revoked,
-      ...others
-    } = {
-      budgets: undefined,
-      ...key,
-    };
-    const none = budget === undefined ? UNLIMITED : OF_BUDGET;
-    const models = modelsInWords(modelsOf({ modelLimits, modelLimitsEnabled }));
+  key({ id, name, unlimited, models, expiresAt, budget, granted, available, spent, ...key }: KeyShown): string[] {
+    const { budgets = [], left, limitedBy, revoked, ...others } = key;
     return [
       ...this.lines({ id, name }),
-      ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
+      ...this.lines(granted === null ? { quota: unlimited ? UNLIMITED : OF_BUDGET } : { granted, available }),
       ...this.lines({
-        spent: spentOf(others),
-        models,
+        spent,
+        models: modelsInWords(models),
         expires: endOf(expiresAt),
         ...others,
+        // Without a budget, what is available is left.
+        ...(budget !== undefined && left !== null && { left, limitedBy }),
         ...(revoked && { revoked }),
       }),
       ...budgets.map(
@@ -530,13 +510,13 @@ class Text {
     ];
   }
 
-  made({ granted, unlimited, budget, models, expiresAt = 0, ...key }: KeyMade): string[] {
+  made({ granted, unlimited, budget, models, expiresAt, ...key }: KeyMade): string[] {
     const quota = granted === null ? { quota: unlimited ? UNLIMITED : OF_BUDGET } : { granted };
     return this.lines({
       ...key,
       ...quota,
       ...(budget !== undefined && { budget }),
-      models: modelsInWords(models === "*" ? undefined : models),
+      models: modelsInWords(models),
       ...(expiresAt > 0 && { expires: endOf(expiresAt) }),
     });
   }

@@ -30,20 +30,15 @@ import { assertTimeZone, DAY_MS, daysOf, unitsOf, wordOf } from "./values.ts";
 const OTHER_BUDGET =
   'cannot be changed. Make another budget with "budgets create", move each key of "keys list --budget ID" with "budgets assign", and remove the old one.';
 
-/** Returns a budget after a change of its units, and notes when nothing is available. */
-async function changedBudget(
-  { store }: Pick<OpenedStore, "store">,
-  { id, units, currency }: { readonly id: string; readonly units: number; readonly currency: string | undefined },
+/** Notes that a budget which was given units has nothing available. */
+function noteNothing(
+  { available, gap = 0 }: BudgetReport,
+  currency: string | undefined,
   { warn }: Pick<Terminal, "warn">,
-): Promise<BudgetReport> {
-  const report = await store.budgetReport(id);
-  if (!report) throw noSuchBudget(id);
-  if (units > 0 && report.available === 0) {
-    const { gap = 0 } = report;
-    const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
-    warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
-  }
-  return report;
+): void {
+  if (available > 0) return;
+  const first = gap > 0 ? ` The next top-ups first fill a gap of ${amountOf(gap, currency)}.` : "";
+  warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
 }
 
 /** Returns a command that changes the current period of a budget by an amount, and shows the budget. */
@@ -58,9 +53,9 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
     return async (_keys, { store }) => {
       const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
       if (before) await assertAmount({ added: units, given: before.granted, to: "budget" }, values, terminal);
-      await store[verb](id, units);
+      const budget = await store[verb](id, units);
       const isAdded = verb === "topUpBudget";
-      const budget = await changedBudget({ store }, { id, units: isAdded ? units : 0, currency }, terminal);
+      if (isAdded) noteNothing(budget, currency, terminal);
       if (!values.json) terminal.print(doneInWords(isAdded, units, budget, currency));
       return budget;
     };
@@ -83,8 +78,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       const budget = newBudgetOf(id, values);
       return async (_keys, { store }) => {
         await assertAmount({ first: budget.amount }, values, terminal);
-        await store.addBudget(budget);
-        return store.budgetReport(id);
+        return store.addBudget(budget);
       };
     },
   },
@@ -107,8 +101,9 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, { store }) => {
         const before = units === undefined ? undefined : await store.budgetReport(id);
         if (units !== undefined && before) await assertAmount({ amount: units, before }, values, terminal);
-        await store.updateBudget(id, given({ name, amount: units }));
-        return changedBudget({ store }, { id, units: units ?? 0, currency }, terminal);
+        const budget = await store.updateBudget(id, given({ name, amount: units }));
+        if (units !== undefined && units > 0) noteNothing(budget, currency, terminal);
+        return budget;
       };
     },
   },

@@ -32,7 +32,7 @@ export interface Column<Row> {
   /** The currency of the amounts, which the heading for people names. */
   readonly currency?: string | undefined;
   /** Stands for an empty cell in a table for people. Default: a dash. */
-  readonly none?: string;
+  readonly none?: (row: Row) => string;
   /** Stands for a text that is empty, for people and in spreadsheets. Default: as for an empty cell. */
   readonly unnamed?: string | undefined;
   /** Writes the cell for people, in another way than for programs. */
@@ -109,7 +109,7 @@ export function tableRowsOf<Row>(columns: readonly Column<Row>[], rows: readonly
       const written = amountsIn(cells.flatMap((cell) => (typeof cell === "object" && "units" in cell ? cell : [])));
       return {
         heading: headingOf(column),
-        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none, written),
+        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none?.(row), written),
       };
     });
   return rows.map((row, at) => Object.fromEntries(shown.map(({ heading, textAt }) => [heading, textAt(row, at)])));

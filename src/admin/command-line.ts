@@ -9,7 +9,7 @@ import { isAway } from "../stores/away.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../stores/ledger.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
-import { listCsv, listText, textOf, withBudgets } from "./answers.ts";
+import { asTold, listCsv, listText, textOf } from "./answers.ts";
 import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument } from "./call-admin.ts";
@@ -286,7 +286,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     });
     const answer = await work(logged.keys, { ...opened, store: logged.store });
     if (!answer) return;
-    const shown = await withBudgets(answer, opened.store);
+    const shown = await asTold(answer, opened.store);
     const { csv, spreadsheet } = csvOf(values);
     const { list } = found.syntax;
     if (values.json) print(jsonOf(shown));

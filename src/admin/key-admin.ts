@@ -1,5 +1,6 @@
 /** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
+import { given } from "../model/json.ts";
 import { assertMethods, assertOptions, CLOCK, mapOf, oneLine, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
@@ -19,6 +20,22 @@ export type { KeyState } from "./key-state.ts";
 
 /** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
+
+/** A new key as JSON has it: null stands for a key without a quota of its own, and for every model. */
+export interface NewKeyTold extends Omit<NewKeyOptions, "granted" | "models"> {
+  readonly granted?: number | null;
+  readonly models?: readonly string[] | null;
+}
+
+/** Returns the options of a new key of JSON. */
+export const withoutNulls = <Key extends NewKeyTold>({
+  granted,
+  models,
+  ...key
+}: Key): Omit<Key, "granted" | "models"> & Pick<NewKeyOptions, "granted" | "models"> => ({
+  ...key,
+  ...given({ granted: granted ?? undefined, models: models ?? undefined }),
+});
 
 /** A key's id and its new secret, which cannot be shown again. */
 export interface IssuedKey {
@@ -190,11 +207,11 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
 }
 
 /**
- * Names the models that a key may use; undefined for every model.
+ * Names the models that a key may use; null for every model.
  *
  * @param most The most models to name.
  */
-export function modelsInWords(models: readonly string[] | undefined, most: number = Infinity): string {
+export function modelsInWords(models: readonly string[] | null, most: number = Infinity): string {
   if (!models) return "every model";
   const more = models.length > most ? ` and ${models.length - most} more` : "";
   return models.length === 0 ? "no model" : `${models.slice(0, most).map(oneLine).join(", ")}${more}`;

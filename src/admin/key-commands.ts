@@ -3,13 +3,14 @@
 import { readAddition } from "../model/amount-text.ts";
 import { given } from "../model/json.ts";
 import { moneyOf } from "../model/money.ts";
+import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
-import { knownQuota, MOST_LISTED, unlimitedKey } from "../stores/durable.ts";
+import { MOST_LISTED } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { type KeyMade, unlimitedNote } from "./answers.ts";
+import { keyMade, type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import { notedCurrency } from "./change-log.ts";
 import {
@@ -27,17 +28,20 @@ import {
 import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import {
   exportedLine,
+  type FailedLine,
   importLines,
   type KeyLine,
   namedLines,
+  planInWords,
+  planOf,
   readLines,
   withoutBudget,
   type WrongLine,
 } from "./key-lines.ts";
-import { KEY_STATES } from "./key-state.ts";
+import { isRevokedAlready, KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
-import { doubtInWords, isLittle, littleInWords, metadataDoubt } from "./much.ts";
+import { doubtInWords, isLittle, littleInWords, metadataDoubt, revokedInWords } from "./much.ts";
 import { idsInWords } from "./names.ts";
 import { latestCall, type OpenedStore } from "./open-store.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
@@ -52,6 +56,8 @@ const pausing = (paused: boolean, about: string, example: string): Command => ({
   },
 });
 
+const isConflict = (error: unknown): boolean => error instanceof RefusedChange && error.code === "conflict";
+
 /** Says which command gives a quota to a key without one of its own, or changes the budget on which such a key draws. */
 async function instead(
   error: unknown,
@@ -59,8 +65,9 @@ async function instead(
   store: OpenedStore["store"],
   nextStep: (budget: string) => string,
 ): Promise<never> {
-  if (!(error instanceof RangeError) || error.message !== unlimitedKey(id).message) throw error;
-  const { budget } = (await store.report(id)) ?? {};
+  const key = isConflict(error) ? await store.report(id) : undefined;
+  if (!key?.unlimited || key.revoked) throw error;
+  const { budget } = key;
   const given = `"polygate keys update ${argument(id)} --granted AMOUNT" gives it one`;
   const next =
     budget === undefined
@@ -117,22 +124,14 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...given({ id, budget }),
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
       };
-      const unlimited = granted === undefined && budget === undefined;
       return async (keys, { calls }): Promise<KeyMade> => {
         await assertAmount({ first: key.granted ?? 0 }, all, terminal);
         const notes = await notesOf({ keys, calls }, key);
         // Ask the store for nothing more: if that failed, the secret would be lost.
-        const made = await keys.create(key);
+        const made = keyMade(await keys.create(key), key);
         const note = noted(notes, values, warn);
-        if (unlimited && !values.json) warn?.(unlimitedNote(made.id));
-        return {
-          ...made,
-          unlimited,
-          granted: key.granted ?? null,
-          ...given({ budget, expiresAt: key.expiresAt || undefined }),
-          models: key.models ?? "*",
-          ...note,
-        };
+        if (made.unlimited && !values.json) warn?.(unlimitedNote(made.id));
+        return { ...made, ...note };
       };
     },
   },
@@ -166,7 +165,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         if (quota === null) await assertStaysLimited("quota", before, all, terminal);
         else if (before?.unlimited) await assertAmount({ quota }, all, terminal);
         const key = await keys.update(id, changes).catch((error: unknown) => {
-          if (!(error instanceof RangeError) || error.message !== knownQuota(id).message) throw error;
+          if (!isConflict(error) || quota === null || !before || before.unlimited || before.revoked) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
           throw new CommandError(
             `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
@@ -238,9 +237,13 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["yes"],
     read([id = ""], values, terminal) {
       return async (keys) => {
-        const { revoked } = await keys.usage(id);
+        const before = await keys.usage(id);
+        if (isRevokedAlready(before)) {
+          const note = noted([revokedInWords(oneLine(id))], values, terminal.warn);
+          return { id, revoked: true, ...note };
+        }
         const words = `All secrets of the key ${oneLine(id)} are removed for good: its calls are refused.`;
-        if (!revoked) await assertMeant(words, values, terminal);
+        if (!before.revoked) await assertMeant(words, values, terminal);
         await keys.revoke(id);
         return { id, revoked: true };
       };
@@ -307,11 +310,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   import: {
     about: "makes a key of each JSON line of a file or of its input",
     hasNoAmounts: true,
-    examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
+    examples: ["import keys.jsonl --dry-run", "import keys.jsonl > secrets.jsonl", "import --update < keys.jsonl"],
     operands: ["[FILE]"],
-    options: ["update", "yes"],
+    options: ["dry-run", "update", "yes"],
     async read([file], values, terminal) {
-      const { update = false, currency } = values;
+      const { update = false, currency, "dry-run": isDryRun = false } = values;
       const { read, print, warn } = terminal;
       const { lines, wrong, hint: hintOfFile } = readLines(await read(file));
       return async (keys, opened) => {
@@ -327,20 +330,29 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
           const cause = new UsageError(`Nothing was imported.${hintOfFile}\n${words}${advice}`);
           throw new CommandError(cause.message, { lines: stopping }, { cause });
         }
-        if (doubts.length > 0) await assertMeant(words, values, terminal, { lines: stopping });
+        // A dry run says what an import would do that cannot ask.
+        if (doubts.length > 0) await assertMeant(words, values, isDryRun ? {} : terminal, { lines: stopping });
         const named = {
           metadata: Object.fromEntries(lines.flatMap(({ key }) => Object.entries(key.metadata ?? {}))),
           models: [...new Set(lines.flatMap(({ key }) => key.models ?? []))],
           tiers: [...new Set(lines.flatMap(({ key }) => key.metadata?.["tier"] ?? []))],
         };
-        for (const note of await notesOf({ keys, calls }, named)) warn?.(note);
-        const failed = await importLines(lines, { keys, store, update, print });
+        const notes = await notesOf({ keys, calls }, named);
+        const note = noted(notes, isDryRun ? values : {}, warn);
+        let failed: readonly FailedLine[];
+        if (isDryRun) {
+          const { refused, ...planned } = await planOf(lines, { keys, store, update });
+          print(
+            values.json ? JSON.stringify({ dryRun: true, ...planned, ...note }, undefined, 2) : planInWords(planned),
+          );
+          failed = refused;
+        } else failed = await importLines(lines, { keys, store, update, print });
         const known = failed.filter(({ isKnown }) => isKnown).length;
         const ofFailed = known === failed.length ? "all of these" : `${known} of these`;
         const hint = `Known already: ${ofFailed}. With --update, known keys are changed, and are no errors.`;
         if (failed.length > 0)
           throw new CommandError(
-            `${failed.length} of ${lines.length} keys were not imported: line ${idsInWords(failed.map(({ line }) => String(line)))}. The output has the errors.${known > 0 ? ` ${hint}` : ""}`,
+            `${failed.length} of ${lines.length} keys ${isDryRun ? "would not be" : "were not"} imported: line ${idsInWords(failed.map(({ line }) => String(line)))}. The output has the errors.${known > 0 ? ` ${hint}` : ""}`,
             { code: known === failed.length ? "conflict" : "failed", failed: failed.length, known },
           );
       };
@@ -410,11 +422,13 @@ async function doubtsIn(
   currency: string | undefined,
   { calls, audit }: OpenedStore,
 ): Promise<readonly WrongLine[]> {
-  const doubtful = lines.flatMap(({ line, key: { granted = 0 } }) =>
-    isLittle(granted, "granted") || doubtInWords({ first: granted }, { amount: String, isMoney: true }) !== undefined
-      ? { line, granted }
-      : [],
-  );
+  const doubtful = lines
+    .map(({ line, key }) => ({ line, granted: key.granted ?? 0 }))
+    .filter(
+      ({ granted }) =>
+        isLittle(granted, "granted") ||
+        doubtInWords({ first: granted }, { amount: String, isMoney: true }) !== undefined,
+    );
   if (doubtful.length === 0) return [];
   // Calls that were recorded without a currency are counted in units.
   const known = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };

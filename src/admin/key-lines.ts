@@ -2,9 +2,10 @@
 
 import * as v from "valibot";
 import { given, isJsonObject, parseJson } from "../model/json.ts";
-import type { RefusedChange } from "../model/refused-units.ts";
+import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import {
+  changedDurableKeyOf,
   type DurableKeyOptions,
   type DurableQuotaStore,
   type KeyReport,
@@ -12,41 +13,34 @@ import {
   newKeyId,
   revokedKey,
 } from "../stores/durable.ts";
-import { knownKey, modelsOf, noSuchBudget } from "../stores/ledger.ts";
+import { hashOfSecret, knownKey, knownSecret, modelsOf, noSuchBudget } from "../stores/ledger.ts";
 import { changedFields, fieldsOf, masked } from "./change-log.ts";
-import { type KeyAdmin, newApiKey } from "./key-admin.ts";
+import { type KeyAdmin, newApiKey, type NewKeyTold, withoutNulls } from "./key-admin.ts";
 import { type AdminErrorCode, codeOf } from "./refusal-codes.ts";
 import { nearestHint } from "./values.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
   const { id, name, granted, used, expiresAt, paused, budget, metadata } = key;
-  const models = modelsOf(key);
-  return JSON.stringify({
-    id,
-    name,
-    ...(granted !== null && { granted }),
-    used,
-    models,
-    expiresAt,
-    paused,
-    budget,
-    metadata,
-  });
+  const models = modelsOf(key) ?? null;
+  return JSON.stringify({ id, name, granted, used, models, expiresAt, paused, budget, metadata });
 }
+
+/** A key of a line: null stands for a key without a quota of its own, and for every model. */
+type NewKey = NewKeyTold & Pick<DurableKeyOptions, "apiKey">;
 
 /** A key to import, and the number of its line. */
 export interface KeyLine {
   readonly line: number;
-  readonly key: DurableKeyOptions;
+  readonly key: NewKey;
 }
 
 const LINE = v.strictObject({
   id: v.optional(v.string()),
   name: v.optional(v.string()),
-  granted: v.optional(v.number()),
+  granted: v.optional(v.nullable(v.number())),
   used: v.optional(v.number()),
-  models: v.optional(v.array(v.string())),
+  models: v.optional(v.nullable(v.array(v.string()))),
   expiresAt: v.optional(v.number()),
   paused: v.optional(v.boolean()),
   budget: v.optional(v.string()),
@@ -142,7 +136,7 @@ export function namedLines(wrong: readonly WrongLine[]): {
 }
 
 /** Reads a single line. Throws an error that describes the problem without the secrets of the line. */
-function keyOf(json: string): DurableKeyOptions {
+function keyOf(json: string): NewKey {
   const value = parsed(json);
   if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
   const { success, output, issues } = v.safeParse(LINE, value);
@@ -156,9 +150,12 @@ function keyOf(json: string): DurableKeyOptions {
     );
   }
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  const key = output as DurableKeyOptions;
+  const key = output as NewKey;
   // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
-  newDurableKeyOf({ ...key, ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }) });
+  newDurableKeyOf({
+    ...withoutNulls(key),
+    ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }),
+  });
   return key;
 }
 
@@ -219,8 +216,8 @@ export interface Import {
   readonly print: (line: string) => void;
 }
 
-/** A line whose key the store has refused. */
-interface FailedLine {
+/** A line whose key the store refuses. */
+export interface FailedLine {
   readonly line: number;
   /** True for the id of a key that is there already. */
   readonly isKnown: boolean;
@@ -232,11 +229,14 @@ const AT_ONCE = 64;
 /** The work of an import for a line. */
 interface Step {
   /** Why the line is refused before anything is done. */
-  readonly refusal?: RefusedChange;
-  /** The object that is printed before `run`. */
-  readonly told?: { readonly id: string; readonly apiKey?: string | readonly string[] };
-  /** Does the work. Returns the object to print afterwards, if there is one. */
-  readonly run?: () => Promise<object | void>;
+  readonly refusal?: RangeError;
+  /** True for a line that is refused because its key is there already. */
+  readonly isKnown?: boolean;
+  /** The new key, which is printed before `run`. */
+  readonly made?: { readonly id: string; readonly apiKey?: string | readonly string[] };
+  /** The known key and the names of what differs, which are printed after `run`. */
+  readonly changed?: { readonly id: string; readonly updated: readonly string[] };
+  readonly run?: () => Promise<unknown>;
 }
 
 /**
@@ -249,30 +249,33 @@ export async function importLines(
   { print, ...into }: Import,
 ): Promise<readonly FailedLine[]> {
   const failed: FailedLine[] = [];
-  const tellRefused = ({ line, key: { id } }: KeyLine, error: RangeError, told: Step["told"]): void => {
-    const { message } = error;
-    failed.push({ line, isKnown: id !== undefined && message === knownKey(id).message });
-    const takenBack = told?.apiKey === undefined ? given({ id }) : { id: told.id, apiKey: null };
-    print(JSON.stringify({ line, ...takenBack, error: message, code: codeOf(error) }));
+  const tellRefused = (
+    { line, key: { id } }: KeyLine,
+    error: RangeError,
+    { made, isKnown = false }: Pick<Step, "made" | "isKnown">,
+  ): void => {
+    failed.push({ line, isKnown });
+    const takenBack = made?.apiKey === undefined ? given({ id }) : { id: made.id, apiKey: null };
+    print(JSON.stringify({ line, ...takenBack, error: error.message, code: codeOf(error) }));
   };
   for (let at = 0; at < lines.length; at += AT_ONCE) {
-    const group = lines.slice(at, at + AT_ONCE);
-    const steps = await Promise.all(group.map(async (one) => ({ one, ...(await stepOf(one.key, into)) })));
-    for (const { one, refusal, told } of steps) {
-      if (refusal) tellRefused(one, refusal, told);
-      if (told) print(JSON.stringify(told));
+    const steps = await stepsOf(lines.slice(at, at + AT_ONCE), into);
+    for (const { one, ...step } of steps) {
+      if (step.refusal) tellRefused(one, step.refusal, step);
+      if (step.made) print(JSON.stringify(step.made));
     }
-    const works = steps.map(({ one, told, run }) => ({ one, told, work: run?.() }));
+    const works = steps.map((step) => ({ ...step, work: step.run?.() }));
     // All of these are awaited below, one after the other.
     for (const { work } of works) work?.catch(() => {});
     const broken: unknown[] = [];
-    for (const { one, told, work } of works)
+    for (const { one, made, changed, work } of works)
       try {
-        const done = await work;
-        if (done) print(JSON.stringify(done));
+        await work;
+        if (changed) print(JSON.stringify(changed));
       } catch (error) {
-        if (error instanceof RangeError) tellRefused(one, error, told);
-        else broken.push(error);
+        if (!(error instanceof RangeError)) broken.push(error);
+        else
+          tellRefused(one, error, { ...given({ made }), isKnown: await isOfKnownKey(error, one.key.id, into.store) });
       }
     // Any other error comes from the connection: the next keys would fail as well.
     if (broken.length > 0) throw broken[0];
@@ -280,29 +283,117 @@ export async function importLines(
   return failed.toSorted((one, other) => one.line - other.line);
 }
 
-async function stepOf(
-  { apiKey, ...key }: DurableKeyOptions,
-  { keys, store, update }: Omit<Import, "print">,
-): Promise<Step> {
+/** True for the refusal of a key that somebody has made meanwhile. */
+const isOfKnownKey = async (
+  error: RangeError,
+  id: string | undefined,
+  store: Pick<DurableQuotaStore, "report">,
+): Promise<boolean> =>
+  id !== undefined &&
+  error instanceof RefusedChange &&
+  error.code === "conflict" &&
+  (await store.report(id)) !== undefined;
+
+const stepsOf = (lines: readonly KeyLine[], into: Omit<Import, "print">) =>
+  Promise.all(lines.map(async (one) => ({ one, ...(await stepOf(one.key, into)) })));
+
+async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<Import, "print">): Promise<Step> {
   const { id = newKeyId() } = key;
   const known = key.id === undefined ? undefined : await store.report(id);
-  if (known && !update) return { refusal: knownKey(id) };
+  if (known && !update) return { refusal: knownKey(id), isKnown: true };
   if (!known) {
-    const made = { ...key, id, apiKey: apiKey ?? newApiKey() };
+    const added = { ...withoutNulls(key), id, apiKey: apiKey ?? newApiKey() };
     return {
-      told: { id, ...(apiKey === undefined && { apiKey: made.apiKey }) },
-      run: async () => void (await store.add(made)),
+      made: { id, ...(apiKey === undefined && { apiKey: added.apiKey }) },
+      run: () => store.add(added),
     };
   }
   if (known.revoked) return { refusal: revokedKey(id) };
   const { granted: _granted, used: _used, id: _id, ...fields } = key;
   // The log of changes has only what changes.
   const { budget: moved, ...changes } = changedFields(fields, fieldsOf(known)) as typeof fields;
+  try {
+    changedDurableKeyOf(known, changes);
+  } catch (error) {
+    if (error instanceof RangeError) return { refusal: error };
+    throw error;
+  }
   return {
+    changed: { id, updated: [...Object.keys(changes), ...(moved === undefined ? [] : ["budget"])] },
     async run() {
       if (moved !== undefined) await store.assignBudget(id, moved);
       if (Object.keys(changes).length > 0) await keys.update(id, changes);
-      return { id, updated: [...Object.keys(changes), ...(moved === undefined ? [] : ["budget"])] };
     },
   };
+}
+
+/** The plan of an import for a line. */
+interface PlannedLine extends Partial<Pick<WrongLine, "error" | "code">> {
+  readonly line: number;
+  /** Absent for a new key whose id will be random. */
+  readonly id?: string;
+  /** `none` for a known key in which nothing differs. Absent for a line that would be refused, which has an `error`. */
+  readonly action?: "create" | "update" | "none";
+  /** The names of the fields that would be changed. */
+  readonly updated?: readonly string[];
+}
+
+/** The plan of an import: its lines, and the number of the keys that it would make, change and refuse. */
+export interface ImportPlan {
+  readonly create: number;
+  readonly update: number;
+  readonly refuse: number;
+  readonly lines: readonly PlannedLine[];
+}
+
+/** Says what `importLines` would do, and changes nothing. Returns the lines that would be refused, too. */
+export async function planOf(
+  lines: readonly KeyLine[],
+  into: Omit<Import, "print">,
+): Promise<ImportPlan & { readonly refused: readonly FailedLine[] }> {
+  const planned: PlannedLine[] = [];
+  const refused: FailedLine[] = [];
+  const taken = new Set<string>();
+  for (let at = 0; at < lines.length; at += AT_ONCE)
+    for (const { one, refusal, isKnown = false, changed } of await stepsOf(lines.slice(at, at + AT_ONCE), into)) {
+      const { line, key } = one;
+      const { id, apiKey = [] } = key;
+      const error = refusal ?? (changed ? undefined : await refusalOf([apiKey].flat(), taken, into.store));
+      if (error) refused.push({ line, isKnown });
+      planned.push({ line, ...given({ id }), ...(error ? told(error) : planIn(changed)) });
+    }
+  const countOf = (action: PlannedLine["action"]): number => planned.filter((one) => one.action === action).length;
+  return { create: countOf("create"), update: countOf("update"), refuse: refused.length, lines: planned, refused };
+}
+
+function planIn(changed: Step["changed"]): Pick<PlannedLine, "action" | "updated"> {
+  if (!changed) return { action: "create" };
+  return changed.updated.length > 0 ? { action: "update", updated: changed.updated } : { action: "none" };
+}
+
+/** Returns the refusal of secrets that another key or an earlier line has. */
+async function refusalOf(
+  secrets: readonly string[],
+  taken: Set<string>,
+  store: Pick<DurableQuotaStore, "find">,
+): Promise<RefusedChange | undefined> {
+  const hashes = new Map(secrets.map((secret) => [hashOfSecret(secret), secret.replace(/^sk-/, "")]));
+  for (const [hash, secret] of hashes) if (taken.has(hash) || (await store.find(secret))) return knownSecret();
+  for (const hash of hashes.keys()) taken.add(hash);
+  return undefined;
+}
+
+/** Writes a plan for people: a line for each line, and the sums. */
+export function planInWords({ create, update, refuse, lines }: ImportPlan): string {
+  const sentences = lines.map(({ line, id, action, updated = [], error }) => {
+    const name = id === undefined ? "a key with a random id" : oneLine(id);
+    const words = {
+      create: "would be made",
+      update: `would get another ${updated.join(", ")}`,
+      none: "would stay as it is",
+    };
+    return `line ${line}: ${name}: ${action ? words[action] : error}`;
+  });
+  const sums = `Nothing was changed. An import would make ${create} keys, change ${update} and refuse ${refuse}.`;
+  return [...sentences, sums].join("\n");
 }

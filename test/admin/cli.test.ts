@@ -19,6 +19,7 @@ import { keyAdmin } from "../../src/admin/key-admin.ts";
 import { KEY_COMMANDS } from "../../src/admin/key-commands.ts";
 import { importLines, readLines } from "../../src/admin/key-lines.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } from "../../src/index.ts";
+import { RefusedChange } from "../../src/model/refused-units.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { monthOf } from "../../src/stores/calls.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
@@ -101,6 +102,9 @@ const unlimitedWords = (limit: string, id: string): string =>
 const untoldWords = (names: string): string =>
   `Nothing tells yet whether a gateway has the ${names}: no call was answered. A gateway without a model refuses its calls.`;
 
+/** The refusal of an import for a key that is there already. */
+const knownWords = (id: string): string => `An API key of the id ${id} is known already.`;
+
 /** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 300_000;
 
@@ -176,7 +180,7 @@ describe("polygate keys", () => {
     const entries = Object.entries(metadata).flatMap((entry) => ["--metadata", entry.join("=")]);
     await run("", "create", "--id", "team", "--models", "small-1, large-1,", ...entries);
     const [shown = ""] = await run("", "usage", "team", "--json");
-    expect(JSON.parse(shown)).toMatchObject({ modelLimits: { "small-1": true, "large-1": true }, metadata });
+    expect(JSON.parse(shown)).toMatchObject({ models: ["small-1", "large-1"], metadata });
   });
 
   it("notes that a new key is unlimited, with the command that limits it", async () => {
@@ -365,9 +369,91 @@ describe("polygate keys", () => {
     });
     expect(await json("usage", "limited")).toMatchObject({
       unlimited: true,
-      modelLimits: { small: true, large: true },
+      models: ["small", "large"],
       expiresAt: Date.UTC(2030, 0, 31) / 1_000,
     });
+  });
+
+  it("tells a new key, and a key of a list, in the same words", async () => {
+    const { run } = await fresh("same-words");
+    await run("", "create", "--id", "all");
+    for (const options of [
+      [],
+      ["--granted", "7", "--models", "small,large", "--expires", "2999-01-31"],
+      ["--expires", "never", "--models", "*"],
+    ]) {
+      const [text = ""] = await run("", "create", ...options, "--json");
+      const { apiKey: _secret, note: _note, ...made } = JSON.parse(text) as Record<"id" | "apiKey" | "note", string>;
+      const [listed = ""] = await run("", "list", "--json");
+      const key = (JSON.parse(listed) as { id: string }[]).find(({ id }) => id === made.id);
+      expect(key).toMatchObject(made);
+      expect(Object.keys(made)).toEqual(["id", "unlimited", "models", "expiresAt", "granted"]);
+      expect(JSON.parse((await run("", "usage", made.id, "--json")).join())).toEqual(key);
+    }
+    const [free = ""] = await run("", "usage", "all", "--json");
+    expect(JSON.parse(free)).toEqual({
+      id: "all",
+      name: "all",
+      unlimited: true,
+      models: null,
+      expiresAt: 0,
+      granted: null,
+      used: 0,
+      available: null,
+      held: 0,
+      overdraft: 0,
+      estimated: 0,
+      secrets: 1,
+      revoked: false,
+      spent: 0,
+      left: null,
+      limitedBy: null,
+    });
+  });
+
+  it("shows nothing left of a revoked key, and the rest of one that is paused or has expired", async () => {
+    const { run } = await fresh("left");
+    const past = Date.UTC(2020, 0, 1) / 1_000;
+    const lines = ["ended", "gone", "stopped", "zero"].map((id) =>
+      JSON.stringify({ id, granted: id === "zero" ? 0 : 9, ...(id === "ended" && { expiresAt: past }) }),
+    );
+    await run(lines.join("\n"), "import");
+    await run("", "create", "--id", "free");
+    await run("", "pause", "stopped");
+    for (const id of ["free", "gone", "zero"]) await run("", "revoke", id, "--yes");
+    expect([rowsOf((await run("", "list")).join())]).toEqual([
+      [
+        "ended\t9\t0\t9\texpired\t2020-01-01",
+        "free\t-\t0\t-\trevoked\tnever",
+        "gone\t9\t0\t-\trevoked\tnever",
+        "stopped\t9\t0\t9\tpaused\tnever",
+        "zero\t0\t0\t-\trevoked\tnever",
+      ].join("\n"),
+    ]);
+    const keyed = JSON.parse((await run("", "list", "--json")).join()) as Record<string, unknown>[];
+    expect(keyed.map(({ id, left, limitedBy, usedUp }) => [id, left, limitedBy, usedUp])).toEqual([
+      ["ended", 9, null, undefined],
+      ["free", null, null, undefined],
+      ["gone", null, null, undefined],
+      ["stopped", 9, null, undefined],
+      ["zero", null, null, undefined],
+    ]);
+    const [, , gone = ""] = (await run("", "list", "--csv")).join().split("\n").slice(1);
+    expect(gone).toMatch(/^gone,gone,revoked,9,0,9,0,0,,,,,,,\*,,,/);
+  });
+
+  it("says of a key that is revoked already that nothing was changed, also in the log of changes", async () => {
+    await fresh("revoked");
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "revoked.db")}` };
+    await polygate(["keys", "create", "--id", "team", "--granted", "5"], env);
+    const revoke = (...args: string[]) => polygate(["keys", "revoke", "team", ...args], env);
+    expect(await revoke("--yes")).toEqual({ code: 0, stdout: "id: team\nrevoked: yes\n", stderr: "" });
+    const note = 'The key "team" is revoked already: nothing was changed.';
+    expect(await revoke()).toEqual({ code: 0, stdout: "id: team\nrevoked: yes\n", stderr: `${note}\n` });
+    const { code, stdout, stderr } = await revoke("--json");
+    expect([code, JSON.parse(stdout), stderr]).toEqual([0, { id: "team", revoked: true, note }, ""]);
+    const log = await polygate(["audit", "--json", "--target", "team", "--action", "keys.revoke"], env);
+    expect(JSON.parse(log.stdout)).toHaveLength(1);
   });
 
   it("grants, rotates and revokes", async () => {
@@ -389,7 +475,7 @@ describe("polygate keys", () => {
     await run("", "update", "team", "--name", "Team", "--models", "*", "--metadata", "plan=", "--metadata", "x=a=b");
     const [report = ""] = await run("", "lower", "team", "4", "--json");
     const metadata = { team: "a", x: "a=b" };
-    expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
+    expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, models: null, metadata });
     expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
     expect([rowsOf((await run("", "list", "--state", "active", "--metadata", "team=a")).join())]).toEqual([
       "team\tTeam\t5\t0\t5\tactive\tteam=a x=a=b",
@@ -453,8 +539,8 @@ describe("polygate keys", () => {
     const exported = await from.run("", "export");
     expect(exported.map((line) => JSON.parse(line))).toEqual([
       given[0],
-      given[1],
-      { id: "c", name: "c", used: 0, expiresAt: 0 },
+      { ...given[1], granted: null, models: null },
+      { id: "c", name: "c", granted: null, used: 0, models: null, expiresAt: 0 },
     ]);
     const to = await fresh("to");
     await to.run(exported.join("\n"), "import");
@@ -678,8 +764,169 @@ describe("polygate keys", () => {
     await run(input.join("\n"), "import");
     expect(await run('{"id":"b","budget":"team"}', "import", "--update")).toEqual(['{"id":"b","updated":["budget"]}']);
     const exported = await run("", "export");
-    expect(exported[0]).toBe(input[0]);
-    expect(JSON.parse(exported[1] ?? "")).toEqual({ id: "b", name: "b", used: 0, expiresAt: 0, budget: "team" });
+    const every = { models: null, expiresAt: 0, budget: "team" };
+    expect(exported.map((line) => JSON.parse(line))).toEqual([
+      { ...JSON.parse(input[0] ?? ""), ...every },
+      { id: "b", name: "b", granted: null, used: 0, ...every },
+    ]);
+  });
+
+  it("takes null as the list of keys has it, and so allows every model with an update", async () => {
+    const { run } = await fresh("nulls");
+    await run("", "create", "--id", "a", "--models", "small", "--granted", "5");
+    const line = '{"id":"a","granted":null,"models":null}';
+    expect(await run(line, "import", "--update")).toEqual(['{"id":"a","updated":["models"]}']);
+    await run('{"id":"b","granted":null,"models":null}', "import");
+    const keyed = JSON.parse((await run("", "list", "--json")).join()) as Record<string, unknown>[];
+    expect(keyed).toMatchObject([
+      { id: "a", granted: 5, models: null },
+      { id: "b", granted: null, models: null },
+    ]);
+    await expect(run('{"models":"small"}', "import")).rejects.toThrow("line 1: models must be of the type Array.");
+  });
+
+  it("says what an import would do, and changes nothing", async () => {
+    await fresh("dry");
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "dry.db")}` };
+    for (const id of ["known", "same", "gone", "full"])
+      await polygate(["keys", "create", "--id", id, "--models", "small"], env);
+    const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`n-${at}`, "text"]));
+    await polygate(["keys", "import", "--update"], env, JSON.stringify({ id: "full", metadata }));
+    await polygate(["keys", "revoke", "gone", "--yes"], env);
+    await polygate(["keys", "import"], env, '{"id":"own","apiKey":"sk-own"}');
+    const before = (await polygate(["keys", "list", "--json"], env)).stdout;
+    const file = [
+      { id: "new", granted: 5 },
+      { id: "known", name: "Known", models: null },
+      { id: "same", models: ["small"] },
+      {},
+      { id: "gone" },
+      { id: "full", metadata: { more: "text" } },
+      { apiKey: "sk-own" },
+      { id: "x", apiKey: ["sk-x", "x"] },
+      { id: "y", apiKey: "x" },
+    ]
+      .map((key) => JSON.stringify(key))
+      .join("\n");
+    const dry = (...args: string[]) => polygate(["keys", "import", "--dry-run", ...args], env, file);
+    const taken = { error: "This API key is known already.", code: "conflict" };
+    const updating = await dry("--update", "--json");
+    expect(JSON.parse(updating.stdout)).toEqual({
+      dryRun: true,
+      create: 3,
+      update: 1,
+      refuse: 4,
+      lines: [
+        { line: 1, id: "new", action: "create" },
+        { line: 2, id: "known", action: "update", updated: ["name", "models"] },
+        { line: 3, id: "same", action: "none" },
+        { line: 4, action: "create" },
+        { line: 5, id: "gone", error: "The API key gone is revoked.", code: "conflict" },
+        {
+          line: 6,
+          id: "full",
+          error: "A key has at most 16 entries of metadata.",
+          code: "invalid_request",
+        },
+        { line: 7, ...taken },
+        { line: 8, id: "x", action: "create" },
+        { line: 9, id: "y", ...taken },
+      ],
+      note: untoldWords("model small"),
+    });
+    expect([updating.code, JSON.parse(updating.stderr)]).toEqual([
+      1,
+      {
+        error: "4 of 9 keys would not be imported: line 5, 6, 7, 9. The output has the errors.",
+        code: "failed",
+        failed: 4,
+        known: 0,
+      },
+    ]);
+    const making = await dry();
+    expect(making.stdout.split("\n")).toEqual([
+      "line 1: new: would be made",
+      `line 2: known: ${knownWords("known")}`,
+      `line 3: same: ${knownWords("same")}`,
+      "line 4: a key with a random id: would be made",
+      `line 5: gone: ${knownWords("gone")}`,
+      `line 6: full: ${knownWords("full")}`,
+      `line 7: a key with a random id: ${taken.error}`,
+      "line 8: x: would be made",
+      `line 9: y: ${taken.error}`,
+      "Nothing was changed. An import would make 3 keys, change 0 and refuse 6.",
+      "",
+    ]);
+    expect([making.code, making.stderr]).toEqual([
+      1,
+      `${untoldWords("model small")}\n6 of 9 keys would not be imported: line 2, 3, 5, 6, 7, 9. The output has the errors. Known already: 4 of these. With --update, known keys are changed, and are no errors.\n`,
+    ]);
+    expect((await dry("--update")).stdout).toMatch(
+      /^line 2: known: would get another name, models\nline 3: same: would stay as it is$/m,
+    );
+    // The import does what was said, and only that.
+    expect((await polygate(["keys", "list", "--json"], env)).stdout).toBe(before);
+    expect(await polygate(["audit", "--json", "--target", "new"], env)).toMatchObject({ stdout: "[]\n" });
+    const real = await polygate(["keys", "import", "--update"], env, file);
+    const told = real.stdout
+      .trim()
+      .split("\n")
+      .map((line): Record<string, unknown> => JSON.parse(line));
+    expect(told.filter(({ error }) => error !== undefined)).toMatchObject([5, 6, 7, 9].map((line) => ({ line })));
+    expect(told.filter(({ updated }) => updated)).toEqual([
+      { id: "known", updated: ["name", "models"] },
+      { id: "same", updated: [] },
+    ]);
+    expect(real.stderr).toContain("4 of 9 keys were not imported: line 5, 6, 7, 9.");
+  });
+
+  it("stops a dry run where an import stops, and asks no question", async () => {
+    await fresh("dry-stops");
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "dry-stops.db")}`, POLYGATE_CURRENCY: "usd" };
+    const dry = async (file: string, ...args: string[]): Promise<readonly [number, string]> => {
+      let notes = "";
+      const code = await exitCodeOf(["keys", "import", "--dry-run", ...args], {
+        ...terminal,
+        env,
+        warn: (line) => void (notes += line),
+        read: async () => file,
+        ask: () => Promise.reject(new Error("A dry run asks nothing.")),
+      });
+      return [code, notes];
+    };
+    const wrong = "Nothing was imported.\nline 1: There is no budget of the id none.";
+    expect(await dry('{"budget":"none"}')).toEqual([2, wrong]);
+    const [code, words] = await dry('{"granted":50}');
+    expect([code, words]).toEqual([2, expect.stringMatching(/^line 1: A unit is a millionth of USD.*add --yes\.$/)]);
+    expect(await dry('{"granted":50}', "--yes")).toEqual([0, ""]);
+    expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
+  });
+
+  it("counts a key as known that somebody has made meanwhile, in whichever words the store says so", async () => {
+    await fresh("meanwhile");
+    const stores = await openStores(`sqlite:${join(folder, "meanwhile.db")}`);
+    const { quotas } = stores.ports;
+    const add: typeof quotas.add = async (key) => {
+      await quotas.add({ ...key, apiKey: `sk-of-another-${key?.id}` });
+      return quotas.add(key).catch((error: unknown) => {
+        if (error instanceof RefusedChange) throw new RefusedChange(error.code, "Taken.");
+        throw error;
+      });
+    };
+    const store = new Proxy(quotas, {
+      get: (target, name) => (name === "add" ? add : (Reflect.get(target, name) as () => unknown).bind(target)),
+    });
+    const printed: string[] = [];
+    const into = { keys: keyAdmin(quotas), store, update: false, print: (line: string) => void printed.push(line) };
+    expect(await importLines(readLines('{"id":"a"}').lines, into)).toEqual([{ line: 1, isKnown: true }]);
+    expect(JSON.parse(printed.at(-1) ?? "")).toEqual({
+      line: 1,
+      id: "a",
+      apiKey: null,
+      error: "Taken.",
+      code: "conflict",
+    });
+    await stores.close();
   });
 
   it("imports nothing from a file with wrong lines, and names them without their secrets", async () => {
@@ -943,7 +1190,8 @@ describe("polygate keys", () => {
       "quota",
       "budget",
       undefined,
-      "quota",
+      // A quota of 0 was never used.
+      undefined,
     ]);
     expect((await run("", "list", "--csv")).join("\n")).toMatch(/^of-quota,of-quota,active,5,5,0,.*,,quota,\*,/m);
     expect((await run("", "usage", "of-budget")).join("\n")).toMatch(/^used up: budget$/m);

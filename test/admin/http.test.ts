@@ -128,7 +128,7 @@ describe("adminHandler", () => {
     });
     expect((await ask("PATCH", at, { models: null, metadata: { plan: null } })).body).toMatchObject({
       name: "Team A",
-      modelLimitsEnabled: false,
+      models: null,
     });
     expect((await ask("POST", `${at}/grant`, { units: 50 })).body).toMatchObject({ granted: 150 });
     expect((await ask("POST", `${at}/lower`, { units: 140 })).body).toMatchObject({ granted: 10 });
@@ -162,6 +162,47 @@ describe("adminHandler", () => {
     expect(await stores.ports.quotas.find(String(rotated.body["apiKey"]).slice(3))).toBeUndefined();
     expect((await ask("GET", "/keys/nobody")).body.error?.code).toBe("not_found");
     expect((await ask("POST", "/keys/nobody/revoke")).status).toBe(404);
+  });
+
+  it("tells a key in the same words wherever it answers, which it takes as well", async () => {
+    const ask = asking();
+    const key = { id: "team", granted: null, models: null, expiresAt: 0 };
+    const made = await ask("POST", "/keys", key);
+    const { apiKey: _secret, note: _note, ...told } = made.body;
+    expect(told).toEqual({ ...key, unlimited: true });
+    const one = (await ask("GET", "/keys/team")).body;
+    expect(one).toMatchObject({ ...told, used: 0, spent: 0, left: null, limitedBy: null });
+    expect(one).not.toHaveProperty("modelLimits");
+    expect((await ask("GET", "/keys")).body["data"]).toEqual([one]);
+    const models = ["small"];
+    const changed = await ask("PATCH", "/keys/team", { models, granted: 9 });
+    expect(changed.body).toMatchObject({ models, granted: 9, left: 9, limitedBy: null });
+    await ask("POST", "/budgets", { id: "all", amount: 5 });
+    const moved = (await ask("PUT", "/keys/team/budget", { budget: "all" })).body;
+    expect(moved).toMatchObject({ models, left: 5, limitedBy: "all" });
+    expect((await ask("POST", "/keys/team/revoke")).body).toEqual({
+      ...moved,
+      secrets: 0,
+      revoked: true,
+      left: null,
+      limitedBy: null,
+    });
+  });
+
+  it("says what was revoked or removed before, and what no key has", async () => {
+    const ask = asking();
+    const { apiKey } = (await ask("POST", "/keys", { id: "team", granted: 5 })).body;
+    const remove = async () => (await ask("POST", "/secrets/remove", { apiKey })).body;
+    expect(await remove()).toEqual({ id: "team", removed: true });
+    expect(await remove()).toEqual({ removed: false, note: "No key has this secret: nothing was changed." });
+    expect((await ask("GET", "/audit?target=team&action=secrets.remove")).body["data"]).toMatchObject([
+      { state: "done" },
+    ]);
+    expect((await ask("POST", "/keys/team/revoke")).body).not.toHaveProperty("note");
+    expect(await ask("POST", "/keys/team/revoke")).toMatchObject({
+      status: 200,
+      body: { revoked: true, note: 'The key "team" is revoked already: nothing was changed.' },
+    });
   });
 
   it("gives an unlimited key a quota, takes it away, and has both in the log of changes", async () => {
@@ -340,6 +381,21 @@ describe("adminHandler", () => {
     expect((await ask("DELETE", "/budgets/team")).body.error?.message).toContain("user");
     await ask("POST", "/keys/user/revoke");
     expect((await ask("DELETE", "/budgets/team")).body).toEqual({ id: "team", removed: true });
+  });
+
+  it.each<[string, string, object]>([
+    ["POST", "/keys/nobody/lower", { units: 5 }],
+    ["POST", "/keys/nobody/grant", { units: 5 }],
+    ["PATCH", "/keys/nobody", { granted: 5 }],
+    ["POST", "/keys", { granted: 5, budget: "nobody" }],
+    ["POST", "/budgets/nobody/lower", { units: 5 }],
+    ["POST", "/budgets/nobody/top-up", { units: 5 }],
+    ["PATCH", "/budgets/nobody", { amount: 5 }],
+    ["POST", "/budgets", { id: "child", amount: 5, parent: "nobody" }],
+  ])("refuses an unknown id before it asks for a confirmation: %s %s", async (method, path, body) => {
+    const ask = asking({ gateway: { health: unasked, currency: "USD" } });
+    const { error } = (await ask(method, path, body)).body;
+    expect(error).toMatchObject({ code: "not_found", message: expect.stringMatching(/ of the id nobody\.$/) });
   });
 
   it("asks for a confirmation of what is often a mistake, and makes the change with one", async () => {
@@ -665,7 +721,7 @@ describe("adminHandler", () => {
     ["POST", "/budgets", { id: "a", amount: 1, rollover: "yes" }, 'rollover: must be true or false, not "yes".'],
     ["POST", "/budgets", { id: "", amount: 1 }, "id: must be a text that is not empty, not an empty text."],
     ["POST", "/keys", { id: "a", models: ["x", 5] }, "models.1: must be a text, not 5."],
-    ["POST", "/keys", { id: "a", models: "x" }, 'models: must be a list, each of it a text, not "x".'],
+    ["POST", "/keys", { id: "a", models: "x" }, 'models: must be a list, each of it a text, or null, not "x".'],
     ["POST", "/keys", { id: "a", metadata: { team: 5 } }, "metadata.team: must be a text, not 5."],
     ["POST", "/keys", { id: "a", metadata: "team" }, 'metadata: must be an object of texts, not "team".'],
     ["POST", "/keys", { id: "a", expiresAt: null }, "expiresAt: must be an integer, not null."],
@@ -975,7 +1031,9 @@ describe("adminHandler", () => {
                     schema: {
                       properties: {
                         granted: { anyOf: [{ type: "integer", minimum: 0 }, { type: "null" }] },
-                        left: { type: "integer" },
+                        models: { anyOf: [{ type: "array", items: { type: "string" } }, { type: "null" }] },
+                        spent: { type: "integer" },
+                        left: { anyOf: [{ type: "integer", minimum: 0 }, { type: "null" }] },
                         limitedBy: { anyOf: [{ type: "string" }, { type: "null" }] },
                         usedUp: { enum: ["quota", "budget"] },
                         budgets: { type: "array" },
@@ -1411,7 +1469,7 @@ describe("the log of changes", () => {
     const log = (await ask("GET", "/audit")).body;
     expect(log).toMatchObject({
       data: [
-        { action: "secrets.remove", user: "ann", state: "done" },
+        { action: "secrets.remove", user: "ann", state: "done", target: expect.stringMatching(/^key-/) },
         {
           action: "keys.grant",
           user: "bob",
@@ -1726,7 +1784,7 @@ describe("a repeated request", () => {
     expect([again.status, again.headers.get("idempotency-replayed"), again.body]).toEqual([
       201,
       "true",
-      { id: "team", apiKey: null },
+      { ...first.body, apiKey: null },
     ]);
     expect(first.body["apiKey"]).toMatch(/^sk-/);
     await ask("POST", "/keys/team/grant", { units: 5 }, key);

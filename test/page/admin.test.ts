@@ -1530,6 +1530,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.add({ id: "free" });
     await quotas.add({ id: "gone", granted: 5, budget: "team" });
     await quotas.revoke("gone");
+    await quotas.addBudget({ id: "nothing", amount: 0 });
+    await quotas.add({ id: "none", granted: 0 });
+    await quotas.add({ id: "none-of-team", budget: "nothing" });
     await page.reload();
     await rowOf(page, "both").waitFor();
     const leftOf = async (id: string) => rowOf(page, id).first().locator('[data-column^="Left"]').innerText();
@@ -1559,10 +1562,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "rich").waitFor({ state: "detached" });
     const shown = async (): Promise<string[]> => page.locator("tbody .id").allTextContents();
     expect(await shown()).toEqual(["empty", "sunk"]);
+    const words = await page.locator('[data-column="State"]').allTextContents();
+    expect(words.map((text) => text.trim())).toEqual(["used up", "budget used up"]);
     const linked = await open(new URL(page.url()).search);
     await rowOf(linked, "sunk").waitFor();
     expect(await linked.locator("tbody tr").count()).toBe(2);
     await linked.close();
+    // An amount of 0 stops keys that have used nothing.
+    await page.getByLabel("State").selectOption("amount is 0");
+    await rowOf(page, "sunk").waitFor({ state: "detached" });
+    expect(await shown()).toEqual(["none", "none-of-team"]);
     await page.getByLabel("State").selectOption("active");
     await rowOf(page, "rich").waitFor();
     expect(await shown()).toEqual(["below", "both", "free", "rich", "wild"]);

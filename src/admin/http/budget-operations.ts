@@ -12,7 +12,7 @@ import { budgetTold, listCsv, type PeriodTold } from "../answers.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   assertAmount,
-  type Desk,
+  budgetIn,
   elsewhere,
   FILE,
   ID,
@@ -108,9 +108,10 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     tagged: true,
     async run(desk, { body, isConfirmed }) {
       const { store } = desk;
-      await assertAmount(desk, { isConfirmed }, "amount", body, { first: body.amount });
-      await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(body.id));
-      return { ...(await tellBudget(desk, body.id)), made: body.id };
+      const { id, amount: first, parent: budget } = body;
+      await assertAmount(desk, { isConfirmed }, "amount", body, { change: { first }, budget });
+      const added = await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(id));
+      return { ...tellBudget(id, added), made: id };
     },
   }),
   operation({
@@ -120,7 +121,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     needs: "budgets",
     answer: BUDGET,
     tagged: true,
-    run: (desk, { id }) => tellBudget(desk, id),
+    run: async ({ store }, { id }) => tellBudget(id, await store.budgetReport?.(id)),
   }),
   operation({
     method: "GET",
@@ -170,11 +171,8 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       const expected = expects(ifMatch, tagOfBudget);
       const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
       if (amount !== undefined && before && expected.holds(before))
-        await assertAmount(desk, { isConfirmed }, "amount", body, { amount, before });
-      return expected.in(async () => {
-        await desk.store.updateBudget?.(id, body, expected.holds);
-        return tellBudget(desk, id);
-      });
+        await assertAmount(desk, { isConfirmed }, "amount", body, { change: { amount, before } });
+      return expected.in(async () => tellBudget(id, await desk.store.updateBudget?.(id, body, expected.holds)));
     },
   }),
   ...(["top-up", "lower"] as const).map((verb) =>
@@ -192,11 +190,11 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       answer: BUDGET,
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
-        const before = verb === "top-up" ? await desk.store.budgetReport?.(id) : undefined;
-        const addition = before && ({ added: body.units, given: before.granted, to: "budget" } as const);
-        await assertAmount(desk, { isConfirmed }, "units", body, addition);
-        await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, body.units);
-        return tellBudget(desk, id);
+        const { units } = body;
+        const { granted: given } = await budgetIn(desk, id);
+        const change = verb === "top-up" ? ({ added: units, given, to: "budget" } as const) : undefined;
+        await assertAmount(desk, { isConfirmed }, "units", body, { change });
+        return tellBudget(id, await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, units));
       },
     }),
   ),
@@ -214,8 +212,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
   }),
 ];
 
-async function tellBudget({ store }: Desk, id: string): Promise<Told> {
-  const report = await store.budgetReport?.(id);
+function tellBudget(id: string, report: BudgetReport | undefined): Told {
   if (!report) throw noSuchBudget(id);
   return { body: budgetTold(report), tag: tagOfBudget(report) };
 }

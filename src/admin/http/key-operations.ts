@@ -6,10 +6,11 @@ import { oneLine } from "../../options.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
-import { changedKeyOf, newKeyOf } from "../../stores/ledger.ts";
-import { withBudgets } from "../answers.ts";
-import { KEY_STATES } from "../key-state.ts";
-import { metadataDoubt, unlimitedInWords, unlimitedWithout } from "../much.ts";
+import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
+import { asTold, keyMade } from "../answers.ts";
+import { withoutNulls } from "../key-admin.ts";
+import { isRevokedAlready, KEY_STATES, type KeyShown } from "../key-state.ts";
+import { metadataDoubt, revokedInWords, unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
@@ -39,8 +40,8 @@ const SECONDS = v.pipe(v.number(), v.safeInteger());
 const NEW_KEY = v.strictObject({
   id: v.exactOptional(NEW_ID),
   name: v.exactOptional(TEXT),
-  granted: v.exactOptional(UNITS),
-  models: v.exactOptional(v.array(TEXT)),
+  granted: v.exactOptional(v.nullable(UNITS)),
+  models: v.exactOptional(v.nullable(v.array(TEXT))),
   expiresAt: v.exactOptional(SECONDS),
   paused: v.exactOptional(v.boolean()),
   metadata: v.exactOptional(v.record(TEXT, TEXT)),
@@ -59,12 +60,13 @@ const KEY_CHANGES = v.strictObject(
   elsewhere({ budget: "is set with PUT /keys/ID/budget" }),
 );
 
+const NAMES = v.nullable(v.array(TEXT));
+
 const KEY = v.object({
   id: TEXT,
   name: TEXT,
   unlimited: v.boolean(),
-  modelLimits: v.record(TEXT, v.boolean()),
-  modelLimitsEnabled: v.boolean(),
+  models: NAMES,
   expiresAt: SECONDS,
   paused: v.exactOptional(v.boolean()),
   budget: v.exactOptional(TEXT),
@@ -78,21 +80,24 @@ const KEY = v.object({
   secrets: UNITS,
   revoked: v.boolean(),
   spoilt: v.exactOptional(v.array(TEXT)),
+  spent: UNITS,
   budgets: v.exactOptional(
     v.array(v.object({ id: TEXT, name: TEXT, granted: UNITS, used: UNITS, available: UNITS, held: UNITS })),
   ),
-  left: v.exactOptional(UNITS),
-  limitedBy: v.exactOptional(v.nullable(TEXT)),
+  left: v.nullable(UNITS),
+  limitedBy: v.nullable(TEXT),
   usedUp: v.exactOptional(v.picklist(["quota", "budget"])),
 });
 
 /** A secret, which is shown once. */
 const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 
-const NAMES = v.nullable(v.array(TEXT));
-
-/** The doubt that remains although the change is made. */
+/** The doubt that remains although the change is made, or what it has found done already. */
 const NOTE = { note: v.exactOptional(TEXT) };
+
+/** A new key, in the words of every key. */
+const { unlimited, models, expiresAt, budget, granted } = KEY.entries;
+const MADE = v.object({ ...ISSUED.entries, unlimited, models, expiresAt, budget, granted, ...NOTE });
 
 /** Reads a filter by metadata: `team=a`, or several of them. */
 const METADATA = v.pipe(
@@ -112,7 +117,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     method: "GET",
     path: "/keys",
     about:
-      "Lists keys in the order of their ids. `left` is what the calls of a key with a budget can still use; `usedUp` says whether a key with nothing left has used up its own quota or a budget; without a quota of its own, its `granted` and `available` are null.",
+      "Lists keys in the order of their ids. `models` is null for every model. `left` is what the calls of a key can still use, of its own quota and the budgets above it; null for a key that is unlimited or revoked. `usedUp` says whether a key with nothing left has used up its own quota or a budget. Without a quota of its own, its `granted` and `available` are null.",
     query: v.strictObject({
       ...PAGE,
       state: v.exactOptional(v.picklist(KEY_STATES)),
@@ -124,7 +129,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       const listed = await desk.keys.list(query);
       if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
       // The cast is safe: a list of keys stays one.
-      return paged((await withBudgets(listed, desk.store)) as KeyReport[], query.limit, idIn);
+      return paged((await asTold(listed, desk.store)) as KeyShown[], query.limit, idIn);
     },
   }),
   operation({
@@ -136,18 +141,18 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     body: NEW_KEY,
     confirmed: true,
     status: 201,
-    answer: v.object({ ...ISSUED.entries, ...NOTE }),
+    answer: MADE,
     async run(desk, { body, isConfirmed }) {
       const { keys, store, clock, gateway } = desk;
-      const { id = "", granted: first = 0 } = body;
-      assertAhead(body.expiresAt, clock);
-      assertSound(gateway, newKeyOf(id, body).key);
-      await assertAmount(desk, { isConfirmed }, "granted", body, { first });
-      const models = await noteOfModels(desk, body.models);
-      const issued = await unlessTaken(keys.create(body), () => store.report(id));
-      const hasLimit = body.granted !== undefined || body.budget !== undefined;
-      const note = noteOf(!hasLimit && noteOfUnlimited(issued.id), models, metadataDoubt(body.metadata));
-      return { body: { ...issued, ...note }, made: issued.id };
+      const key = withoutNulls(body);
+      const { id = "", granted: first = 0, budget } = key;
+      assertAhead(key.expiresAt, clock);
+      assertSound(gateway, newKeyOf(id, key).key);
+      await assertAmount(desk, { isConfirmed }, "granted", body, { change: { first }, budget });
+      const models = await noteOfModels(desk, key.models);
+      const made = keyMade(await unlessTaken(keys.create(key), () => store.report(id)), body);
+      const note = noteOf(made.unlimited && noteOfUnlimited(made.id), models, metadataDoubt(key.metadata));
+      return { body: { ...made, ...note }, made: made.id };
     },
   }),
   operation({
@@ -179,7 +184,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       if (before && expected.holds(before)) {
         const { granted } = body;
         const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
-        await assertAmount(desk, { isConfirmed }, "granted", body, quota);
+        await assertAmount(desk, { isConfirmed }, "granted", body, { change: quota });
         if (granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
       }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
@@ -239,11 +244,14 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     method: "POST",
     path: "/keys/:id/revoke",
-    about: "Deletes all secrets of a key for good. Running calls are still charged.",
+    about:
+      "Deletes all secrets of a key for good. Running calls are still charged. For a key that is revoked already, nothing changes, and the answer has a `note`.",
     action: "keys.revoke",
-    answer: KEY,
+    answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
     async run(desk, { id }) {
+      const before = await desk.keys.usage(id);
+      if (isRevokedAlready(before)) return tellKey(desk, before, { note: revokedInWords(oneLine(id)) });
       await desk.keys.revoke(id);
       return tellKey(desk, await desk.keys.usage(id));
     },
@@ -259,12 +267,12 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       answer: KEY,
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
-        const before = verb === "grant" ? await desk.store.report(id) : undefined;
-        const addition =
-          before && !before.unlimited
+        const before = await desk.keys.usage(id);
+        const change =
+          verb === "grant" && !before.unlimited
             ? ({ added: body.units, given: before.granted ?? 0, to: "key" } as const)
             : undefined;
-        await assertAmount(desk, { isConfirmed }, "units", body, addition);
+        await assertAmount(desk, { isConfirmed }, "units", body, { change });
         return tellKey(desk, await desk.keys[verb](id, body.units));
       },
     }),
@@ -289,13 +297,14 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     method: "POST",
     path: "/secrets/remove",
-    about: "Deletes one secret. Its key stays. An unknown secret changes nothing.",
+    about: "Deletes one secret, and returns the `id` of its key, which stays. An unknown secret changes nothing.",
     action: "secrets.remove",
     body: v.strictObject({ apiKey: ID }),
-    answer: v.object({ removed: v.boolean() }),
+    answer: v.object({ id: v.exactOptional(TEXT), removed: v.boolean(), ...NOTE }),
     async run({ keys }, { body }) {
-      await keys.removeSecret(body.apiKey);
-      return { body: { removed: true } };
+      const id = await keys.removeSecret(body.apiKey);
+      if (id === undefined) return { body: { removed: false, note: "No key has this secret: nothing was changed." } };
+      return { body: { id, removed: true }, made: id };
     },
   }),
 ];
@@ -359,26 +368,17 @@ function noteOf(...notes: readonly (string | false | undefined)[]): { readonly n
 }
 
 const tellKey = async ({ store }: Desk, key: KeyReport, note: object = {}): Promise<{ body: object; tag: string }> => ({
-  body: { ...(await withBudgets(key, store)), ...note },
+  body: { ...(await asTold(key, store)), ...note },
   tag: tagOfKey(key),
 });
 
 /** Returns the tag of what an editor can change: the units that calls use do not count. */
-function tagOfKey({
-  name,
-  unlimited,
-  modelLimits,
-  modelLimitsEnabled,
-  expiresAt,
-  paused = false,
-  budget,
-  metadata = {},
-}: ApiKey): string {
-  const models = modelLimitsEnabled ? Object.keys(modelLimits).toSorted() : null;
+function tagOfKey(key: ApiKey): string {
+  const { name, unlimited, expiresAt, paused = false, budget, metadata = {} } = key;
   return tagOf([
     name,
     unlimited,
-    models,
+    modelsOf(key)?.toSorted() ?? null,
     expiresAt,
     paused,
     budget ?? null,

@@ -10,8 +10,9 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
+import type { BudgetReport } from "../../stores/budgets.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
-import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
+import { NO_SUCH_BUDGET, NO_SUCH_KEY, noSuchBudget, unknownIdIn } from "../../stores/ledger.ts";
 import type { CallAdmin } from "../call-admin.ts";
 import { masked, notedCurrency } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
@@ -81,7 +82,7 @@ export interface Told {
   readonly csv?: { readonly text: string; readonly fileName: string };
   /** The tag of the resource, for the next `If-Match`. */
   readonly tag?: string;
-  /** The id of what was made. */
+  /** The id of what was made, or whose secret was removed, for the log of changes. */
   readonly made?: string;
 }
 
@@ -223,18 +224,20 @@ export const unitsAndMoney = (units: number, currency: string | undefined): stri
  *
  * @param body The body of the request. Nothing is asked unless it has units in the field.
  * @param change What the amount changes. Undefined for units that are taken.
+ * @param budget The id of a budget that must be there: an unknown one is refused before anything is asked.
  */
 export async function assertAmount<Field extends UnitsField>(
   desk: Desk,
   asked: Pick<Asked, "isConfirmed">,
   field: Field,
   body: { readonly [Name in Field]?: number | null },
-  change?: AmountChange,
+  { change, budget }: { readonly change?: AmountChange | undefined; readonly budget?: string | undefined },
 ): Promise<void> {
   const written = body[field];
   if (asked.isConfirmed || typeof written !== "number") return;
   const isDoubtful = change !== undefined && doubtInWords(change, { amount: String, isMoney: true }) !== undefined;
   if (!isDoubtful && !isLittle(written, field)) return;
+  if (budget !== undefined) await budgetIn(desk, budget);
   const currency = await currencyOf(desk);
   const amount = (units: number): string => unitsAndMoney(units, currency);
   if (isDoubtful) assertMeant(asked, doubtInWords(change, { amount, isMoney: currency !== undefined }));
@@ -280,6 +283,13 @@ export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promi
     if (found) throw refused(409, (found as { removed?: true }).removed ? error.message : "This id is taken.");
     throw error;
   }
+}
+
+/** Returns a budget that can be changed. Throws for an unknown or removed one, as a change of it does. */
+export async function budgetIn({ store }: Pick<Desk, "store">, id: string): Promise<BudgetReport> {
+  const budget = await store.budgetReport?.(id);
+  if (!budget || budget.removed) throw noSuchBudget(id);
+  return budget;
 }
 
 /** Says what to do about a secret that was taken for an id. */

@@ -3,8 +3,7 @@
 import { computed, type Signal, signal } from "@preact/signals";
 import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
-import type { KeyShown } from "../../answers.ts";
-import { stateInWords, stateOf } from "../../key-state.ts";
+import { isZero, type KeyShown, stateInWords, stateOf } from "../../key-state.ts";
 import { metadataDoubt, unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
@@ -66,8 +65,8 @@ export async function openKeys(asked: URLSearchParams, hasBudgets: boolean): Pro
   await Promise.all([loadKeys(), budgets]);
 }
 
-/** True for a filter that tells active keys from those that are used up: for the API, both are active. */
-const isOfUse = (): boolean => filters.state.value === "active" || filters.state.value === EMPTY;
+/** True for a filter that tells active keys from those that are used up or have an amount of 0: for the API, all of these are active. */
+const isOfUse = (): boolean => ["active", EMPTY, ZERO].includes(filters.state.value);
 
 /** True when the host's store has budgets. */
 let hasKnownBudgets = false;
@@ -87,11 +86,10 @@ async function loadKeys(after?: string): Promise<void> {
   noteChoices("keys", Object.fromEntries(chosen));
   const text = filters.find.value.toLowerCase();
   const asked = chosen.flatMap(([name, value]) =>
-    name === "find" ? [] : [[name, value === EMPTY ? "active" : value] as [string, string]],
+    name === "find" ? [] : [[name, name === "state" && isOfUse() ? "active" : value] as [string, string]],
   );
   const ofUse = isOfUse() ? filters.state.value : undefined;
-  const matches = (key: KeyShown): boolean =>
-    hasText(key, text) && (ofUse === undefined || (key.usedUp !== undefined) === (ofUse === EMPTY));
+  const matches = (key: KeyShown): boolean => hasText(key, text) && (ofUse === undefined || useOf(key) === ofUse);
   // The button for more keys would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
@@ -219,7 +217,7 @@ const knownMetadata = computed(() => sorted(["group", "tier"].flatMap((name) => 
 /** The rate tiers of the gateway, or else those of keys that have spent something, and the groups of the listed keys. */
 const offeredMetadata = computed(() => {
   const all = keys.value ?? [];
-  const charged = all.filter((key) => spentOf(key) > 0);
+  const charged = all.filter(({ spent }) => spent > 0);
   const tiers = nameable.value.tiers?.map((tier) => `tier=${tier}`) ?? entriesOf("tier", charged);
   return sorted([...tiers, ...entriesOf("group", all)]);
 });
@@ -359,7 +357,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     let hasQuota = quotaOf(key) !== undefined;
     const before = key.metadata ?? {};
     const notes = Object.entries(before).map(([name, text]) => `${name}=${text}`);
-    const models = key.modelLimitsEnabled ? Object.keys(key.modelLimits) : [];
+    const models = key.models ?? [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
     const [askForQuota, askForBudget] = [againFor(), againFor()];
@@ -521,31 +519,24 @@ const revoke = (id: string): void =>
     },
   });
 
-/** The choice of keys that would be active, but have used up their quota or a budget. */
+/** The choices of keys that would be active, but have used up their quota or a budget, or were given nothing. */
 const EMPTY = "empty";
+const ZERO = "zero";
+
+/** Returns the choice for an active key. */
+const useOf = (key: KeyShown): string => (isZero(key) ? ZERO : key.usedUp === undefined ? "active" : EMPTY);
 
 /** Returns the key's own quota; undefined for a key without one. */
-const quotaOf = ({ unlimited, granted, available }: KeyShown): { granted: number; available: number } | undefined =>
-  unlimited || granted === null || available === null ? undefined : { granted, available };
-
-/**
- * Returns what limits a key the most: its own quota, or the one of its budgets that has the least left, with its id. Undefined for an unlimited
- * key.
- */
-function limitOf(key: KeyShown): { available: number; granted: number | null; id?: string | null } | undefined {
-  if (!("left" in key)) return quotaOf(key);
-  const { left: available, limitedBy: id, budgets } = key;
-  return { available, id, granted: (budgets.find((budget) => budget.id === id) ?? key).granted };
-}
+const quotaOf = ({ granted, available }: KeyShown): { granted: number; available: number } | undefined =>
+  granted === null || available === null ? undefined : { granted, available };
 
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
 function State({ of: key }: { of: KeyShown }): View {
-  const { revoked, expiresAt, usedUp } = key;
-  const hasExpired = expiresAt * 1_000 <= Date.now();
-  const state = stateOf(key, Date.now());
-  const granted = limitOf(key)?.granted;
-  const words = stateInWords(state, usedUp, granted);
-  return html`<span class=${`state ${words === state ? state : granted === 0 ? "empty zero" : "empty"}`}>${words}</span>
+  const { revoked, expiresAt } = key;
+  const now = Date.now();
+  const hasExpired = expiresAt * 1_000 <= now;
+  const [state, words] = [stateOf(key, now), stateInWords(key, now)];
+  return html`<span class=${`state ${words === state ? state : isZero(key) ? "empty zero" : "empty"}`}>${words}</span>
     ${
       expiresAt > 0 &&
       !revoked &&
@@ -555,28 +546,22 @@ function State({ of: key }: { of: KeyShown }): View {
     }`;
 }
 
-/** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. Nothing is left of a revoked key. */
+/** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. */
 function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amountsIn> }): View {
-  const { revoked, budget } = key;
-  const limit = revoked ? undefined : limitOf(key);
-  if (!limit) return revoked || budget !== undefined ? html`–` : html`<span class="quiet">unlimited</span>`;
-  const { id, available, granted } = limit;
-  const where =
-    id === undefined || id === null ? (budget === undefined ? "" : "in its own quota") : `in ${nameOfBudget(id)}`;
-  return html`${amount(available)}${
+  const { revoked, unlimited, budget, left, limitedBy } = key;
+  if (left === null) return unlimited && !revoked ? html`<span class="quiet">unlimited</span>` : html`–`;
+  const where = limitedBy === null ? (budget === undefined ? "" : "in its own quota") : `in ${nameOfBudget(limitedBy)}`;
+  return html`${amount(left)}${
     where !== "" &&
-    (available > 0 || granted === 0
+    (left > 0 || isZero(key)
       ? html`<span class="quiet long">${where}</span>`
       : html`<${Nothing} more=${` ${where}`} />`)
   }`;
 }
 
-/** The charges of a key, as Spend sums them up: also beyond its quota, without the holds of running calls. */
-const spentOf = ({ used, held, overdraft }: KeyShown): number => used - held + overdraft;
-
 const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
   const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
-  const ofLeft = amountsIn(rows.flatMap((key) => (key.revoked ? [] : (limitOf(key)?.available ?? []))));
+  const ofLeft = amountsIn(rows.flatMap((key) => key.left ?? []));
   return [
     {
       name: "Key",
@@ -594,7 +579,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
         return html`<span class="quiet">${key.budget === undefined ? "unlimited" : "by its budget"}</span>`;
       },
     },
-    spentColumn(rows, (key) => ({ ...key, spent: spentOf(key) }), quotaOf),
+    spentColumn(rows, (key) => key, quotaOf),
     {
       name: amountsNamed("Left"),
       isNumber: true,
@@ -603,9 +588,9 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
     { name: "Budget", cell: ({ budget }) => html`<${BudgetName} id=${budget} />` },
     {
       name: "Models",
-      cell: ({ modelLimits, modelLimitsEnabled }) =>
-        html`<span class=${`models ${modelLimitsEnabled ? "" : "every"}`}
-          >${modelLimitsEnabled ? Object.keys(modelLimits).join(", ") || "none" : "every model"}</span
+      cell: ({ models }) =>
+        html`<span class=${`models ${models ? "" : "every"}`}
+          >${models ? models.join(", ") || "none" : "every model"}</span
         >`,
     },
     {
@@ -648,6 +633,7 @@ const STATES = [
   ["", "all"],
   ["active", "active"],
   [EMPTY, "used up"],
+  [ZERO, "amount is 0"],
   ["paused", "paused"],
   ["expired", "expired"],
   ["revoked", "revoked"],

@@ -2,8 +2,8 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
-import type { KeyShown } from "../../answers.ts";
 import type { ExplainedCall } from "../../http/call-operations.ts";
+import type { KeyShown } from "../../key-state.ts";
 import {
   addressOf,
   assertDays,
