@@ -4,15 +4,14 @@ import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import express from "express";
 import { createGateway, memoryQuotaStore } from "polygate";
 import { toExpressHandler } from "polygate/express";
-import { priceTable } from "polygate/prices";
+import { priceTable, unitsOfMoney } from "polygate/prices";
 import { budgetMetrics, openTelemetry } from "polygate/telemetry";
 import { myBackend } from "./backend.ts";
 
 const exporter = new PrometheusExporter({ preventServerStart: true });
 const meterProvider = new MeterProvider({ readers: [exporter] });
 
-// 300 dollars, because a unit is a millionth of one with these prices.
-const budgets = [{ id: "team-a", amount: 300_000_000, period: "month" as const }];
+const budgets = [{ id: "team-a", amount: unitsOfMoney(300), period: "month" as const }];
 const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", id: "anna", budget: "team-a" }], { budgets });
 
 budgetMetrics(meterProvider.getMeter("team"), quotas, { currency: "usd" });
