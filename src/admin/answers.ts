@@ -72,8 +72,9 @@ export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(rep
 
 /** Returns a key with what its budgets leave of it. */
 function keyTold(report: KeyReport, budgets: readonly BudgetShown[]): KeyShown {
-  const { id, name, unlimited, modelLimits: _limits, modelLimitsEnabled: _isLimited, ...others } = report;
-  const { budget, revoked, used, held, overdraft } = report;
+  const { id, name, unlimited, modelLimits: _limits, modelLimitsEnabled: _isLimited, ...stored } = report;
+  const { expiresAt, paused, budget, metadata, granted: _granted, used, ...others } = stored;
+  const { held, overdraft, revoked } = others;
   // The store of a host may tell numbers for a quota that is not there.
   const { granted, available } = unlimited ? { granted: null, available: null } : report;
   const own = granted === null || available === null ? [] : [{ id: null, granted, available, held }];
@@ -85,10 +86,13 @@ function keyTold(report: KeyReport, budgets: readonly BudgetShown[]): KeyShown {
     name,
     unlimited: unlimited && budget === undefined,
     models: modelsOf(report) ?? null,
-    ...others,
+    expiresAt,
+    ...given({ paused, budget, metadata }),
     granted,
-    available,
+    used,
     spent: spentOf({ used, held, overdraft }),
+    ...others,
+    available,
     ...(budget !== undefined && { budgets }),
     left: limit?.available ?? null,
     limitedBy: limit?.id ?? null,

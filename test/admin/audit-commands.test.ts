@@ -111,7 +111,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
       { ...ofBudget, action: "budgets.top-up", changes: { units: 5 }, former: { granted: 50 } },
       { ...ofBudget, action: "budgets.lower", changes: { units: 1 }, former: { granted: 55 } },
       { ...ofBudget, action: "budgets.remove" },
-      { ...all, action: "secrets.remove" },
+      { ...ofKey, action: "secrets.remove" },
       { ...ofKey, action: "keys.revoke" },
     ]);
     expect(secrets.length).toBe(3);
