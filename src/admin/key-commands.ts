@@ -447,7 +447,7 @@ interface InUse {
 }
 
 /** The names of one or several keys that a gateway reads. */
-interface Named extends Pick<KeyChanges, "metadata" | "models"> {
+interface NamesInKey extends Pick<KeyChanges, "metadata" | "models"> {
   /** Default: that of `metadata`. */
   readonly tiers?: readonly string[];
 }
@@ -460,7 +460,7 @@ interface Named extends Pick<KeyChanges, "metadata" | "models"> {
  */
 async function notesOf(
   { keys, calls }: InUse,
-  { metadata, models, tiers = [metadata?.["tier"] || []].flat() }: Named,
+  { metadata, models, tiers = [metadata?.["tier"] || []].flat() }: NamesInKey,
   own?: string,
 ): Promise<readonly string[]> {
   const before = metadata && own !== undefined ? (await keys.usage(own).catch(() => undefined))?.metadata : undefined;

@@ -10,7 +10,7 @@ import type { KeyAdmin, NewKeyOptions, NewSecret, Rotation } from "./key-admin.t
 import type { OpenedStore } from "./open-store.ts";
 
 /** A change that a verb makes. */
-type Described = Omit<Change, "user"> & { readonly action: Action };
+type LoggedChange = Omit<Change, "user"> & { readonly action: Action };
 
 /** Says what each verb that changes a key changes. The compiler completes the table. */
 const KEY_VERBS = {
@@ -50,7 +50,7 @@ const STORE_VERBS = {
 
 type Method = (...args: never[]) => unknown;
 type Verbs<Port> = {
-  readonly [Verb in keyof Port]: (...args: Port[Verb] extends Method ? Parameters<Port[Verb]> : never) => Described;
+  readonly [Verb in keyof Port]: (...args: Port[Verb] extends Method ? Parameters<Port[Verb]> : never) => LoggedChange;
 };
 
 /**
@@ -77,7 +77,7 @@ export function loggedStore(
       hasFailed = true;
     },
   };
-  const make = (change: Described, work: () => Promise<unknown>): Promise<unknown> =>
+  const make = (change: LoggedChange, work: () => Promise<unknown>): Promise<unknown> =>
     withLog(log, { user: `${by.user} (command line)`, ...withCurrency(change, by) }, work, {
       idOf: (made) => (typeof made === "string" ? made : (Object(made) as { readonly id?: string }).id),
       reasonOf: (error) => (error instanceof RangeError ? error.message : undefined),
@@ -87,9 +87,9 @@ export function loggedStore(
 
 /** Adds the currency to a change that has an amount, and the former one if it differs. */
 function withCurrency(
-  change: Described,
+  change: LoggedChange,
   { currency, formerCurrency }: Pick<Parameters<typeof loggedStore>[2], "currency" | "formerCurrency">,
-): Described {
+): LoggedChange {
   const { fields = {} } = change;
   const hasAmount = [fields["units"], fields["amount"], fields["granted"]].some((value) => typeof value === "number");
   if (!hasAmount || currency === undefined) return change;
@@ -101,7 +101,7 @@ function withCurrency(
 function watched<Port extends object>(
   port: Port,
   verbs: object,
-  make: (change: Described, work: () => Promise<unknown>) => Promise<unknown>,
+  make: (change: LoggedChange, work: () => Promise<unknown>) => Promise<unknown>,
 ): Port {
   return new Proxy(port, {
     get(target, name) {
@@ -110,7 +110,7 @@ function watched<Port extends object>(
       const run = verb.bind(target) as (...args: unknown[]) => Promise<unknown>;
       if (!Object.hasOwn(verbs, name)) return run;
       // The cast is safe: the tables have functions.
-      const describe = Reflect.get(verbs, name) as (...args: unknown[]) => Described;
+      const describe = Reflect.get(verbs, name) as (...args: unknown[]) => LoggedChange;
       return (...args: unknown[]) => make(describe(...args), () => run(...args));
     },
   });

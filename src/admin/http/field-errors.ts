@@ -7,7 +7,7 @@ import { nearest, oneLine, quoted, shownWord } from "../../options.ts";
 type Schema = v.GenericSchema;
 
 /** The parts of valibot's schemas and actions that say what a value must be. */
-interface Described {
+interface SchemaParts {
   readonly type: string;
   readonly entries?: Readonly<Record<string, Schema>>;
   readonly item?: Schema;
@@ -47,7 +47,7 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
 
 /** Returns the schema of a part of a value. */
 function partOf(schema: Schema, key: unknown): Schema | undefined {
-  const { entries, item, value, wrapped, pipe } = schema as unknown as Described;
+  const { entries, item, value, wrapped, pipe } = schema as unknown as SchemaParts;
   if (wrapped) return partOf(wrapped, key);
   const own = entries && Object.hasOwn(entries, String(key)) ? entries[String(key)] : (item ?? value);
   if (own) return own;
@@ -57,14 +57,14 @@ function partOf(schema: Schema, key: unknown): Schema | undefined {
 
 /** Lists the words that a schema takes. */
 function wordsOf(schema: Schema): readonly string[] {
-  const { type, wrapped, options } = schema as unknown as Described;
+  const { type, wrapped, options } = schema as unknown as SchemaParts;
   if (wrapped) return wordsOf(wrapped);
   return type === "picklist" ? (options?.map(String) ?? []) : [];
 }
 
 /** Says in words what a schema takes. */
 function mustBe(schema: Schema): string {
-  const { type, item, wrapped, pipe } = schema as unknown as Described;
+  const { type, item, wrapped, pipe } = schema as unknown as SchemaParts;
   if (wrapped) return type === "nullable" ? `${mustBe(wrapped)}, or null` : mustBe(wrapped);
   const rules = rulesOf(pipe);
   if (rules.has("min_length")) return "a text that is not empty";
@@ -77,12 +77,15 @@ function mustBe(schema: Schema): string {
 }
 
 /** Returns the requirements of the rules in a pipe, by their type. The first schema of a pipe may have a pipe of its own. */
-function rulesOf([first, ...actions]: NonNullable<Described["pipe"]> | readonly [] = []): ReadonlyMap<string, unknown> {
+function rulesOf([first, ...actions]: NonNullable<SchemaParts["pipe"]> | readonly [] = []): ReadonlyMap<
+  string,
+  unknown
+> {
   if (!first) return new Map();
-  const { pipe } = first as unknown as Described;
+  const { pipe } = first as unknown as SchemaParts;
   return new Map([
     ...(pipe ? rulesOf(pipe) : []),
-    ...actions.map((one): [string, unknown] => [one.type, (one as unknown as Described).requirement]),
+    ...actions.map((one): [string, unknown] => [one.type, (one as unknown as SchemaParts).requirement]),
   ]);
 }
 

@@ -31,7 +31,7 @@ interface BegunItem {
   readonly callId: string | undefined;
 }
 
-type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
+type ItemIds = Partial<Pick<LooseItem, "id" | "call_id">>;
 
 /** The types of the events that end a response. */
 const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
@@ -153,7 +153,7 @@ export class ResponseDecoder extends NativeDecoder {
   }
 
   /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
-  #find({ id, call_id }: Named, index: number): BegunItem | undefined {
+  #find({ id, call_id }: ItemIds, index: number): BegunItem | undefined {
     return this.#items.get(index) ?? this.#items.get(id || "") ?? this.#items.get(call_id || "");
   }
 
@@ -164,7 +164,7 @@ export class ResponseDecoder extends NativeDecoder {
     item.hasDeltas = true;
   }
 
-  #note({ id, call_id }: Named, index: number, callId: string | undefined): BegunItem {
+  #note({ id, call_id }: ItemIds, index: number, callId: string | undefined): BegunItem {
     const item = { hasDeltas: false, done: false, callId, index };
     this.#count++;
     for (const name of [index, id, call_id]) if (name != null && name !== "") this.#items.set(name, item);

@@ -95,7 +95,7 @@ async function afterBreak(
   const upstreams = legs.upstreams().filter((one) => !broken.has(one));
   if (upstreams.length === 0) return "no other upstream can take it";
   const { text } = rest;
-  const asked = new Asked(request, text, shown);
+  const asked = new RestRequest(request, text, shown);
   // The events of the upstream that has broken off are counted.
   call.reportUnread?.(() => []);
   const paid = call.continueWith ? await call.continueWith(asked.longest) : asked.longest;
@@ -128,7 +128,7 @@ const instructionFor = (text: string): string =>
   `the interruption. Its last words:\n${anchorOf(text)}`;
 
 /** The request for the rest of an answer. */
-class Asked {
+class RestRequest {
   readonly #request: ChatRequest;
   readonly #text: string;
   readonly #shown: Shown;

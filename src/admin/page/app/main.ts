@@ -46,7 +46,7 @@ const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, li
 const me = signal<Me | undefined>(undefined);
 
 /** An address whose names are noted as soon as a part asks for their values. */
-class Asked extends URLSearchParams {
+class NotedParams extends URLSearchParams {
   readonly known: Set<string> = new Set(["part"]);
   override get(name: string): string | null {
     return this.has(name) ? super.get(name) : null;
@@ -61,7 +61,7 @@ const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
 async function showTab(): Promise<void> {
   renewAddress(isTab);
-  const asked = new Asked(location.search);
+  const asked = new NotedParams(location.search);
   const wanted = asked.get("part") ?? "";
   shownPart.value = isTab(wanted) ? wanted : "keys";
   here.value = location.pathname + location.search;
