@@ -10,8 +10,8 @@ import {
   embedCollector,
   encodeEmbedRequest,
 } from "../../src/formats/generate-content/embed.ts";
-import { TASK_TYPE } from "../../src/formats/generate-content/schema.embed.ts";
 import { decodeAnswer, encodeRequest, floatsOf } from "../../src/formats/shared/openai-embeddings.ts";
+import { TASK_TYPE } from "../../src/formats/shared/schema.ts";
 import type { RawJson } from "../../src/http/answer.ts";
 import { fromBase64 } from "../../src/media/base64.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingTask } from "../../src/model/embedding.ts";

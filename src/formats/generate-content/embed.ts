@@ -11,6 +11,7 @@ import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, EmbeddingAnswer, EncodedRequest } from "../format.ts";
 import { dropped, EXACT, rejected } from "../shared/conversions.ts";
 import { type EmbeddingConversions, embeddingConversions, vectorJson } from "../shared/embedding.ts";
+import { TASK_TYPE } from "../shared/schema.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeMedium, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
@@ -19,7 +20,6 @@ import { FORMAT } from "./routes.ts";
 import {
   BatchEmbedContentsRequest,
   EmbedContentRequest,
-  TASK_TYPE,
   unsupportedInBatch,
   unsupportedInOne,
 } from "./schema.embed.ts";

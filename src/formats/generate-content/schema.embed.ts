@@ -3,21 +3,10 @@
 import * as v from "valibot";
 import type { FieldPath } from "../../errors.ts";
 import { array, crossCheck, type RuleBreach, textOr, upTo } from "../../http/validation.ts";
-import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
-import { atMost, unsupported, unsupportedFinder } from "../shared/schema.ts";
+import { MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
+import { atMost, TASK_TYPE, unsupported, unsupportedFinder } from "../shared/schema.ts";
 import { Content, partBreaches, type RequestPart } from "./schema.ts";
 import { carried, object, optionalText, readWord } from "./schema.wire.ts";
-
-export const TASK_TYPE = {
-  "retrieval-query": "RETRIEVAL_QUERY",
-  "retrieval-document": "RETRIEVAL_DOCUMENT",
-  "semantic-similarity": "SEMANTIC_SIMILARITY",
-  classification: "CLASSIFICATION",
-  clustering: "CLUSTERING",
-  "question-answering": "QUESTION_ANSWERING",
-  "fact-verification": "FACT_VERIFICATION",
-  "code-retrieval-query": "CODE_RETRIEVAL_QUERY",
-} as const satisfies Record<EmbeddingTask, string>;
 
 /** The value of a task type that means none. */
 const UNSPECIFIED = "TASK_TYPE_UNSPECIFIED";

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { object, openWords, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
+import type { EmbeddingTask } from "../../model/embedding.ts";
 import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
 
 export const MAX_UNSUPPORTED = 32;
@@ -258,17 +259,29 @@ export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "ma
 
 export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
 
+/** The words of Google's services for the uses of vectors. */
+export const TASK_TYPE = {
+  "retrieval-query": "RETRIEVAL_QUERY",
+  "retrieval-document": "RETRIEVAL_DOCUMENT",
+  "semantic-similarity": "SEMANTIC_SIMILARITY",
+  classification: "CLASSIFICATION",
+  clustering: "CLUSTERING",
+  "question-answering": "QUESTION_ANSWERING",
+  "fact-verification": "FACT_VERIFICATION",
+  "code-retrieval-query": "CODE_RETRIEVAL_QUERY",
+} as const satisfies Record<EmbeddingTask, string>;
+
 const DETAILS = ["auto", "low", "high"] as const;
 type Detail = (typeof DETAILS)[number];
 
-export const isDetail = (detail: string): detail is Detail => (DETAILS as readonly string[]).includes(detail);
+const isDetail = (detail: string): detail is Detail => (DETAILS as readonly string[]).includes(detail);
 
 export const imageDetail = unsupported(
   v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
   (detail) => !isDetail(detail),
 );
 
-/** Decodes the detail of a picture. The neutral model has none above `high`, and none of an unknown name. */
+/** Decodes the detail of a picture. `original` becomes `high`, the highest neutral detail. An unknown name is left out. */
 export function detailIn(detail: string | null | undefined): { readonly detail?: Detail } {
   if (detail == null) return {};
   if (isDetail(detail)) return { detail };

@@ -8,13 +8,8 @@ import {
   batchesOf,
   embedded,
 } from "../../formats/shared/embedding.ts";
-import {
-  EMBEDDING,
-  type EmbeddingEvent,
-  type EmbeddingRequest,
-  type EmbeddingTask,
-  type EmbeddingVector,
-} from "../../model/embedding.ts";
+import { TASK_TYPE } from "../../formats/shared/schema.ts";
+import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";
@@ -144,15 +139,3 @@ function optionsOf({ version, family }: Traits, request: EmbeddingRequest, own: 
     providerOptions: mergedMetadata(family && Object.keys(ofFamily).length > 0 ? { [family]: ofFamily } : {}, own),
   };
 }
-
-/** The words of Google's provider. */
-const TASK_TYPE: Readonly<Record<EmbeddingTask, string>> = {
-  "retrieval-query": "RETRIEVAL_QUERY",
-  "retrieval-document": "RETRIEVAL_DOCUMENT",
-  "semantic-similarity": "SEMANTIC_SIMILARITY",
-  classification: "CLASSIFICATION",
-  clustering: "CLUSTERING",
-  "question-answering": "QUESTION_ANSWERING",
-  "fact-verification": "FACT_VERIFICATION",
-  "code-retrieval-query": "CODE_RETRIEVAL_QUERY",
-};
