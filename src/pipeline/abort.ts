@@ -9,12 +9,12 @@ import type { Cancel, Clock } from "../ports/clock.ts";
  */
 export type OnDisconnect = (listener: () => void) => (() => void) | void;
 
-/** The receiver of a call's abort. Each method is called at most once. */
-interface AbortListener {
-  /** The call is cut: all work for the call stops. */
-  aborted(reason: GatewayError): void;
-  /** The client is gone, but the call goes on for a while. */
-  clientGone(): void;
+/** The receiver of a cut: the step that can still answer the caller. Each method is called at most once. */
+interface CutListener {
+  /** The call is cut: answers with the reason, if an answer is still possible. */
+  cut(reason: GatewayError): void;
+  /** The client is gone, but the call goes on for a while: the caller does not read the rest of the answer. */
+  clientGone?(): void;
 }
 
 /** Cuts a call short on disconnect, deadline or shutdown. The first reason wins. */
@@ -26,7 +26,7 @@ export class CallAbort {
   readonly #clock: Clock;
   readonly #drainClock: Clock;
   /** Undefined once the call is over, because a mount may keep this object as long as its connection lives. */
-  #listener: AbortListener | undefined;
+  #listener: CutListener | undefined = undefined;
   readonly #cancelDeadline: Cancel;
   /** The time of the deadline, in milliseconds since the Unix epoch. */
   readonly #deadlineAt: number;
@@ -41,10 +41,9 @@ export class CallAbort {
   #controller: AbortController | undefined = undefined;
 
   /** @param drainClock Times the drain, which is rare, and so needs no shared timer. */
-  constructor(clock: Clock, deadlineMs: number, listener: AbortListener, drainClock: Clock = clock) {
+  constructor(clock: Clock, deadlineMs: number, drainClock: Clock = clock) {
     this.#clock = clock;
     this.#drainClock = drainClock;
-    this.#listener = listener;
     this.#deadlineAt = clock.now() + deadlineMs;
     this.#cancelDeadline = clock.after(deadlineMs, () => this.cut(deadlineExceeded()));
   }
@@ -66,6 +65,11 @@ export class CallAbort {
   /** True when a cut would change nothing: the call is over, or its answer is complete and only waits for the settlement. */
   get isOver(): boolean {
     return this.#over || this.#handOn !== undefined;
+  }
+
+  /** Sets the receiver of a cut, in place of an earlier one. Does nothing once the call is over. */
+  listen(listener: CutListener): void {
+    if (!this.#over) this.#listener = listener;
   }
 
   /** Lets the call run for `drainMs` milliseconds after a disconnect. The longest time counts. */
@@ -91,7 +95,7 @@ export class CallAbort {
     this.isClientGone = true;
     if (this.#drainMs === 0) return this.cut(clientClosed());
     this.#drain();
-    this.#listener?.clientGone();
+    this.#listener?.clientGone?.();
   }
 
   /** Cuts the call `drainMs` milliseconds later, unless another caller waits for the answer. */
@@ -113,7 +117,7 @@ export class CallAbort {
     const listener = this.#listener;
     this.end();
     this.#controller?.abort(reason);
-    listener?.aborted(reason);
+    listener?.cut(reason);
   }
 
   /** The call is over: nothing cuts it any more, and its timers are cancelled. */

@@ -49,14 +49,6 @@ interface Routed {
 /** Releases something. The call counts as ended when the returned promise has settled. */
 type Release = () => Promise<unknown> | void;
 
-/** The receiver of a cut: the step that can still answer the caller. */
-interface CutListener {
-  /** The call is cut: answers with the reason, if an answer is still possible. */
-  cut(reason: GatewayError): void;
-  /** The client is gone, but the call goes on for a while: nobody reads the rest of the answer. */
-  clientGone?(): void;
-}
-
 /** The call as the host's stores see it. */
 export class CallDetails implements CallInfo {
   readonly requestId: string;
@@ -101,8 +93,8 @@ export class Call implements Incoming {
   readonly beganAt: number;
   /** The call's slot among the calls in flight. */
   slot: InFlightSlot | undefined = undefined;
-  /** The receiver of a cut at this stage. */
-  listener: CutListener | undefined = undefined;
+  /** True after the end of the call. The results of late steps are dropped. */
+  isEnded = false;
 
   /** Undefined after the end of the call. */
   #found: Findings | undefined = new Findings();
@@ -116,7 +108,6 @@ export class Call implements Incoming {
   /** Tells the runtime that the call needs nothing more. */
   #settled: (() => void) | undefined = undefined;
   #ending: Promise<void> | undefined = undefined;
-  #ended = false;
 
   constructor(services: Services, { endpoint, request, wildcardPath, prefix, mounted }: Routed) {
     this.services = services;
@@ -131,11 +122,7 @@ export class Call implements Incoming {
     this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
     this.watch = services.observer && watchOf(services.observer, this);
-    const listener = {
-      aborted: (reason: GatewayError): void => this.listener?.cut(reason),
-      clientGone: (): void => this.listener?.clientGone?.(),
-    };
-    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, listener, services.clock);
+    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, services.clock);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
     this.#listenForDisconnect(request, mounted);
     // A runtime that stops all work for a client who is gone must wait for the settlement.
@@ -217,14 +204,9 @@ export class Call implements Incoming {
     return liveCallOf(this, beganAt);
   }
 
-  /** True after the end of the call. The results of late steps are dropped. */
-  get isEnded(): boolean {
-    return this.#ended;
-  }
-
   /** Throws the reason of a call that was cut. */
   assertLive(): void {
-    if (this.#ended) throw this.endedBecause;
+    if (this.isEnded) throw this.endedBecause;
   }
 
   /** The error for a step that goes on after the end of the call. */
@@ -234,7 +216,7 @@ export class Call implements Incoming {
 
   /** Releases something at the end of the call, the last first; at once after the end. */
   defer(release: Release): void {
-    if (this.#ended) this.waitUntil(Promise.resolve(release()));
+    if (this.isEnded) this.waitUntil(Promise.resolve(release()));
     else this.#releases.push(release);
   }
 
@@ -289,8 +271,8 @@ export class Call implements Incoming {
 
   /** The one end of a call: settles, and releases everything. Resolves when that is done; returns undefined when it is done at once. */
   end(): Promise<void> | undefined {
-    if (this.#ended) return this.#ending;
-    this.#ended = true;
+    if (this.isEnded) return this.#ending;
+    this.isEnded = true;
     const endedAt = this.services.isRecorded ? this.clock.now() : 0;
     this.abort.end();
     let release: Release | undefined;
@@ -325,6 +307,6 @@ export class Call implements Incoming {
     }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
-    this.#request = this.#mounted = this.#found = this.#settled = this.listener = this.kept = this.slot = undefined;
+    this.#request = this.#mounted = this.#found = this.#settled = this.kept = this.slot = undefined;
   }
 }

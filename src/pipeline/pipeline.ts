@@ -80,7 +80,7 @@ export function serve(call: Call, parts: Parts): Promise<Answer> {
     const refused = refusal(call, call.fail(thrown));
     resolve(call.endAndSettle().then(() => refused));
   };
-  call.listener = { cut: refuse };
+  call.abort.listen({ cut: refuse });
   try {
     call.slot = call.services.inFlight.begin(call);
     const { reason } = call.abort;

@@ -385,12 +385,12 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
 function followed(call: Call, shared: SharedStream): AsyncIterableIterator<string, undefined> | undefined {
   const reader = shared.reader((isThrough) => (isThrough ? void call.end() : call.abort.disconnect()));
   if (!reader) return undefined;
-  call.listener = {
+  call.abort.listen({
     cut(reason) {
       call.fail(reason);
       reader.fail(reason);
       void call.end();
     },
-  };
+  });
   return reader;
 }

@@ -11,11 +11,9 @@ import { type CallWatch, report } from "./reports.ts";
 
 const NOTHING: Counted = { units: 0, certainty: "exact" };
 
-/** The part of a call's cost by which a note must be wrong before another note is worth the store's work. */
+/** The least error of a note, as a part of the call's cost, that is worth another write to the store. */
 const NOTE_SHARE = 1 / 100;
-/**
- * The part of the time between two notes after which the first note comes: the input is known by then, often most of the cost.
- */
+/** The wait for the first note, as a part of the time between two notes: the input, often most of the cost, is known by then. */
 const FIRST_NOTE = 1 / 10;
 
 export class Hold {
@@ -205,7 +203,7 @@ export class Hold {
       );
     if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details), retried)) {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
-      if (settlements.size > 0) settlements.wake();
+      settlements.wake();
     } else this.#handOver(outcome);
     this.#isSettled = true;
   }

@@ -80,7 +80,7 @@ export function streamed<Answered>(
     void own?.return();
     void shared.runOn();
   };
-  call.listener = { cut: (reason) => body.fail(reason), clientGone };
+  call.abort.listen({ cut: (reason) => body.fail(reason), clientGone });
   call.found.status = 200;
   if (call.abort.isClientGone) clientGone();
   return { ...head, body: own ?? body };
@@ -125,7 +125,7 @@ class Pieces<Piece extends string | Uint8Array = string> implements AsyncIterabl
     this.#call = call;
     this.#source = source;
     this.#first = first;
-    call.listener = { cut: (reason) => void this.#fail(reason) };
+    call.abort.listen({ cut: (reason) => void this.#fail(reason) });
   }
 
   [Symbol.asyncIterator](): this {
@@ -239,7 +239,7 @@ export async function polled(call: Call, source: FrameSource): Promise<Answer> {
     },
     isLast: () => false,
   });
-  call.listener = { cut: (reason) => body.fail(reason) };
+  call.abort.listen({ cut: (reason) => body.fail(reason) });
   call.found.status = 200;
   const { contentType } = source;
   return { status: 200, headers: { "content-type": contentType, ...STREAM_HEADERS, ...callHeaders(call) }, body };
@@ -348,7 +348,7 @@ export async function inBackground<Event>(
     if (!call.found.error) call.fail(thrown);
     return call.endAndSettle();
   };
-  call.listener = { cut: (reason) => void fail(reason) };
+  call.abort.listen({ cut: (reason) => void fail(reason) });
   call.found.status = 200;
   const answer = jsonAnswer(200, body, answerHeaders(call));
   // A repetition gets this answer, and not the stream behind it.

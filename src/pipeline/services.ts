@@ -101,7 +101,7 @@ export class LastWork {
     return done;
   }
 
-  /** Counts events. A turn takes a millisecond, so that one behind each call would hold up the end of thousands. */
+  /** Counts events. Returns true when a turn is due. A turn takes a millisecond: one behind each call would delay thousands of ends. */
   #isTurnDue(events: number): boolean {
     this.#events += events;
     if (this.#events < EVENTS_A_TURN) return false;
@@ -235,7 +235,7 @@ export class InFlightCalls {
     if (this.#closed) throw closing();
     const now = this.#clock.now();
     // Drop calls that their runtime has stopped without a word, as Workers may once a client is gone.
-    while (this.#first && this.#isOverdue(this.#first, now)) this.#remove(this.#first);
+    while (this.#first && this.#isOverdue(this.#first, now)) this.end(this.#first);
     const slot: InFlightSlot = {
       call,
       cutItself: call.hasWaitUntil ? cutterOf(call) : undefined,
@@ -267,12 +267,6 @@ export class InFlightCalls {
     if (!slot.call || slot.isStreamed) return;
     slot.isStreamed = true;
     this.streams++;
-  }
-
-  /** Removes a call that has ended and is settled. */
-  end(slot: InFlightSlot): void {
-    this.#remove(slot);
-    if (this.size === 0) this.#closed?.resolve();
   }
 
   /** Resolves when the last call has ended and is settled. Cuts the calls that live after `deadlineMs` milliseconds. */
@@ -330,7 +324,8 @@ export class InFlightCalls {
     return beganAt + this.#deadlineMs + GRACE_MS <= now;
   }
 
-  #remove(slot: InFlightSlot): void {
+  /** Removes a call that has ended and is settled. */
+  end(slot: InFlightSlot): void {
     const { previous, next, keyId } = slot;
     if (!slot.call) return;
     if (keyId !== undefined) this.#room.remove(keyId, 1);
@@ -342,6 +337,7 @@ export class InFlightCalls {
     slot.call = slot.cutItself = slot.previous = slot.next = undefined;
     this.size--;
     if (slot.isStreamed) this.streams--;
+    if (this.size === 0) this.#closed?.resolve();
   }
 }
 

@@ -1,9 +1,15 @@
 /** Holds the abort of a call to its word: at once, once, with its reason, never after a normal end; a signal only for who asks. */
 
+import { setImmediate } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { CallAbort } from "../../src/pipeline/abort.ts";
 import { type ManualClock, manualClock } from "../../src/testing/laws/manual-clock.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
 
 const DEADLINE_MS = 5_000;
 const DRAIN_MS = 1_000;
@@ -18,10 +24,8 @@ interface Watched {
 function watched(): Watched {
   const clock = manualClock();
   const told: unknown[] = [];
-  const abort = new CallAbort(clock, DEADLINE_MS, {
-    aborted: (reason) => told.push(reason),
-    clientGone: () => told.push("gone"),
-  });
+  const abort = new CallAbort(clock, DEADLINE_MS);
+  abort.listen({ cut: (reason) => told.push(reason), clientGone: () => told.push("gone") });
   return { clock, abort, told };
 }
 
@@ -73,7 +77,32 @@ describe("a call", () => {
     abort.cut(new GatewayError("internal", "Late."));
     expect([told, abort.signal.aborted]).toEqual([[], false]);
   });
+
+  it("tells the last step that listens, and no earlier one", () => {
+    const { abort, told } = watched();
+    const later: unknown[] = [];
+    abort.listen({ cut: ({ code }) => later.push(code) });
+    abort.disconnect();
+    expect([told, later]).toEqual([[], ["client_closed"]]);
+  });
+
+  it("keeps no step that listens after it is over: its connection may keep the call's abort", async () => {
+    const { abort } = watched();
+    abort.end();
+    const late = listensLate(abort);
+    await setImmediate();
+    collect();
+    expect(late.deref()).toBeUndefined();
+    expect(abort.isOver).toBe(true);
+  });
 });
+
+/** In a function of its own, whose frame keeps the listener no longer. */
+function listensLate(abort: CallAbort): WeakRef<object> {
+  const listener = { cut: () => {} };
+  abort.listen(listener);
+  return new WeakRef(listener);
+}
 
 describe("a call that may drain", () => {
   it("goes on for so long after its client has gone, who is told of", async () => {

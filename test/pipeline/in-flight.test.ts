@@ -33,7 +33,8 @@ const LIVE: Omit<LiveCall, "beganAt"> = {
 /** As much of a call as is looked at here, and why it was cut. */
 function callOf(clock: Clock, hasWaitUntil = false): { readonly call: InFlightCall; readonly cuts: string[] } {
   const cuts: string[] = [];
-  const abort = new CallAbort(stopped(clock), DEADLINE_MS, { aborted: ({ code }) => cuts.push(code), clientGone() {} });
+  const abort = new CallAbort(stopped(clock), DEADLINE_MS);
+  abort.listen({ cut: ({ code }) => cuts.push(code) });
   return {
     call: {
       id: "req_1",
