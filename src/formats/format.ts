@@ -106,7 +106,7 @@ export interface SocketProtocol {
 
 /** The memory of one connection, which counts with the bodies of its key. */
 export interface SocketMemory {
-  /** Books memory in place of what was booked before, in bytes. Returns false, and books nothing, where there is no room. */
+  /** Replaces the booked memory, in bytes. Returns false, with nothing booked, when there is no room. */
   hold(bytes: number): boolean;
 }
 

@@ -349,7 +349,7 @@ export function parseBody(
   }
 }
 
-/** The longest text of which the faulty place is looked for, in characters: that takes longer than to parse the text. */
+/** A fault is located only in texts up to this length, in characters: the search takes longer than to parse the text. */
 const MAX_PLACED_CHARS = 1024 * 1024;
 
 /** Says where a text is not JSON; nothing for a long text. */

@@ -124,7 +124,7 @@ class FormParser {
   }
 
   /**
-   * Throws `malformed_body` for a content type without a boundary, or with one that is too long.
+   * Throws `malformed_body` when the content type has no boundary, or too long a boundary.
    *
    * @param type The request's content type.
    * @param bodyBytes The largest possible body, in bytes.
@@ -235,7 +235,7 @@ const NO_BOUNDARY = "The request's content-type must name the boundary of its mu
 /** The longest boundary, in characters (RFC 2046, 5.1.1). The search for a longer one can take a second for each MiB. */
 const MAX_BOUNDARY_CHARS = 70;
 
-/** Returns the boundary of a form. Throws `malformed_body` for a content type without one, or with one that is too long. */
+/** Returns the boundary of a form. Throws `malformed_body` when the content type has no boundary, or too long a boundary. */
 function boundaryOf(type: string): string {
   const from = type.indexOf(";");
   for (const [, name, quoted, word = ""] of from < 0 ? [] : type.slice(from).matchAll(PARAMETER))

@@ -216,11 +216,11 @@ export interface Output<Answered> {
   /** Returns an event for the listeners of the record that tells which fields `plain` has lost; undefined if there are none. */
   lost?(event: Answered): Answered | undefined;
   finishFor(finish: HookFinish): HookFinish;
-  /** Returns what is wrong with an event that a hook has returned, which is not a finish; undefined for a right one. */
+  /** Says what is wrong with an event that a hook has returned. Returns undefined for a valid event. `finished` checks a finish. */
   wrong(event: HookEvent): string | undefined;
-  /** Returns the finish with the end that a hook has returned; a text that says what is wrong with it. */
+  /** Returns the finish with the end that a hook has returned. Returns a text that says what is wrong with an invalid end. */
   finished(finish: HookFinish, returned: HookFinish): HookFinish | string;
-  /** Returns the finish with another reason. Missing for a kind whose answers have none. */
+  /** Returns the finish with another reason. Missing for a kind whose answers have no reason. */
   ended?(finish: HookFinish, reason: FinishReason): HookFinish | string;
   /** Returns the event to hand on to the encoder; undefined to leave it out. */
   shown(event: HookEvent): HookEvent | undefined;

@@ -114,7 +114,7 @@ const isSchema = (
   { type, name }: { readonly type?: unknown; readonly name?: unknown },
 ): boolean => field === "parameters" && (type === "function" || (type === undefined && typeof name === "string"));
 
-/** Returns the names of the models that may answer in place of the requested one. Models of tools answer nobody. */
+/** Returns the names of the models that may answer in place of the requested model. A tool's model answers no request. */
 const answering = (native: NativeRequest | undefined): string[] =>
   otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.includes("tools") ? [] : name));
 

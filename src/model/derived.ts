@@ -16,7 +16,7 @@ export interface ListedValue {
 /** The values of frozen lists. There is no map from each value to its results: hundreds of look-ups in a large map cost more than they save. */
 const LISTED = new WeakMap<object, readonly ListedValue[]>();
 
-/** Freezes a list of frozen values, and lets what is derived from each value be kept for other lists with it. */
+/** Freezes a list of frozen values. Results that are derived from a value are then kept for other lists with the same value. */
 export function listed<List extends readonly unknown[]>(list: List, values: readonly ListedValue[]): List {
   LISTED.set(Object.freeze(list), values);
   return list;

@@ -158,7 +158,7 @@ export class Hooks {
     }
   }
 
-  /** Runs each `after` behind the end of a call. Reports an answer for which there is no room. Never throws. */
+  /** Runs each `after` behind the end of a call. Reports an answer that finds no room. Never throws. */
   after(call: CallWithHooks, hooked: HookedCall, record: CallRecord): void {
     const fail = reporterOf(call);
     let taken = 0;

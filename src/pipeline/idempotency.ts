@@ -91,7 +91,7 @@ export type Opened = RecordedAnswer | (Omit<RecordedAnswer, "body"> & { readonly
 /** A call of this process that works on an entry, as its repetitions see it. */
 export interface RunningCall {
   readonly fingerprint: string;
-  /** True once this call is the one that is answered. Before that, it still asks the store whether another call is. */
+  /** True once this call is answered by the backend. Before, the call asks the store whether another call has the entry. */
   readonly isStarted: boolean;
   /** Adds a caller that waits for the same answer: the call goes on even without its own client. */
   join(follower: Follower): void;

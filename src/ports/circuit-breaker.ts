@@ -8,7 +8,7 @@ import { FROM_ZERO, type NumberRule, POSITIVE } from "../options.ts";
 import type { Clock } from "./clock.ts";
 import type { BreakerState } from "./observer.ts";
 
-/** The conditions for opening a circuit breaker, and the times for which it stays open. */
+/** The failures that open a circuit breaker, and the times that the breaker stays open. */
 export interface BreakerOptions {
   /** The number of failures in a row that open the breaker. `Infinity` keeps it closed. Default: 5. */
   readonly failures: number;

@@ -70,7 +70,7 @@ export const systemClock: Clock = {
 /** A wall clock that steps backwards, or that jumps by less than this many milliseconds, is ignored. */
 const JUMP_MS = 1_000;
 
-/** A clock that no correction of the wall clock moves back. It also counts the time for which the machine sleeps. */
+/** A clock that never moves back, also when the wall clock is corrected. The clock also counts the time that the machine sleeps. */
 export function steadyClock(): Clock {
   let ahead = Date.now() - performance.now();
   let slept = 0;

@@ -54,7 +54,7 @@ export interface StoredImage {
   readonly expiresAt: number;
 }
 
-/** The shortest time for which a store remembers an expired image as gone, in milliseconds. */
+/** A store remembers an expired image as gone for at least this time, in milliseconds. */
 export const TOMBSTONE_MS = 3_600_000;
 
 /** The random bytes of an id: enough to prevent guessing, even if a file system ignores upper and lower case. */

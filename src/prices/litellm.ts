@@ -29,7 +29,7 @@ const LONGER = /_above_(\d+)k_tokens(?:_(\w+))?$/;
 /** The name of a picture's price, such as `hd/1024-x-1792/dall-e-3`. */
 const PICTURE = /^(?:([\w-]+)\/)?(\d+)-x-(\d+)\/(.+)$/;
 
-/** The kinds of requests for each mode. Models of other modes, such as transcription, answer none of them. */
+/** The kind of requests that models of each mode answer. Other modes, such as transcription, have no kind. */
 const KINDS: Readonly<Record<string, Kind>> = {
   chat: "chat",
   completion: "chat",

@@ -163,7 +163,7 @@ async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise
   const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
   const whole = [...before, ...items];
   assertAnswered(whole, before.length);
-  // Keep the whole conversation with a response that continues one that is not kept: no store has the earlier part.
+  // A response may continue another response that is not kept. Keep the whole conversation with it: no store has the earlier part.
   const own = last && !last.isKept ? { input: whole, items: whole, previousId: last.id } : { input, items };
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.

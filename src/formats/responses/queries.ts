@@ -123,7 +123,7 @@ async function findResponse(
   return { kept, document, head: { ...content, ...(typeof status === "string" && { status }) } };
 }
 
-/** Returns the body of a response: as it is stored, unless something of it is to be changed. */
+/** Returns the body of a response. Leaves the stored text unchanged where possible. */
 async function responseAnswer(
   kept: KeptDocuments,
   { document, failed }: StoredResponse & { readonly failed?: JsonObject },

@@ -48,7 +48,7 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
   };
 }
 
-/** Lists the headers about a subscription by which clients wait: those of the windows that are used up. */
+/** Lists the headers about the used-up windows of a subscription. Clients read them to learn how long to wait. */
 const usedUp = (headers: Headers): string[] =>
   ["x-codex-primary-", "x-codex-secondary-"]
     .filter((window) => Number(headers.get(`${window}used-percent`)) >= 100)

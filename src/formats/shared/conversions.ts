@@ -409,7 +409,7 @@ const NOTHING: readonly Conversion[] = [];
 /** The content that carries no signature in formats that sign reasoning, texts and calls. */
 const CARRIES_NONE: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
 
-/** Tells whether an event has a signature that is left out: by its content, or because nobody knows its maker. */
+/** Tells whether an event has a signature that is left out, because its content carries no signature or its maker is unknown. */
 const losesSignature = (event: AnswerEvent): boolean =>
   event.type === "native"
     ? event.events.some(losesSignature)

@@ -72,7 +72,7 @@ type Argument = string | number;
 
 /** The commands, scripts and names of one store. */
 export class RedisAccess {
-  /** Sends a command. `key` is the command's first key, by which a cluster finds the node. */
+  /** Sends a command. `key` is the command's first key: a cluster finds the node by this key. */
   readonly send: (key: string, command: string, args: readonly string[]) => Promise<unknown>;
   readonly aheadMs: () => number;
   readonly #prefix: string;

@@ -47,7 +47,7 @@ export class LearnedUpstream {
   readonly writes: readonly [Mean, Mean] = [new Mean(), new Mean()];
   /** The chance that a conversation which this process does not know is cached here, where its fingerprint leads to this upstream. */
   readonly assumed: Chance = new Chance(ASSUMED);
-  /** The share of the known prefix that calls of running conversations read from the cache, whatever its age. */
+  /** The share of the known prefix that calls of running conversations read from the cache. The age of the prefix does not count. */
   readonly later: Chance = new Chance(LATER);
   readonly #waitMs: Mean = new Mean();
   #waitedAt = 0;

@@ -21,13 +21,13 @@ import type { Exchange, Phase, UpstreamRequest, UpstreamResponse } from "./trans
 
 /** The age up to which a connection takes further turns, in milliseconds. The official service ends connections after an hour. */
 const LIFE_MS = 55 * 60_000;
-/** The time for which the upstream may still read a cancel before its connection is cut, in milliseconds. */
+/** The time between a cancel and the cut of its connection, in milliseconds: the upstream can read the cancel meanwhile. */
 const FAREWELL_MS = 1_000;
 /** The statuses of an upstream that has no WebSockets at this address. */
 const HAS_NONE: ReadonlySet<number> = new Set([400, 404, 405, 426, 501]);
-/** The time for which calls go over HTTP after an upgrade was refused, or has failed, in milliseconds. */
+/** After an upgrade was refused, or has failed, calls go over HTTP for this time, in milliseconds. */
 const REST_MS = { refused: 10 * 60_000, failed: 30_000 };
-/** The codes of a close by which an upstream says that it has not begun an answer. RFC 6455, section 7.4.1, and IANA's registry. */
+/** The codes of a close before the upstream has begun an answer. RFC 6455, section 7.4.1, and IANA's registry. */
 const NOT_BEGUN: ReadonlySet<number | undefined> = new Set([1000, 1001, 1008, 1009, 1012, 1013]);
 
 /** Makes the conversations with the upstream at an origin such as `wss://api.example.com`. */

@@ -175,7 +175,7 @@ function betterOfTwo<Upstream extends OrderedUpstream>(
 
 const HALF_LIFE_MS = 30_000;
 
-/** The part of the best cost that an upstream without measurements is expected to have, so that it is tried. */
+/** The expected cost of an upstream without measurements, as a part of the best cost. Below 1, so that the upstream is tried. */
 const OPTIMISM = 0.9;
 
 /** The number of measurements, as they count now, that makes a mean half certain. */

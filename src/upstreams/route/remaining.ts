@@ -38,9 +38,9 @@ const COUNTED: readonly Names[] = [
 /** The windows of a subscription. Their headers tell the used share. */
 const WINDOWS: readonly string[] = ["5h", "7d"].map((window) => `anthropic-ratelimit-unified-${window}`);
 
-/** The longest time for which a limit is believed, in milliseconds: afterwards, the next answer tells more. */
+/** A limit is believed for this long at most, in milliseconds. The next answer then tells the newest state. */
 const MAX_RESET_MS = 3_600_000;
-/** The time for which a limit without a readable reset is believed, in milliseconds: most limits are for a minute. */
+/** A limit without a readable reset is believed for this long, in milliseconds: most limits are for a minute. */
 const DEFAULT_RESET_MS = 60_000;
 
 /** The limits of one upstream. */

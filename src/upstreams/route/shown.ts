@@ -87,7 +87,7 @@ export class Shown {
     return this.#pieces.join("");
   }
 
-  /** Forgets the tool calls that nobody has seen. Returns the count of the output with them, which their upstream charges. */
+  /** Forgets the tool calls that the caller has not seen. Returns an output count that includes them: the upstream charges them. */
   dropHeld(): Neutral | undefined {
     if (this.#held.length === 0) return undefined;
     let chars = this.text.length - this.#charsBefore;

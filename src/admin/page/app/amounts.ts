@@ -182,7 +182,7 @@ const SPANS = [
   ["millisecond", 1],
 ] as const;
 
-/** Writes a span of time in the longest unit of which it is a whole number, such as `1 day`. */
+/** Writes a span of time as a whole number of the longest possible unit, such as `1 day`. */
 export function spanInWords(ms: number): string {
   const [unit, length] = SPANS.find(([, of]) => ms >= of && ms % of === 0) ?? (["millisecond", 1] as const);
   const count = ms / length;

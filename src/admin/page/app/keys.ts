@@ -162,7 +162,7 @@ type Issued = Parameters<typeof showSecret>[0];
 /** The most values to choose from. */
 const MOST_OFFERED = 50;
 
-/** The models and the rate tiers that keys can name, by the gateway. Null for what it does not tell. */
+/** The models and the rate tiers that keys can name. Each is null when the gateway does not tell them. */
 interface Nameable {
   readonly models: readonly string[] | null;
   readonly tiers: readonly string[] | null;
