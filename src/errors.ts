@@ -216,6 +216,10 @@ export const invalidField = (path: FieldPath, message: string): GatewayError =>
 export const changedError = (error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError =>
   new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));
 
+/** Makes an error of a backend whose answer is wrong. Only the message reaches the caller. */
+export const backendFailed = (message: string, cause?: unknown): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend", cause });
+
 /** Makes an error of a backend in the gateway's own words. */
 export const backendError = (kind: BackendFailure, cause: unknown, details: GatewayErrorDetails = {}): GatewayError => {
   const [code, message] = BACKEND_ERRORS[kind];

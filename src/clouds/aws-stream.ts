@@ -1,10 +1,10 @@
 /** Reads the event streams of AWS, and the errors of AWS in responses and in streams. */
 
 import { EventStreamCodec } from "@smithy/eventstream-codec";
-import { backendError, type GatewayError } from "../errors.ts";
+import { backendError, type GatewayError, backendFailed } from "../errors.ts";
 import type { UpstreamFormat } from "../formats/module.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../formats/shared/errors.decode.ts";
-import { parseAnswer, upstreamFailed } from "../formats/shared/upstream.ts";
+import { parseAnswer } from "../formats/shared/upstream.ts";
 import { GrowingBytes } from "../http/body.ts";
 import { isJsonObject, type JsonObject } from "../model/json.ts";
 
@@ -153,7 +153,7 @@ function lengthAt(bytes: Uint8Array, at: number): number {
   const length = lengths.getUint32(0);
   const isPossible = length >= MIN_MESSAGE_BYTES && length <= MAX_MESSAGE_BYTES;
   if (isPossible && lengths.getUint32(4) <= MAX_HEADER_BYTES) return length;
-  throw upstreamFailed("The model backend's answer is no event stream of AWS.");
+  throw backendFailed("The model backend's answer is no event stream of AWS.");
 }
 
 const UTF_8 = new TextDecoder();

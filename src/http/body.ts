@@ -288,7 +288,7 @@ function assertFits(text: string, maxBytes: number): void {
   if (text.length > maxBytes || (text.length * 3 > maxBytes && utf8Length(text) > maxBytes)) throw tooLarge(maxBytes);
 }
 
-const tooLarge = (maxBytes: number): GatewayError =>
+export const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 
 /** Returns the text of a body that middleware has read; undefined for an unread body. Throws `internal` when nothing usable is left. */

@@ -10,6 +10,7 @@ import {
   declaredBytes,
   GrowingBytes,
   readBefore,
+  tooLarge,
 } from "./body.ts";
 
 /** The limits of a form. Each is a positive integer. */
@@ -298,8 +299,6 @@ const unescaped = (name: string): string =>
 
 const malformed = (message: string, cause?: unknown): GatewayError =>
   new GatewayError("malformed_body", message, { cause });
-const tooLarge = (maxBytes: number): GatewayError =>
-  new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 const tooLargeField = (field: string, message: string): GatewayError =>
   new GatewayError("body_too_large", `${field}: ${message}`, { path: [field] });
 

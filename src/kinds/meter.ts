@@ -3,7 +3,7 @@
  * a backend reports, and the error for an event that is none.
  */
 
-import { GatewayError } from "../errors.ts";
+import { GatewayError, backendFailed } from "../errors.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Certainty } from "../model/usage.ts";
 import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
@@ -125,11 +125,15 @@ export const wrongEvent = (
   shapes: EventShapes,
   others = "",
   message: string = NO_EVENT,
-): GatewayError => backendFailed(message, `${kind}: ${wrongEventField(event, shapes, others)}`);
+): GatewayError => wrongBackend(message, `${kind}: ${wrongEventField(event, shapes, others)}`);
 
-/** @param cause What the backend must do. Only the host sees it. */
-export const backendFailed = (message: string, cause: string): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend", cause: new TypeError(cause) });
+/**
+ * Returns the error of a backend that breaks a rule.
+ *
+ * @param rule What the backend must do. Only the host sees the rule.
+ */
+export const wrongBackend = (message: string, rule: string): GatewayError =>
+  backendFailed(message, new TypeError(rule));
 
 function wrongEventField(event: unknown, shapes: EventShapes, others: string): string {
   const types = Object.keys(shapes);

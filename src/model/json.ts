@@ -366,6 +366,9 @@ const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number }
 /** Returns a copy of a part of a text. The part itself would keep the whole text in memory. */
 export const copyOf = (part: string): string => JSON.parse(JSON.stringify(part)) as string;
 
+/** Tells whether a UTF-16 unit is the first half of a character. Both halves must stay together. */
+export const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
+
 /** Returns the length of a text in UTF-8, in bytes. Does not encode the text, because a prompt may be megabytes long. */
 export const utf8Length = (text: string): number => (Buffer ? Buffer.byteLength(text) : countUtf8(text));
 

@@ -8,7 +8,7 @@ import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { otherModelsIn } from "../kinds/other-models.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
-import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
+import { copyOf, isJsonObject, parseJson, isContainer } from "../model/json.ts";
 import { firstOf, modelHint, MOST_COMPARED, nearest, type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { LATE, within } from "../ports/clock.ts";
@@ -79,9 +79,9 @@ const KEY_FIELDS = Object.entries({
   id: ["string", readId],
   name: ["string", (value) => readText(value ?? "")],
   unlimited: ["boolean", (value) => readFlag(value ?? false)],
-  modelLimits: ["object", (value, row) => (isObject(value) ? value : row.modelLimitsEnabled ? undefined : {})],
+  modelLimits: ["object", (value, row) => (isContainer(value) ? value : row.modelLimitsEnabled ? undefined : {})],
   // Without this flag, limits of models would not apply.
-  modelLimitsEnabled: ["boolean", (value, row) => readFlag(value ?? (isObject(row.modelLimits) ? value : false))],
+  modelLimitsEnabled: ["boolean", (value, row) => readFlag(value ?? (isContainer(row.modelLimits) ? value : false))],
   // A field that is missing may have a misspelled name. A key with NaN never expires.
   expiresAt: ["number", (value) => (value === null || Number.isNaN(value) ? 0 : readNumber(value))],
   paused: ["boolean?", (value) => (value == null ? value : readFlag(value))],
@@ -92,8 +92,6 @@ const KEY_FIELDS = Object.entries({
   string,
   readonly [type: string, read: ReadField]
 >);
-
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
 /**
  * Reads a row of the store as a key. Takes what databases write: 0 and 1 for a flag, a text for a number, and null for an absent field.
@@ -110,13 +108,13 @@ function keyIn(row: ApiKey): ApiKey {
       typeof id === "string" &&
       typeof name === "string" &&
       typeof unlimited === "boolean" &&
-      isObject(modelLimits) &&
+      isContainer(modelLimits) &&
       typeof modelLimitsEnabled === "boolean" &&
       typeof expiresAt === "number" &&
       !Number.isNaN(expiresAt) &&
       (paused === undefined || typeof paused === "boolean") &&
       (budget === undefined || typeof budget === "string") &&
-      (metadata === undefined || isObject(metadata));
+      (metadata === undefined || isContainer(metadata));
     return isKey ? row : readRow(row);
   } catch (error) {
     throw toGatewayError(error, "quota-store");

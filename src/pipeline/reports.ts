@@ -7,6 +7,7 @@ import {
   describeError,
   GatewayError,
   toGatewayError,
+  backendFailed,
 } from "../errors.ts";
 import { redact } from "../http/request.ts";
 import { manyLines } from "../options.ts";
@@ -120,8 +121,7 @@ const titleOf = ({ name, address, model, attempt, status }: FailedUpstream): str
   `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model} in attempt ${attempt}${status === undefined ? "" : `, with the status ${status}`}.`;
 
 /** Reports an impossible count of the backend. The answer goes on. */
-export const doubt = (call: Reported, why: string): void =>
-  report(call, new GatewayError("backend_failed", why, { port: "model-backend" }));
+export const doubt = (call: Reported, why: string): void => report(call, backendFailed(why));
 
 /**
  * Calls a function of the host. The promise never rejects; pass it to `waitUntil`.

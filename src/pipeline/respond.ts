@@ -6,7 +6,7 @@ import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
 import { EventStream, type EventStreamOptions } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
-import { utf8Length } from "../model/json.ts";
+import { utf8Length, isHighSurrogate } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
@@ -218,8 +218,6 @@ function* piecesOf(body: string): Generator<string, undefined> {
   }
   return undefined;
 }
-
-const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 
 /** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
 export async function polled(call: Call, source: FrameSource): Promise<Answer> {

@@ -1,9 +1,10 @@
 /** Decodes the answers of Converse, complete or as the frames of a stream, into native events with neutral events inside. */
 
+import { backendFailed } from "../../errors.ts";
 import { decodeUpstreamError } from "../../formats/shared/errors.decode.ts";
 import type { VariedFields } from "../../formats/shared/frame-shape.ts";
 import { MAX_UNSUPPORTED } from "../../formats/shared/schema.ts";
-import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
+import { lostUsage, NativeDecoder, parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { concatenated } from "../../http/body.ts";
 import { isValid } from "../../http/validation.ts";
 import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
@@ -90,7 +91,7 @@ export class ConverseDecoder extends NativeDecoder {
   }
 
   protected whole(wire: unknown): void {
-    if (!isValid(ConverseAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    if (!isValid(ConverseAnswer, wire)) throw backendFailed("The model backend's answer has not the shape of one.");
     const { output, stopReason, usage, serviceTier, additionalModelResponseFields } = wire;
     this.#start();
     for (const [index, block] of output.message.content.entries()) this.#block(String(index), block);
@@ -217,7 +218,7 @@ export class ConverseDecoder extends NativeDecoder {
       block.json = json;
       return this.add({ type: "tool-call-delta", id: block.callId, json });
     }
-    if (!block.start) throw upstreamFailed("The model backend went on with a tool call that it had not begun.");
+    if (!block.start) throw backendFailed("The model backend went on with a tool call that it had not begun.");
     this.#hold(block, json.length);
     block.json += json;
   }
@@ -306,14 +307,14 @@ export class ConverseDecoder extends NativeDecoder {
 
 function valid<Name extends EventName>(name: Name, wire: JsonObject): Event<Name> {
   if (isValid(EVENTS[name], wire)) return wire;
-  throw upstreamFailed("The model backend sent a frame that has not the shape of one.");
+  throw backendFailed("The model backend sent a frame that has not the shape of one.");
 }
 
 /** Joins pieces of base64. Each has padding of its own. */
 function joined(pieces: readonly string[]): string {
   const [first = ""] = pieces;
   if (pieces.length === 1) return first;
-  if (!pieces.every(isBase64)) throw upstreamFailed("The model backend sent bytes that are not base64.");
+  if (!pieces.every(isBase64)) throw backendFailed("The model backend sent bytes that are not base64.");
   return toBase64(concatenated(pieces.map(fromBase64)));
 }
 

@@ -1,6 +1,6 @@
 /** Decodes an upstream's answer, complete or streamed. Accepts the loose answers of local servers. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
@@ -11,7 +11,7 @@ import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
-import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
 import {
   isGemini,
   PLAIN_FIELDS,
@@ -151,7 +151,7 @@ export class CompletionDecoder extends NativeDecoder {
   #decode(chunk: unknown, event?: string): void {
     const error = errorIn(chunk, event === "error") ?? (isError(chunk) ? chunk : undefined);
     if (error !== undefined) throw decodeUpstreamError(undefined, { error });
-    if (!isValid(LooseCompletion, chunk)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    if (!isValid(LooseCompletion, chunk)) throw backendFailed("The model backend's answer has not the shape of one.");
     this.read(chunk as unknown as JsonObject);
   }
 
@@ -270,13 +270,13 @@ export class CompletionDecoder extends NativeDecoder {
 
   /** Finishes the choices that the server has not finished itself. */
   #finishAll(): void {
-    if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
+    if (this.#choices.size === 0) throw backendFailed("The model backend's answer holds no choice.");
     for (const choice of this.#choices.values()) this.#finish(choice, "stop");
   }
 
   #finish(choice: DecodedChoice, finishReason: string): void {
     if (choice.finished) return;
-    if (FAILED_FINISH.has(finishReason)) throw upstreamFailed("The model backend gave its answer up.");
+    if (FAILED_FINISH.has(finishReason)) throw backendFailed("The model backend gave its answer up.");
     choice.finished = true;
     this.#endReasoning(choice);
     const named = decodeFinish(finishReason);

@@ -1,5 +1,6 @@
 /** Decodes an upstream's answer in this format (spec 2.9), complete or in chunks, into native events with neutral events inside. */
 
+import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
 import { given, isJsonObject, jsonLine, type JsonLimits, type JsonObject } from "../../model/json.ts";
@@ -7,7 +8,7 @@ import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { addEvent, lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { addEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
 import { annotationsOf, decodeFeedback, decodeUsage } from "./answer.metadata.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
@@ -63,7 +64,7 @@ export class GenerateContentDecoder extends NativeDecoder {
     const events = Array.isArray(wire)
       ? this.#chunks(wire).map((chunk) => this.#chunk(chunk))
       : super.answered(wire, body);
-    if (!this.isComplete()) throw upstreamFailed("The model backend's answer has no end.");
+    if (!this.isComplete()) throw backendFailed("The model backend's answer has no end.");
     return events;
   }
 
@@ -96,9 +97,9 @@ export class GenerateContentDecoder extends NativeDecoder {
     const chunks: GenerateContentResponse[] = [];
     for (const chunk of Array.isArray(parsed) ? (parsed as unknown[]) : [parsed]) {
       if (isError(chunk, event)) throw decodeErrorBody(chunk);
-      if (!isJsonObject(chunk)) throw upstreamFailed("The model backend's answer is no JSON object.");
+      if (!isJsonObject(chunk)) throw backendFailed("The model backend's answer is no JSON object.");
       if (!isValid(GenerateContentResponse, chunk))
-        throw upstreamFailed("The model backend's answer has not the shape of one.");
+        throw backendFailed("The model backend's answer has not the shape of one.");
       if (Object.keys(chunk).length > 0) addEvent(chunks, chunk);
     }
     return chunks;

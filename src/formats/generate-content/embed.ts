@@ -1,6 +1,6 @@
 /** Embeddings: the requests and answers of `embedContent` and `batchEmbedContents`, in both directions. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { DocumentPart, MediaPart, TextPart, WireObject } from "../../model/chat-request.ts";
@@ -12,7 +12,7 @@ import type { AnswerCollector, EmbeddingAnswer, EncodedRequest } from "../format
 import { dropped, EXACT, rejected } from "../shared/conversions.ts";
 import { type EmbeddingConversions, embeddingConversions, vectorJson } from "../shared/embedding.ts";
 import { TASK_TYPE } from "../shared/schema.ts";
-import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { parseAnswerObject } from "../shared/upstream.ts";
 import { decodeMedium, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
 import { pathOf, resourceOf } from "./request.ts";
@@ -173,11 +173,11 @@ export function embedCollector(isBatch: boolean): AnswerCollector<EmbeddingAnswe
 export function decodeEmbedAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer {
   const { embedding, embeddings = [embedding ?? null], usageMetadata, modelVersion } = parseAnswerObject(body, limits);
   if (!Array.isArray(embeddings) || embeddings.length !== count)
-    throw upstreamFailed("The model backend's answer does not have a vector for each input.");
+    throw backendFailed("The model backend's answer does not have a vector for each input.");
   const vectors = embeddings.map((item): EmbeddingVector => {
     const values = isJsonObject(item) ? item["values"] : undefined;
     if (Array.isArray(values)) return values as number[];
-    throw upstreamFailed("The model backend's answer has something that is no vector.");
+    throw backendFailed("The model backend's answer has something that is no vector.");
   });
   const tokens = isJsonObject(usageMetadata) ? usageMetadata["promptTokenCount"] : undefined;
   return {

@@ -1,6 +1,6 @@
 /** Relays image calls: sends the request in the images format, decodes the answer (spec 2.4, 7.4), and returns the pictures as bytes. */
 
-import type { GatewayError } from "../../errors.ts";
+import { type GatewayError, backendFailed } from "../../errors.ts";
 import { encodeForm } from "../../http/form.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
@@ -9,7 +9,7 @@ import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.
 import type { AnswerDecoder } from "../format.ts";
 import type { AnswerNotes, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
-import { pictureFailed, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { pictureFailed, parseAnswerObject } from "../shared/upstream.ts";
 import { type EncodedRequest, encodeRequest, modelNames } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 import { ImageFields } from "./schema.ts";
@@ -133,7 +133,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       const answer = parseAnswerObject(body, limits);
       const { data, usage } = answer;
       if (isError(answer)) throw withKnownPath(decodeUpstreamError(undefined, answer));
-      if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
+      if (!Array.isArray(data)) throw backendFailed("The model backend's answer has no pictures.");
       const pictures = data.slice(0, count).map(decodeImage);
       return [...decodeUsage(usage), ...pictures];
     },
@@ -146,7 +146,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       if (/^image_\w+\.partial_image$/.test(type)) {
         const step = event["partial_image_index"];
         if (!Number.isSafeInteger(step))
-          throw upstreamFailed("The model backend drew an unfinished picture of no number.");
+          throw backendFailed("The model backend drew an unfinished picture of no number.");
         const picture = decodePicture(decodeData(event["b64_json"]));
         return [{ type: "partial-image", image: finished, step: Number(step), ...picture }];
       }
@@ -156,7 +156,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
     },
 
     end() {
-      if (finished < count) throw upstreamFailed("The model backend's answer broke off.");
+      if (finished < count) throw backendFailed("The model backend's answer broke off.");
     },
   };
 }
@@ -189,7 +189,7 @@ function decodeData(data: unknown): Uint8Array {
 }
 
 const noPicture = (cause?: unknown): GatewayError =>
-  upstreamFailed("The model backend drew something that is no picture.", cause);
+  backendFailed("The model backend drew something that is no picture.", cause);
 
 /** Returns the token counts that the upstream reported. The meter checks later whether they are plausible. */
 function decodeUsage(usage: unknown): ToldEvent[] {

@@ -1,5 +1,6 @@
 /** Decodes an upstream's answer in this format (spec 2.7, 6.1), complete or in frames, into native events with neutral events inside. */
 
+import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
@@ -8,7 +9,7 @@ import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { withMember } from "../shared/json-text.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { lostUsage, NativeDecoder, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { lostUsage, NativeDecoder, parseAnswerObject } from "../shared/upstream.ts";
 import { FORMAT } from "./routes.ts";
 import {
   CACHE_WRITES,
@@ -96,9 +97,9 @@ export class MessagesDecoder extends NativeDecoder {
   }
 
   protected whole(wire: unknown): void {
-    if (!isJsonObject(wire)) throw upstreamFailed("The model backend's answer is no JSON object.");
+    if (!isJsonObject(wire)) throw backendFailed("The model backend's answer is no JSON object.");
     if (isError(wire)) throw decodeUpstreamError(undefined, wire);
-    if (!isValid(UpstreamAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    if (!isValid(UpstreamAnswer, wire)) throw backendFailed("The model backend's answer has not the shape of one.");
     this.#start(wire);
     for (const [index, block] of wire.content.entries()) {
       this.#begin(index, block, 0);
@@ -155,9 +156,9 @@ export class MessagesDecoder extends NativeDecoder {
 
   #valid<Type extends UpstreamFrameType>(type: Type, wire: JsonObject): UpstreamFrame<Type> {
     if (!isValid(UPSTREAM_FRAMES[type], wire))
-      throw upstreamFailed("The model backend sent a frame that has not the shape of one.");
+      throw backendFailed("The model backend sent a frame that has not the shape of one.");
     if (!this.#started && type !== "message_start")
-      throw upstreamFailed("The model backend went on with an answer that it had not begun.");
+      throw backendFailed("The model backend went on with an answer that it had not begun.");
     return wire;
   }
 
@@ -198,7 +199,7 @@ export class MessagesDecoder extends NativeDecoder {
 
   #delta(index: number, delta: UpstreamFrame<"content_block_delta">["delta"], chars: number): void {
     const block = this.#blocks.get(index);
-    if (!block) throw upstreamFailed("The model backend went on with a content block that it had not begun.");
+    if (!block) throw backendFailed("The model backend went on with a content block that it had not begun.");
     switch (delta.type ?? "text_delta") {
       case "text_delta":
         return this.#text(delta.text ?? "", index);
@@ -227,7 +228,7 @@ export class MessagesDecoder extends NativeDecoder {
 
   #end(index: number): void {
     const block = this.#blocks.get(index);
-    if (!block) throw upstreamFailed("The model backend ended a content block that it had not begun.");
+    if (!block) throw backendFailed("The model backend ended a content block that it had not begun.");
     this.#forget(index);
     const { callId, wire, json, citations, textStart } = block;
     if (callId !== undefined) {

@@ -1,6 +1,6 @@
 /** Decodes an upstream's answer, complete or streamed. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
@@ -9,7 +9,7 @@ import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
-import { lostUsage, NativeDecoder, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
 import { FORMAT } from "./routes.ts";
 import { flatName } from "./schema.ts";
 import {
@@ -63,7 +63,7 @@ export class ResponseDecoder extends NativeDecoder {
     const isError =
       event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
     if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
-    if (!isValid(LooseEvent, said)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    if (!isValid(LooseEvent, said)) throw backendFailed("The model backend's answer has not the shape of one.");
     this.read(said as unknown as JsonObject);
     // Callers of this format could not read the frames of a stream without a beginning, or without numbers.
     this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
@@ -84,7 +84,7 @@ export class ResponseDecoder extends NativeDecoder {
   protected whole(wire: unknown): void {
     if (!isValid(LooseResponse, wire) || wire.output == null) {
       if (isJsonObject(wire) && wire["error"] != null) throw decodeUpstreamError(undefined, { error: wire["error"] });
-      throw upstreamFailed("The model backend's answer holds no output.");
+      throw backendFailed("The model backend's answer holds no output.");
     }
     this.#end(wire);
   }

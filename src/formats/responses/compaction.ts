@@ -5,7 +5,7 @@
  */
 
 import { keyNameOf } from "../../encryption.ts";
-import { type FieldPath, type GatewayError, invalidField } from "../../errors.ts";
+import { type FieldPath, type GatewayError, invalidField, backendFailed } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import type { ChatKind } from "../../kinds/chat/index.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
@@ -20,7 +20,6 @@ import type {
 import { isJsonObject, JsonLimitError, type JsonObject, parseJson } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerContext, AnswerStream, EndpointOf, Incoming } from "../format.ts";
-import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage } from "./answer.ts";
 import { COMPACT_FORMAT, type Compactions, SIGN } from "./compaction.keys.ts";
 import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
@@ -183,7 +182,7 @@ class Summary {
   }
 }
 
-const noSummary = (): GatewayError => upstreamFailed("The model wrote no summary.");
+const noSummary = (): GatewayError => backendFailed("The model wrote no summary.");
 
 /** Answers a request for a compaction like any other, with the sealed summary as the one item. */
 class TriggeredAnswer<Inner extends AnswerCollector<AnswerEvent> | AnswerStream<AnswerEvent>> {

@@ -1,5 +1,6 @@
 /** The documents of a call's key in the host's store of responses. The content of a large document is stored, read and booked in parts. */
 
+import { isHighSurrogate } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../../ports/response-store.ts";
@@ -199,8 +200,6 @@ function inParts<Document extends Omit<NewDocument, "aliases">>(
   const parts = others.map((text, index) => ({ id: partId(id, token, index + 1), parentId, content: text, retainMs }));
   return [{ ...document, content: `~${token} ${texts.length} ${content.length}\n${first}` }, ...parts];
 }
-
-const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 
 /** The id of a part. No other id of the gateway begins with this sign, and ids of callers stand behind a sign of their own. */
 const partId = (id: string, token: string, number: number): string => `~${token}.${number}~${id}`;

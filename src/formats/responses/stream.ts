@@ -3,7 +3,7 @@
  * the fields that the gateway decides, and with the end of an answer that was cut short.
  */
 
-import type { GatewayError } from "../../errors.ts";
+import { type GatewayError, backendFailed } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
@@ -11,7 +11,6 @@ import type { AnswerContext } from "../format.ts";
 import { type AnswerFinish, CompleteAnswer, frameOf, StreamedAnswer } from "../shared/answer.ts";
 import { encodeError, type OpenAIErrorBody } from "../shared/errors.ts";
 import { spanAt, withMember } from "../shared/json-text.ts";
-import { upstreamFailed } from "../shared/upstream.ts";
 import { type BegunResponse, encodeUsage, errorEvent, failureOf, ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields, type ResponsesNative } from "./kept.ts";
 import { FORMAT } from "./routes.ts";
@@ -233,7 +232,7 @@ class PassedFrames {
 
   #keep(frames: readonly NativeFrame[], chars: number): void {
     this.#chars += chars;
-    if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
+    if (this.#chars > MAX_CHARS) throw backendFailed("The model backend's answer is too large.");
     this.#passed.push(frames);
   }
 

@@ -1,11 +1,12 @@
 /** The Responses format as upstreams speak it: the codec of a relay. */
 
+import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, NativeEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions, AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, limitHeaders, retryAfterOf } from "../shared/errors.decode.ts";
-import { lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { lostUsage, parseAnswerObject } from "../shared/upstream.ts";
 import { ResponseDecoder, decodeUsage, usageIn } from "./answer.decode.ts";
 import { COMPACT_FORMAT } from "./compaction.keys.ts";
 import { encodeRequest, overlaidRequest } from "./request.ts";
@@ -91,7 +92,7 @@ class CompactionDecoder implements Pick<AnswerDecoder, "answer" | "lost"> {
     const { output, usage } = parseAnswerObject(body, this.#limits);
     const items = Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
     const compactions = items.filter(({ type }) => type === "compaction" || type === "compaction_summary");
-    if (compactions.length === 0) throw upstreamFailed("The model backend's answer holds no compaction.");
+    if (compactions.length === 0) throw backendFailed("The model backend's answer holds no compaction.");
     // The sealed texts are counted where the upstream counts nothing.
     const sealed = compactions.flatMap(({ encrypted_content: data }) => (typeof data === "string" ? data : []));
     const events: NativeEvent["events"] = [

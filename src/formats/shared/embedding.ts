@@ -1,6 +1,6 @@
 /** The parts that all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { isCount } from "../../kinds/meter.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
@@ -13,7 +13,6 @@ import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
 import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayedContext, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
 import { wholeOf, type LazyCodec } from "./lazy.ts";
-import { upstreamFailed } from "./upstream.ts";
 
 /** The fields of a request that some format cannot express exactly. */
 export type EmbeddingField =
@@ -253,5 +252,5 @@ async function relayedBatch(
   let answer: EmbeddingAnswer | undefined;
   for await (const decoded of relay.relayed(context, call)) answer = decoded;
   if (answer) return answer;
-  throw upstreamFailed("The model backend's answer is empty.");
+  throw backendFailed("The model backend's answer is empty.");
 }

@@ -1,6 +1,6 @@
 /** The codec of embeddings for upstreams of OpenAI's formats: encodes requests, and decodes answers and errors. */
 
-import type { GatewayError } from "../../errors.ts";
+import { type GatewayError, backendFailed } from "../../errors.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -10,7 +10,7 @@ import type { EmbeddingAnswer, EmbeddingCodec, EncodedRequest } from "../format.
 import { dropped, EXACT, rejected } from "./conversions.ts";
 import { type EmbeddingConversions, embeddingConversions } from "./embedding.ts";
 import { decodeUpstreamError, retryAfterOf } from "./errors.decode.ts";
-import { parseAnswerObject, upstreamFailed } from "./upstream.ts";
+import { parseAnswerObject } from "./upstream.ts";
 
 /** The name of the format whose requests keep their own fields. */
 const FORMAT = "embeddings";
@@ -69,12 +69,12 @@ export function encodeRequest(
 export function decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer {
   const { data, model, usage } = parseAnswerObject(body, limits);
   if (!Array.isArray(data) || data.length !== count)
-    throw upstreamFailed("The model backend's answer does not have a vector for each input.");
+    throw backendFailed("The model backend's answer does not have a vector for each input.");
   const vectors = Array.from<EmbeddingVector | undefined>({ length: count });
   for (const [position, item] of data.entries()) {
     const { index = position, embedding = null } = isJsonObject(item) ? item : {};
     const isFree = typeof index === "number" && Number.isInteger(index) && index >= 0 && index < count;
-    if (!isFree || vectors[index]) throw upstreamFailed("The model backend's vectors have wrong indexes.");
+    if (!isFree || vectors[index]) throw backendFailed("The model backend's vectors have wrong indexes.");
     vectors[index] = decodeVector(embedding);
   }
   const tokens = isJsonObject(usage) ? (usage["prompt_tokens"] ?? usage["total_tokens"]) : undefined;
@@ -92,15 +92,15 @@ const MAX_VECTOR_CHARS = Math.ceil((MAX_DIMENSIONS * 4) / 3) * 4;
 /** Decodes a vector: a list of numbers, or base64. An upstream may ignore the requested encoding. The meter checks the numbers. */
 function decodeVector(embedding: JsonValue): EmbeddingVector {
   if (typeof embedding === "string" && embedding.length > MAX_VECTOR_CHARS)
-    throw upstreamFailed("The model backend's answer has a vector that is too long.");
+    throw backendFailed("The model backend's answer has a vector that is too long.");
   if (Array.isArray(embedding)) return embedding as number[];
   if (typeof embedding === "string" && isBase64(embedding)) return floatsOf(fromBase64(embedding));
-  throw upstreamFailed("The model backend's answer has something that is no vector.");
+  throw backendFailed("The model backend's answer has something that is no vector.");
 }
 
 /** Reads 32-bit floats, little-endian. Throws `backend_failed` for bytes that end within a float. */
 export function floatsOf(bytes: Uint8Array): Float32Array {
-  if (bytes.length % 4 !== 0) throw upstreamFailed("The model backend's answer has something that is no vector.");
+  if (bytes.length % 4 !== 0) throw backendFailed("The model backend's answer has something that is no vector.");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const floats = new Float32Array(bytes.length / 4);
   for (let at = 0; at < floats.length; at++) floats[at] = view.getFloat32(at * 4, true);

@@ -1,6 +1,6 @@
 /** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
 
-import { GatewayError, invalidField } from "../../errors.ts";
+import { GatewayError, invalidField, backendFailed } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
 import type { ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
@@ -58,10 +58,10 @@ export class AnsweredArguments {
       parsed = parseText(json, this.#budget);
     } catch (cause) {
       if (cause instanceof JsonLimitError) throw beyondLimit(cause);
-      throw failed("The model backend gave a tool call whose arguments are not valid JSON.", cause);
+      throw backendFailed("The model backend gave a tool call whose arguments are not valid JSON.", cause);
     }
     if (isJsonObject(parsed)) return parsed;
-    throw failed("The model backend gave a tool call whose arguments are no JSON object.");
+    throw backendFailed("The model backend gave a tool call whose arguments are no JSON object.");
   }
 
   /** Returns the object of a call's arguments; undefined for any other text, such as the beginning of an object. */
@@ -75,7 +75,7 @@ export class AnsweredArguments {
 }
 
 const beyondLimit = ({ message }: JsonLimitError): GatewayError =>
-  failed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
+  backendFailed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
 
 /**
  * The tool calls of one answer by their ids, and the limit of all their arguments. Each method throws `backend_failed` if the backend sent the
@@ -85,21 +85,21 @@ export class ToolCalls<Call extends { readonly ended: boolean }> extends Answere
   readonly #calls: Map<string, Call> = new Map();
 
   begin(id: string, call: Call): Call {
-    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
+    if (this.#calls.has(id)) throw backendFailed("The model backend began the same tool call twice.");
     this.#calls.set(id, call);
     return call;
   }
 
   get(id: string): Call {
     const call = this.#calls.get(id);
-    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
+    if (!call) throw backendFailed("The model backend went on with a tool call that it had not begun.");
     return call;
   }
 
   /** Returns a call that has begun and has not ended. */
   open(id: string): Call {
     const call = this.get(id);
-    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
+    if (call.ended) throw backendFailed("The model backend went on with a tool call that had ended.");
     return call;
   }
 }
@@ -119,9 +119,6 @@ export const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([
   "malformed-tool-call",
   "other",
 ]);
-
-const failed = (message: string, cause?: unknown): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend", cause });
 
 /** Replaces the ids of tool calls that a format does not accept. A call and its result get the same id. */
 export class ToolIds {

@@ -1,7 +1,7 @@
 /** Reads the answers of upstreams, for all formats. */
 
 import type * as v from "valibot";
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun } from "../../model/chat-event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
@@ -43,8 +43,8 @@ export function parseAnswer(text: string, limits?: JsonLimits): unknown {
     return parseJson(text, limits);
   } catch (cause) {
     if (cause instanceof JsonLimitError)
-      throw upstreamFailed(`The model backend's answer is too large: its JSON ${cause.message}.`);
-    throw upstreamFailed("The model backend's answer is not valid JSON.", cause);
+      throw backendFailed(`The model backend's answer is too large: its JSON ${cause.message}.`);
+    throw backendFailed("The model backend's answer is not valid JSON.", cause);
   }
 }
 
@@ -52,7 +52,7 @@ export function parseAnswer(text: string, limits?: JsonLimits): unknown {
 export function parseAnswerObject(text: string, limits?: JsonLimits): JsonObject {
   const parsed = parseAnswer(text, limits);
   if (isJsonObject(parsed)) return parsed;
-  throw upstreamFailed("The model backend's answer is no JSON object.");
+  throw backendFailed("The model backend's answer is no JSON object.");
 }
 
 /**
@@ -81,16 +81,13 @@ export function lostUsage<Wire>(
   return Object.keys(usage).length > 0 ? [{ type: "usage", usage }] : [];
 }
 
-export const upstreamFailed = (message: string, cause?: unknown): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend", cause });
-
 /** The largest number of events in one frame of a stream or in one complete answer. A model calls tens of tools at once, not thousands. */
 const MAX_EVENTS = 10_000;
 
 /** Adds an event to the list of one frame or complete answer. Throws `backend_failed` if the list already has `MAX_EVENTS`. */
 export function addEvent<Event>(events: Event[], event: Event): void {
   if (events.length === MAX_EVENTS)
-    throw upstreamFailed(`The model backend said more than ${MAX_EVENTS} things at once.`);
+    throw backendFailed(`The model backend said more than ${MAX_EVENTS} things at once.`);
   events.push(event);
 }
 
@@ -191,7 +188,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
   }
 
   end(): void {
-    if (!this.isComplete()) throw upstreamFailed("The model backend's answer broke off.");
+    if (!this.isComplete()) throw backendFailed("The model backend's answer broke off.");
   }
 
   answer(body: string): ChatEvent[] {
@@ -240,7 +237,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
    */
   protected hold(chars: number): void {
     this.#heldChars += chars;
-    if (this.#heldChars > MAX_HELD_CHARS) throw upstreamFailed("The model backend does not end what it has begun.");
+    if (this.#heldChars > MAX_HELD_CHARS) throw backendFailed("The model backend does not end what it has begun.");
   }
 
   /**

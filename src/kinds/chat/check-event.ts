@@ -1,12 +1,12 @@
 /** Checks a chat backend's events before they are counted: a host's backend may be written without types. */
 
-import { GatewayError } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
 import { CHAT } from "../../model/chat-request.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
 import { TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
-import { backendFailed, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
+import { wrongBackend, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 
 type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type: Type }>, "type">>;
 
@@ -65,7 +65,7 @@ export function assertChatEvent(event: ChatEvent, limits: JsonLimits): void {
     return;
   const fields = FIELDS.get(event?.type);
   if (!fields || !hasFields(event, fields)) throw wrongEvent(CHAT, event, SHAPES, "a text, or ");
-  if (event.type === "native" && !isNative(event)) throw backendFailed(NO_EVENT, NATIVE_FIELDS);
+  if (event.type === "native" && !isNative(event)) throw wrongBackend(NO_EVENT, NATIVE_FIELDS);
   const [object] = fields.objects;
   if (object !== undefined && event.type !== "native" && event.type !== "usage")
     assertJson((event as object as Readonly<Record<string, unknown>>)[object], limits);
@@ -77,7 +77,7 @@ function assertJson(value: unknown, limits: JsonLimits): void {
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
     const message = `The model backend gave JSON that ${error.message}.`;
-    throw new GatewayError("backend_failed", message, { port: "model-backend" });
+    throw backendFailed(message);
   }
 }
 

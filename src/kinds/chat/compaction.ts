@@ -1,6 +1,6 @@
 /** Answers in two steps: the model first writes a summary of a long conversation, and then answers with the summary in its place. */
 
-import { GatewayError } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { type Certainty, sumOfUsages } from "../../model/usage.ts";
@@ -30,7 +30,7 @@ class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
   /** Counts an event of the first step. Throws `backend_failed` for an answer without end. */
   observeFirst(event: BackendEvent): void {
     this.#first.observe(event);
-    if (this.#first.overrun) throw failed("The model's summary does not end.");
+    if (this.#first.overrun) throw backendFailed("The model's summary does not end.");
   }
 
   /** Ends the first step, and begins the second. */
@@ -150,7 +150,7 @@ async function* answered(
   const summary = written.trim();
   const next = compaction.replaced(request, summary);
   meter.beginLast(next, estimateInputTokens(next, countTokens));
-  if (summary === "") throw failed("The model wrote no summary.");
+  if (summary === "") throw backendFailed("The model wrote no summary.");
   let item: ChatEvent | undefined = await compaction.itemOf(request, summary);
   for await (const event of backend.ask(next))
     for (const one of neutral(event)) {
@@ -176,6 +176,3 @@ function textOf(event: BackendEvent): string {
 /** Returns the neutral events of a piece in its provider's own format: the frames of an answer have no place for another item. */
 const neutral = (event: BackendEvent): readonly BackendEvent[] =>
   typeof event !== "string" && event.type === "native" ? event.events : [event];
-
-const failed = (message: string): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend" });

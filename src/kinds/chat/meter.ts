@@ -2,7 +2,7 @@
  * The meter of chat: checks a backend's events, and counts tokens. Uses the backend's counts, or estimates where the backend reports none.
  */
 
-import { BACKEND_ERRORS, GatewayError } from "../../errors.ts";
+import { BACKEND_ERRORS, GatewayError, backendFailed } from "../../errors.ts";
 import type {
   AnswerEvent,
   ChatEvent,
@@ -19,7 +19,7 @@ import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
 import type { KindCall } from "../kind.ts";
 import {
-  backendFailed,
+  wrongBackend,
   isTooHigh,
   isTooLow,
   type Meter,
@@ -212,8 +212,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       this.#native.frames.push(frame);
       this.#waitingChars += frame.data.length;
     }
-    if (this.#waitingChars > MAX_WAITING_CHARS)
-      throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
+    if (this.#waitingChars > MAX_WAITING_CHARS) throw backendFailed("The model backend's answer does not end.");
     return isWhole ? { ...piece, isWhole } : piece;
   }
 
@@ -283,7 +282,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #candidateOf(number = 0): Candidate {
     const { candidateCount = 1 } = this.#request;
     if (!(Number.isInteger(number) && number >= 0 && number < candidateCount))
-      throw backendFailed(
+      throw wrongBackend(
         "The model backend answered with a candidate that nobody asked for.",
         `chat: candidate must be an integer from 0 to ${candidateCount - 1}, not ${quoted(number)}.`,
       );
@@ -304,7 +303,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     // Learn the counts first: an answer that ends wrongly is charged all the same.
     this.#learn(event.usage);
     if (!FINISH_REASONS.has(event.reason))
-      throw backendFailed(
+      throw wrongBackend(
         "The model backend ended for no known reason.",
         `chat: the reason of the event finish, ${unknownName(nameOf(event.reason), [...FINISH_REASONS])}.`,
       );
@@ -368,7 +367,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   complete(): void {
     if (this.#reportsUsage && this.#finished === 0 && !this.overrun && !this.#isCut)
-      throw backendFailed(
+      throw wrongBackend(
         BACKEND_ERRORS.brokeOff[1],
         'chat: a backend that has yielded "start" or "usage" must yield "finish", with its reason, before it ends.',
       );

@@ -3,7 +3,7 @@
  * backend's count, or an estimate without one.
  */
 
-import { GatewayError } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import {
   EMBEDDING,
   type EmbeddingAnswerEvent,
@@ -21,7 +21,7 @@ import { charge, tokenPrice } from "../chat/price.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
 import {
-  backendFailed,
+  wrongBackend,
   type EventShapes,
   isCount,
   isTooHigh,
@@ -159,18 +159,18 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
     const { inputs, inputDimensions = [] } = this.#request;
     const input = inputs[this.#vectors];
-    if (input === undefined) throw failed("The model backend yielded more vectors than there are inputs.");
+    if (input === undefined) throw backendFailed("The model backend yielded more vectors than there are inputs.");
     const { length } = vector;
     if (length === 0 || length > MAX_DIMENSIONS)
-      throw failed(`The model backend yielded a vector of ${length} numbers.`);
+      throw backendFailed(`The model backend yielded a vector of ${length} numbers.`);
     const wanted = inputDimensions[this.#vectors];
     if (length !== (wanted ?? this.#dimensions ?? length))
-      throw failed("The model backend yielded vectors of different lengths.");
+      throw backendFailed("The model backend yielded vectors of different lengths.");
     this.#numbers += length;
-    if (this.#numbers > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
+    if (this.#numbers > MAX_NUMBERS) throw backendFailed("The model backend's answer is too large.");
     for (let at = 0; at < length; at++)
       if (!isFloat(vector[at]))
-        throw backendFailed(
+        throw wrongBackend(
           "The model backend yielded a vector of something that is no number.",
           `embedding: the vector ${this.#vectors} must have at ${at} a number that 32 bits can hold, not ${typeof vector[at] === "number" ? vector[at] : shown(vector[at])}.`,
         );
@@ -197,7 +197,7 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
 
   complete(): void {
     if (this.#isWhole) return;
-    throw backendFailed(
+    throw wrongBackend(
       "The model backend yielded fewer vectors than there are inputs.",
       `embedding: yield a vector for each of the ${this.#request.inputs.length} inputs; there were ${this.#vectors}.`,
     );
@@ -255,6 +255,3 @@ const isVector = (event: EmbeddingEvent): event is EmbeddingVector =>
 
 /** Tells whether a value is a number that 32 bits can hold: callers may ask for vectors of such floats. */
 const isFloat = (value: unknown): boolean => typeof value === "number" && Number.isFinite(Math.fround(value));
-
-const failed = (message: string): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend" });

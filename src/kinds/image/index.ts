@@ -18,7 +18,7 @@ import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
 import {
-  backendFailed,
+  wrongBackend,
   isCount,
   isTooHigh,
   type Meter,
@@ -179,7 +179,7 @@ function assertImageEvent(event: ImageEvent): void {
   const message = "The model backend drew something that is no picture.";
   if (bytes === undefined || isPicture) throw wrongEvent(IMAGE, event, SHAPES, "", message);
   const given = bytes instanceof Uint8Array ? "an empty one" : shown(bytes);
-  throw backendFailed(message, `image: the event ${event.type}: bytes must be a Uint8Array, not ${given}.`);
+  throw wrongBackend(message, `image: the event ${event.type}: bytes must be a Uint8Array, not ${given}.`);
 }
 
 /** The estimated tokens of an uploaded image and of a finished image, until the backend reports its counts. */
@@ -267,7 +267,7 @@ class ImageMeter implements Meter<Published, ImageAnswerEvent> {
 
   complete(): void {
     if (this.#drawn > 0) return;
-    throw backendFailed(
+    throw wrongBackend(
       "The model backend drew no picture.",
       'image: yield { type: "image", bytes, mediaType } for each picture.',
     );

@@ -1,12 +1,13 @@
 /** Decodes an answer in the AI SDK's provider interface: the parts of a stream, or the content of a complete answer. Trusts no value. */
 
+import { backendFailed } from "../../errors.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";
 import type { Traits } from "./conversions.ts";
-import { decodeError, failed } from "./model-call.ts";
+import { decodeError } from "./model-call.ts";
 import type { ProviderOptions } from "./options.ts";
 import { mergedMetadata, metadataOf, redactedOf, type Signer, signatureOf } from "./seals.ts";
 
@@ -55,10 +56,10 @@ export class ModelAnswerDecoder {
 
   answer(answer: WirePart): ChatEvent[] {
     const { content, response } = answer;
-    if (!Array.isArray(content)) throw failed("The model backend's answer has no content.");
+    if (!Array.isArray(content)) throw backendFailed("The model backend's answer has no content.");
     const events = this.#start(isJsonObject(response) ? response["modelId"] : undefined);
     for (const [index, item] of content.entries()) {
-      if (!isJsonObject(item)) throw failed("The model backend's answer has content of no kind.");
+      if (!isJsonObject(item)) throw backendFailed("The model backend's answer has content of no kind.");
       const { type, providerMetadata } = item;
       if (type === "text" || type === "reasoning") {
         const id = String(index);
@@ -168,7 +169,7 @@ export class ModelAnswerDecoder {
     const [id, json] = [text(part, "id"), text(part, "delta")];
     if (this.#whole.has(id)) return [];
     const block = this.#blocks.get(callKey(id));
-    if (!block) throw failed("The model backend went on with a tool call that was not open.");
+    if (!block) throw backendFailed("The model backend went on with a tool call that was not open.");
     if (json === "") return [];
     block.hasContent = true;
     return [{ type: "tool-call-delta", id, json }];
@@ -188,7 +189,7 @@ export class ModelAnswerDecoder {
       this.#blocks.delete(callKey(id));
       return [...events, { type: "tool-call-end", id, ...(!block.isSigned && signed) }];
     }
-    if (this.#called.has(id)) throw failed("The model backend told the same tool call twice.");
+    if (this.#called.has(id)) throw backendFailed("The model backend told the same tool call twice.");
     this.#called.add(id);
     return [{ type: "tool-call-start", id, name, ...signed }, ...events, { type: "tool-call-end", id }];
   }
@@ -197,7 +198,7 @@ export class ModelAnswerDecoder {
     if (this.isFinished) return [];
     this.isFinished = true;
     const reason = decodeFinish(finishReason);
-    if (reason === undefined) throw failed("The model backend's answer ended by an error.");
+    if (reason === undefined) throw backendFailed("The model backend's answer ended by an error.");
     const events: ChatEvent[] = [];
     for (const [key, { kind }] of this.#blocks) if (kind !== "call") events.push(...this.#end(key, {}));
     if (this.#sources.length > 0)
@@ -225,7 +226,7 @@ function text(part: WirePart, field: string): string {
   const value = part[field];
   if (typeof value === "string") return value;
   const cause = new TypeError(`${String(part["type"])}.${field}`);
-  throw failed("The model backend's answer has a part that is none.", cause);
+  throw backendFailed("The model backend's answer has a part that is none.", cause);
 }
 
 /** Decodes a file that the model made. Does not fetch a file that is given by its address. */

@@ -3,7 +3,7 @@
  * streamed answer.
  */
 
-import { backendError } from "../../errors.ts";
+import { backendError, backendFailed } from "../../errors.ts";
 import { approximated, dropped, withLostResults } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
@@ -24,7 +24,7 @@ import {
   type Traits,
   traitsOf,
 } from "./conversions.ts";
-import { decodeError, failed, ModelCall } from "./model-call.ts";
+import { decodeError, ModelCall } from "./model-call.ts";
 import { type AiSdkChatModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { encodePrompt, hintOf, type PromptMessage } from "./prompt.ts";
 import { mergedMetadata } from "./seals.ts";
@@ -72,7 +72,7 @@ export async function* askChat(
     if (!request.stream) {
       call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
       const answer = await call.wait(callable.doGenerate(callOptions));
-      if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
+      if (!isJsonObject(answer)) throw backendFailed("The model backend's answer is none.");
       report(answer["warnings"]);
       rest = remembered(decoder.answer(answer), remember).values();
       yield* rest;
@@ -84,7 +84,7 @@ export async function* askChat(
     for (let count = 1; !decoder.isFinished; count++) {
       const { done, value } = await call.wait(reader.read());
       if (done) throw backendError("brokeOff", undefined);
-      if (!isJsonObject(value)) throw failed("The model backend's answer has a part that is none.");
+      if (!isJsonObject(value)) throw backendFailed("The model backend's answer has a part that is none.");
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
@@ -118,7 +118,7 @@ const isAddressed = (part: { readonly type: string; readonly source?: { readonly
 /** Recognizes a stream by its methods: a provider may use a stream of another realm or of its own. */
 function readerOf(answer: unknown): ReadableStreamDefaultReader<unknown> {
   const { stream } = (answer ?? {}) as { readonly stream?: Partial<ReadableStream<unknown>> | null };
-  if (typeof stream?.getReader !== "function") throw failed("The model backend's answer is no stream.");
+  if (typeof stream?.getReader !== "function") throw backendFailed("The model backend's answer is no stream.");
   return (stream as ReadableStream<unknown>).getReader();
 }
 

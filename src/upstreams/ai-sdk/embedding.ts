@@ -1,5 +1,6 @@
 /** Calls an embedding model of an AI SDK provider, in batches of the size that the model takes. */
 
+import { backendFailed } from "../../errors.ts";
 import { dropped, EXACT, rejected } from "../../formats/shared/conversions.ts";
 import {
   type EmbeddingConversions,
@@ -15,7 +16,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { conversionsOfWarnings, type Traits, traitsOf } from "./conversions.ts";
-import { decodeError, failed, ModelCall } from "./model-call.ts";
+import { decodeError, ModelCall } from "./model-call.ts";
 import { type AiSdkEmbeddingModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { mergedMetadata } from "./seals.ts";
 
@@ -88,9 +89,9 @@ export async function* askEmbedding(
 function embeddedOf(answer: unknown, count: number): Embedded {
   const { embeddings, usage, warnings }: Partial<JsonObject> = isJsonObject(answer) ? answer : {};
   if (!Array.isArray(embeddings) || embeddings.length !== count)
-    throw failed("The model backend's answer does not have a vector for each input.");
+    throw backendFailed("The model backend's answer does not have a vector for each input.");
   const vectors: readonly unknown[] = embeddings;
-  if (!vectors.every(isVector)) throw failed("The model backend's answer has something that is no vector.");
+  if (!vectors.every(isVector)) throw backendFailed("The model backend's answer has something that is no vector.");
   const tokens = isJsonObject(usage) ? usage["tokens"] : undefined;
   // Some providers report that they have counted nothing by NaN.
   const inputTokens = tokens == null || Number.isNaN(tokens) ? undefined : Number(tokens);

@@ -1,6 +1,6 @@
 /** Calls an image model of an AI SDK provider. The pictures come in complete answers. Their media type is read from their bytes. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -16,7 +16,7 @@ import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { conversionsOfWarnings } from "./conversions.ts";
-import { decodeError, failed, ModelCall } from "./model-call.ts";
+import { decodeError, ModelCall } from "./model-call.ts";
 import { type AiSdkImageModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { mergedMetadata } from "./seals.ts";
 
@@ -57,7 +57,7 @@ export async function* askImage(
       const n = Math.min(remaining, most);
       call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
       const answer = await call.wait(callable.doGenerate({ ...options, n, abortSignal: call.signal }));
-      if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
+      if (!isJsonObject(answer)) throw backendFailed("The model backend's answer is none.");
       // Only the report of the first call precedes all pictures; later calls repeat the same warnings.
       reportConversions([...conversions, ...conversionsOfWarnings(answer["warnings"])], context, strict);
       usage = sumOf(usage, answer["usage"]);
@@ -131,7 +131,7 @@ function conversionsOf(model: AiSdkImageModel, request: ImageRequest): Conversio
 
 /** Yields the pictures of one answer, at most as many as were requested. Throws `backend_failed` for a value that is not a picture. */
 function* picturesOf({ images, providerMetadata }: JsonObject, most: number): Generator<ImageDrawn> {
-  if (!Array.isArray(images)) throw failed("The model backend's answer has no pictures.");
+  if (!Array.isArray(images)) throw backendFailed("The model backend's answer has no pictures.");
   for (const [index, image] of images.slice(0, most).entries()) {
     const revisedPrompt = revisedPromptOf(providerMetadata, index);
     yield { type: "image", ...pictureOf(image), ...(revisedPrompt !== undefined && { revisedPrompt }) };
@@ -143,11 +143,11 @@ const MAX_PIXELS = 2 ** 28;
 
 function pictureOf(image: unknown): Pick<ImageDrawn, "bytes" | "mediaType"> {
   const bytes = typeof image === "string" && isBase64(image) ? fromBase64(image) : image;
-  if (!(bytes instanceof Uint8Array)) throw failed("The model backend drew something that is no picture.");
+  if (!(bytes instanceof Uint8Array)) throw backendFailed("The model backend drew something that is no picture.");
   try {
     return { bytes, mediaType: probeImage(bytes, { maxPixels: MAX_PIXELS }).mediaType };
   } catch (cause) {
-    throw failed("The model backend drew something that is no picture.", cause);
+    throw backendFailed("The model backend drew something that is no picture.", cause);
   }
 }
 

@@ -99,9 +99,6 @@ export class ModelCall {
   }
 }
 
-export const failed = (message: string, cause?: unknown): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend", cause });
-
 /** The most characters of a provider's message that are kept, and of the body of its error that are read. */
 const MAX_SHOWN_CHARS = 1_024;
 const MAX_BODY_CHARS = 64 * 1_024;

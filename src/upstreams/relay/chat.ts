@@ -1,12 +1,12 @@
 /** Relays chat calls: sends the request in the upstream's format, and forwards the answer's events as they come. */
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, backendFailed } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { wholeOf, type LazyCodec } from "../../formats/shared/lazy.ts";
-import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
+import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -303,7 +303,7 @@ async function countTokens(
     const text = new TextDecoder().decode(await readBytes(response, limits.maxBodyBytes, exchange));
     const tokens = codec.count.decode(parseAnswerObject(text, json));
     if (typeof tokens === "number") return tokens;
-    throw upstreamFailed("The model backend's answer holds no count of tokens.");
+    throw backendFailed("The model backend's answer holds no count of tokens.");
   } catch (error) {
     throw failures.told(error);
   } finally {

@@ -3,9 +3,9 @@
  * code runner, and asks the model again with the results. The caller sees code and results, as from a provider that runs code.
  */
 
+import { backendFailed } from "../../errors.ts";
 import type { RelayedContext } from "../../formats/module.ts";
 import { AnsweredArguments, CUT_SHORT } from "../../formats/shared/tools.ts";
-import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { Annotation, ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
 import { type ChatMessage, type ChatRequest, CODE_TOOL, type Part, type ToolChoice } from "../../model/chat-request.ts";
 import { given, type JsonLimits, utf8Length } from "../../model/json.ts";
@@ -383,7 +383,7 @@ class ModelTurn {
   #count(text: string): void {
     this.#counted.chars += text.length;
     if (this.#counted.chars + this.runs.length * RUN_CHARS > this.#maxChars)
-      throw upstreamFailed("The model backend's answer does not end.");
+      throw backendFailed("The model backend's answer does not end.");
   }
 
   #begin({ id, signature, maker }: Signed & { readonly id: string }, json?: string): undefined {

@@ -5,11 +5,10 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { backendError, GatewayError } from "../../errors.ts";
+import { backendError, GatewayError, backendFailed } from "../../errors.ts";
 import type { ConversationTurn } from "../../formats/module.ts";
 import { frameOf } from "../../formats/shared/answer.ts";
 import { spanAt } from "../../formats/shared/json-text.ts";
-import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { type Cancel, type Clock, EventLoopYielder } from "../../ports/clock.ts";
 import type { Authorization } from "./credentials.ts";
@@ -315,7 +314,7 @@ class Connection implements SocketListener {
     const type = typeOf(text, this.#rules.json);
     if (type === "error") return this.#refuse(running, text);
     if (type === undefined)
-      return this.#break(running, upstreamFailed("The model backend's answer has not the shape of one."));
+      return this.#break(running, backendFailed("The model backend's answer has not the shape of one."));
     if (!type.startsWith("response.")) return;
     running.hasBegun = true;
     const last = LAST.test(type) ? parsed(text, this.#rules.json) : undefined;
@@ -328,7 +327,7 @@ class Connection implements SocketListener {
       running.first.resolve(running.answer);
     }
     if (running.answer && running.answer.waitingBytes > 2 * this.#rules.maxEventChars)
-      return this.#break(running, upstreamFailed("The model backend's answer is too large."));
+      return this.#break(running, backendFailed("The model backend's answer is too large."));
     if (last) this.#end(running, type === FAILED ? undefined : last["response"]);
   }
 

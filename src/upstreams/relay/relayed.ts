@@ -1,11 +1,10 @@
 /** Runs one relayed call: sends the request, forwards the events of the answer as they come, and informs the gateway's observer. */
 
 import { type EventSourceParser, createParser } from "eventsource-parser";
-import { backendError, changedError, GatewayError, SettingMistake } from "../../errors.ts";
+import { backendError, changedError, GatewayError, SettingMistake, backendFailed } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
-import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
@@ -302,7 +301,7 @@ class StreamedAnswer<Decoded> {
  */
 function errorEvent(thrown: unknown, data: string): unknown {
   const isOwn = thrown instanceof GatewayError && thrown.cause !== undefined && !(thrown.cause instanceof Error);
-  return isOwn ? thrown : upstreamFailed("The model backend ended its answer with an error.", data);
+  return isOwn ? thrown : backendFailed("The model backend ended its answer with an error.", data);
 }
 
 async function completeAnswer<Decoded>(
