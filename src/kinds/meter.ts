@@ -3,7 +3,7 @@
  * a backend reports, and the error for an event that is none.
  */
 
-import { GatewayError, backendFailed } from "../errors.ts";
+import { backendFailed, type GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Certainty } from "../model/usage.ts";
 import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";

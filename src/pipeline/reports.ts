@@ -5,7 +5,7 @@ import {
   type GatewayErrorCode,
   type Port,
   describeError,
-  GatewayError,
+  type GatewayError,
   toGatewayError,
   backendFailed,
 } from "../errors.ts";

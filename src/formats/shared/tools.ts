@@ -1,6 +1,6 @@
 /** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
 
-import { GatewayError, invalidField, backendFailed } from "../../errors.ts";
+import { backendFailed, type GatewayError, invalidField } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
 import type { ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
