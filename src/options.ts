@@ -521,6 +521,12 @@ export function abandon(returned: unknown): void {
   if (returned instanceof Promise) returned.catch(() => {});
 }
 
+/** Tells a function of the host. Waits for no promise of the function, and drops its errors. */
+export function tellHost<Told>(listener: (told: Told) => unknown, told: Told): void {
+  // The promise catches an error that is thrown at once, and a rejection.
+  void new Promise((resolve) => resolve(listener(told))).catch(() => {});
+}
+
 /** The options of a `close`. */
 interface CloseOptions {
   readonly deadlineMs?: number;

@@ -79,6 +79,8 @@ export class Call implements Incoming {
   /** The host's own context. */
   readonly context: unknown;
   readonly abort: CallAbort;
+  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
+  readonly hasWaitUntil: boolean;
   readonly json: JsonBudget;
   /** The observer's view of the call; undefined without an observer. */
   readonly watch: CallWatch | undefined;
@@ -124,6 +126,7 @@ export class Call implements Incoming {
     this.watch = services.observer && watchOf(services.observer, this);
     this.abort = new CallAbort(this.clock, services.limits.deadlineMs, services.clock);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
+    this.hasWaitUntil = this.#waitUntil !== undefined;
     this.#listenForDisconnect(request, mounted);
     // A runtime that stops all work for a client who is gone must wait for the settlement.
     if (this.#waitUntil) this.waitUntil(new Promise<void>((resolve) => (this.#settled = resolve)));
@@ -252,11 +255,6 @@ export class Call implements Incoming {
       });
       this.defer(release);
     });
-  }
-
-  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
-  get hasWaitUntil(): boolean {
-    return this.#waitUntil !== undefined;
   }
 
   /** Keeps the runtime working for a promise, which must not reject. */

@@ -2,7 +2,7 @@
 
 import type { BatchObservableCallback, Meter, ObservableGauge } from "@opentelemetry/api";
 import { type BudgetReport, type Clock, systemClock } from "../index.ts";
-import { assertMethods, assertOptions, CLOCK, oneLine, quoted } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, oneLine, quoted, tellHost } from "../options.ts";
 import { OTHER } from "./models.ts";
 
 /** The part of a quota store that the metrics read: every store of the package has it. */
@@ -167,16 +167,9 @@ class BudgetReadings {
 
   #tell(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    if (reason !== this.#told) void tell(this.#onError, error);
+    if (reason !== this.#told) tellHost(this.#onError, error);
     this.#told = reason;
   }
-}
-
-/** Calls a function of the host, which may throw, and may return a promise that rejects. */
-async function tell(onError: (error: unknown) => unknown, error: unknown): Promise<void> {
-  try {
-    await onError(error);
-  } catch {}
 }
 
 const logError = (error: unknown): void =>

@@ -1764,6 +1764,27 @@ describe("the log of changes", () => {
     expect(onFailure).toHaveBeenCalledOnce();
   });
 
+  it.each([
+    [
+      "throws",
+      () => {
+        throw new Error("The pager is down.");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("The pager is down."))],
+  ])("answers a change whose end cannot be noted also when onFailure %s", async (_how, onFailure) => {
+    const unhandled = vi.fn<(reason: unknown) => void>();
+    process.on("unhandledRejection", unhandled);
+    const audit: AuditLog = { ...memoryAuditLog(), end: () => Promise.reject(new Error("The log is down.")) };
+    const ask = asking({ audit, onFailure });
+    expect((await ask("POST", "/keys", { id: "team" })).status).toBe(201);
+    const down: AuditLog = { ...memoryAuditLog(), begin: () => Promise.reject(new Error("The log is down.")) };
+    expect((await asking({ audit: down, onFailure })("POST", "/keys", { id: "other" })).status).toBe(500);
+    await new Promise(setImmediate);
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+  });
+
   it("in memory forgets the oldest", async () => {
     const audit = memoryAuditLog({ maxRecords: 2 });
     for (const id of ["1", "2", "3"]) await audit.begin({ id, at: 0, user: "ann", action: "keys.create" });

@@ -10,7 +10,7 @@ import { consumedText } from "../../http/body.ts";
 import { originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
-import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, unknownName } from "../../options.ts";
+import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, tellHost, unknownName } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
@@ -131,13 +131,13 @@ export function adminHandler<Context = unknown>(
     onFailure: "function?",
     clock: CLOCK,
   });
-  const { gateway, audit = memoryAuditLog(), clock = systemClock } = options;
+  const { gateway, audit = memoryAuditLog(), clock = systemClock, onFailure = printFailure } = options;
   const calls = options.calls && callAdmin(options.calls);
   const admin = new Admin(deskOf(store, { audit, gateway, calls, clock }), {
     clock,
     replays: options.replayStore ?? memoryReplayStore({ clock }),
     page: options.page,
-    onFailure: options.onFailure ?? printFailure,
+    onFailure: (error) => tellHost(onFailure, error),
     authorize: (request, mounted) => options.authorize(request, mounted.context as Context | undefined),
   });
   return { ...admin.at(""), at: (prefix) => admin.at(prefix), isClosing: () => false, endpoints: [] };
@@ -437,11 +437,10 @@ class Admin {
     const cause = HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown;
     const now = this.#services.clock.now();
     const isQuiet = isUnusable(cause);
-    if (!isQuiet || now - this.#toldUnusableAt >= QUIET_MS)
-      try {
-        if (isQuiet) this.#toldUnusableAt = now;
-        this.#services.onFailure(cause);
-      } catch {}
+    if (!isQuiet || now - this.#toldUnusableAt >= QUIET_MS) {
+      if (isQuiet) this.#toldUnusableAt = now;
+      this.#services.onFailure(cause);
+    }
     // By the contract of stores, this message holds no secret. It names the command that makes the tables.
     if (isUnmigrated(cause)) return new HTTPError({ status: 503, message: cause.message });
     if (!isQuiet) return new HTTPError({ status: 500, message: "The request has failed." });

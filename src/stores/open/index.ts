@@ -2,7 +2,7 @@
 
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
-import { assertOptions } from "../../options.ts";
+import { assertOptions, tellHost } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import { noteDatabase } from "../../ports/quota-store.ts";
@@ -155,25 +155,20 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
   const begin = (): Promise<unknown> =>
     migrate && connection.dialect !== "redis" ? connection.migrate() : connection.ask();
-  /** Calls `onError` of the host, which may throw, or return a promise that never settles. So nothing waits for the result. */
-  const tell = async (error: unknown): Promise<void> => {
-    try {
-      await (onError(error) as unknown);
-    } catch {}
-  };
+  const tell = (error: unknown): void => tellHost(onError, error);
   let reasonTold = "";
   /** Tells why the database cannot be used yet. Each reason is told once. */
   const tellAway = (thrown: unknown): void => {
     const reason = unusable(address, thrown, " The stores ask again every second.");
     if (reason.message === reasonTold) return;
     reasonTold = reason.message;
-    void tell(reason);
+    tell(reason);
   };
   let isOutage = false;
   /** Tells of a failure behind the calls. An outage is told once, however many steps meet it: a sweep notices its end. */
   const tellFailure = (error: unknown): void => {
-    if (!isAway(error)) return void tell(error);
-    if (!isOutage || sweepMs === 0) void tell(unusable(address, error, " Sweeps and records go on when it is back."));
+    if (!isAway(error)) return tell(error);
+    if (!isOutage || sweepMs === 0) tell(unusable(address, error, " Sweeps and records go on when it is back."));
     isOutage = true;
   };
   const endOutage = (): void => {
@@ -217,7 +212,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
             break;
           }
           const problem = describeProblem(error);
-          if (failures.get(step) !== problem) void tell(error);
+          if (failures.get(step) !== problem) tell(error);
           failures.set(step, problem);
         }
       running = undefined;
@@ -225,7 +220,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
   /** Waits for the end of work, unless the database is silent: a host that closes its stores must be able to end. */
   const unlessHanging = async (work: Promise<void> | undefined): Promise<void> => {
     if (work && (await within(work, CLOSE_MS, systemClock)) === LATE)
-      void tell(new Error("The database has not answered in time while the stores were closed."));
+      tell(new Error("The database has not answered in time while the stores were closed."));
   };
   let beginning: Promise<void> | undefined;
   const retry =

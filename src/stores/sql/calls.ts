@@ -2,7 +2,7 @@
 
 import { type Insertable, type Selectable, sql } from "kysely";
 import { copyOf, parseJson } from "../../model/json.ts";
-import { assertOptions, CLOCK, type Shapes } from "../../options.ts";
+import { assertOptions, CLOCK, type Shapes, tellHost } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallRecord } from "../../ports/observer.ts";
 import { calendarOf, dateAt, spanAt } from "../budgets.ts";
@@ -125,7 +125,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     this.#groupOf = groupOf;
     this.#currency = currency?.toUpperCase() ?? null;
     this.#calendar = new Calendars(timeZone);
-    this.#onError = (error) => void tellError(onError, error);
+    this.#onError = (error) => tellHost(onError, error);
     this.#queue = new WriteBehind({
       write: (drafts) => this.#write(drafts),
       onError: this.#onError,
@@ -358,13 +358,6 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       total += old.length;
     }
   }
-}
-
-/** Calls a function of the host, whose errors change nothing. */
-async function tellError(onError: (error: unknown) => unknown, error: unknown): Promise<void> {
-  try {
-    await onError(error);
-  } catch {}
 }
 
 /** The fields of a charge whose call has left no record. */
