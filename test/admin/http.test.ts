@@ -1764,7 +1764,7 @@ describe("the log of changes", () => {
     expect(onFailure).toHaveBeenCalledOnce();
   });
 
-  it.each([
+  it.each<[string, (error: unknown) => void]>([
     [
       "throws",
       () => {
