@@ -38,7 +38,10 @@ export interface Census {
   readonly failures: readonly string[];
 }
 
-/** Longer than any drained call takes. No other timer of a gateway has this length. */
+/**
+ * Longer than any drained call takes. No other timer of a gateway has this length, and a timer of it tells the soak that a call drains: a drain
+ * on the shared timer of its call has other lengths, and the soak would wait for ever.
+ */
 const DRAIN_MS = 599_999;
 
 /** Longer than any soak: no call ends by a deadline, and no upload because the machine is slow. No body outlives its call, so growth is a leak. */
