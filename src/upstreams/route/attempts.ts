@@ -171,7 +171,8 @@ export class Attempts {
       if (!isRest) call.reportConversions([]);
       if (routed.isListed && LACKS_MODEL.has(error.code)) lacking = told;
       else last = told;
-      isFree = LASTING.has(code) || mistakeOf(told) !== undefined;
+      // A connection may be made soon, also where a setting looks wrong: the name of a container that restarts does not resolve.
+      isFree = LASTING.has(code) || (code !== "backend_unavailable" && mistakeOf(told) !== undefined);
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
       if (isFree) refused.add(upstream);

@@ -7,6 +7,7 @@ import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { aiSdk } from "../../../src/upstreams/ai-sdk/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 import { fakeModel } from "../ai-sdk/fake-models.ts";
 
 /** Makes a call that fails. Returns its status, its body, and what the health of the gateway tells. */
@@ -85,6 +86,29 @@ describe("a connection that settings prevent", () => {
     expect(status).toBe(503);
     expect(failure?.mistake).toContain(`The provider at https://up.test ${mistake}`);
     expect(failure?.mistake).not.toContain("secret");
+  });
+
+  it("is asked again by a route, as every upstream that cannot be reached", async () => {
+    for (const [, thrown] of ERRORS) {
+      let left = 1;
+      const main = relay({
+        format: "chat-completions",
+        baseUrl: "https://up.test/v1",
+        fetch: async () => {
+          if (left-- > 0) throw thrown instanceof TypeError ? thrown : ofFetch(thrown);
+          return Response.json({
+            id: "one",
+            object: "chat.completion",
+            created: 1,
+            model: "m",
+            choices: [{ index: 0, message: { role: "assistant", content: "Back." }, finish_reason: "stop" }],
+            usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+          });
+        },
+      });
+      const { status, text } = await failed(route({ routes: { m: main }, retry: { pauseMs: 1 } }));
+      expect([status, text]).toEqual([200, expect.stringContaining("Back.")]);
+    }
   });
 
   it("is none where the upstream is only down", async () => {
