@@ -227,9 +227,13 @@ export interface GenerationEndpoint<
   /**
    * Decodes a request, without a look at the content of its files.
    *
-   * @param models Returns the models that the caller's key may use; none when the backend lists no models.
+   * @param models Returns the models that the caller's key may use; of the given ids when the backend lists no models. Default: none of these.
    */
-  decode(body: unknown, incoming: Incoming, models: Query["models"]): Request | Promise<Request>;
+  decode(
+    body: unknown,
+    incoming: Incoming,
+    models: (unlisted?: readonly string[]) => ReturnType<Query["models"]>,
+  ): Request | Promise<Request>;
   /** Returns the model that the address names, for the record of a request that is refused before its body is decoded. */
   modelIn?(wildcardPath: string): string;
   /** Returns a collector for the body of a complete answer. */

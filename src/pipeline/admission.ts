@@ -291,9 +291,17 @@ function allowedModels(key: ApiKey, said: string): string {
   return `It may use ${first ?? long}.`;
 }
 
-/** Returns the models that a key may use; none when the backend lists no models. */
-export async function visibleModels(call: Call, key: ApiKey): Promise<readonly ListedModel[]> {
-  return visibleIn(call, (await modelsOf(call)) ?? [], key);
+/**
+ * Returns the models that a key may use.
+ *
+ * @param unlisted The ids of the models that a backend has which lists none. Default: none.
+ */
+export async function visibleModels(
+  call: Call,
+  key: ApiKey,
+  unlisted: readonly string[] = [],
+): Promise<readonly ListedModel[]> {
+  return visibleIn(call, (await modelsOf(call)) ?? unlisted.map((id) => ({ id })), key);
 }
 
 function visibleIn({ services, key: own }: Call, models: readonly ModelInfo[], key = own): readonly ListedModel[] {

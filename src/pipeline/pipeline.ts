@@ -171,7 +171,7 @@ async function enter<Decoded>(
 async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
   const { backend, codeRunner, countInput, hooks, limits, rateLimiter } = call.services;
   const entered = await enter(call, endpoint, GENERATED, parts, (body, key) =>
-    endpoint.decode(body, call, () => visibleModels(call, key)),
+    endpoint.decode(body, call, (unlisted) => visibleModels(call, key, unlisted)),
   );
   if ("status" in entered) return entered;
   const { key, decoded, recorder } = entered;

@@ -177,12 +177,28 @@ it("suggests a name for an unknown image model, and for an unknown model in an a
   expect(await send("/v1/images/generations", { model: "zebra", prompt: "A cat" })).toMatchObject(
     openAi('There is no image model "zebra". This API key may use "image-model-3".'),
   );
-  const unlisted = gatewayOver({ image: async function* () {} }, ["zebra"]);
-  expect(await unlisted("/v1/images/generations", { model: "zebra", prompt: "A cat" })).toMatchObject(
-    openAi(
-      'There is no image model "zebra". This API key may use "image-model-2", "image-model-3" and "image-model-multi".',
-    ),
-  );
+  const openOnes = '"image-model-2", "image-model-3" and "image-model-multi"';
+  for (const [models, known] of [
+    [undefined, openOnes],
+    [["zebra", "image-model-2"], '"image-model-2"'],
+  ] as const) {
+    const unlisted = gatewayOver({ image: async function* () {} }, models);
+    expect(await unlisted("/v1/images/generations", { model: "zebra", prompt: "A cat" })).toMatchObject(
+      openAi(`There is no image model "zebra". This API key may use ${known}.`),
+    );
+  }
+  const others: readonly [Partial<ModelBackend>, models: readonly string[]][] = [
+    [{}, ["zebra"]],
+    [{ models: () => [] }, ["zebra"]],
+    [{ models: () => [{ id: "image-model-3" }] }, []],
+  ];
+  for (const [backend, models] of others)
+    expect(
+      await gatewayOver({ ...image, models: undefined, ...backend } as ModelBackend, models)("/v1/images/generations", {
+        model: "image-modle-3",
+        prompt: "A cat",
+      }),
+    ).toMatchObject(openAi('There is no image model "image-modle-3".'));
   for (const path of ["/v1/models/image-modle-3", "/v1beta/models/image-modle-3"])
     expect((await send(path)).body).toMatchObject({
       error: { message: 'There is no model "image-modle-3". Did you mean "image-model-3"?' },

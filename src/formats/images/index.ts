@@ -11,7 +11,7 @@ import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import { modelHint } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { Endpoint, EndpointOf, Incoming, LazyRoute, Query } from "../format.ts";
+import type { Endpoint, EndpointOf, Incoming, LazyRoute } from "../format.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { type ImageModels, maxPictureBytes } from "./request.models.ts";
@@ -95,12 +95,12 @@ export function images(context: ImagesContext): readonly Endpoint[] {
 async function unknownModel(
   error: unknown,
   fields: unknown,
-  models: Query["models"],
+  models: Parameters<EndpointOf<typeof image>["decode"]>[2],
   ids: readonly string[],
 ): Promise<unknown> {
   if (!(error instanceof GatewayError && error.code === "model_not_found")) return error;
   const { model } = fields as { readonly model: string };
-  const listed = await models();
+  const listed = await models(ids);
   if (listed.some(({ id, kinds }) => id === model && kinds?.includes(image.name))) {
     const cause = new TypeError(
       `createGateway: images.models lacks "${model}", which the backend lists with its kinds.`,
@@ -109,7 +109,7 @@ async function unknownModel(
     return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
   }
   const isListed = (id: string): boolean =>
-    listed.length === 0 || listed.some((one) => one.id === id && (one.kinds?.includes(image.name) ?? true));
+    listed.some((one) => one.id === id && (one.kinds?.includes(image.name) ?? true));
   return changedError(error, error.message + modelHint(model, ids.filter(isListed)), {});
 }
 
