@@ -178,8 +178,9 @@ const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
   [/^ENOTFOUND/, "the name of its host is unknown"],
 ];
 
-/** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails. */
-export const upstreamStatus = ({ backend }: Pick<Services, "backend">): readonly UpstreamStatus[] => {
-  const told = quietly(() => backend.status?.());
-  return Array.isArray(told) ? told : [];
-};
+/** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails, and no entry that names no route. */
+export const upstreamStatus = ({ backend }: Pick<Services, "backend">): readonly UpstreamStatus[] =>
+  quietly(() => {
+    const told = backend.status?.();
+    return Array.isArray(told) ? told.filter((one) => typeof one?.route === "string") : [];
+  }) ?? [];

@@ -320,6 +320,7 @@ describe("a gateway", () => {
       },
     ],
     ["lies", () => "all good" as never],
+    ["lists nothing of use", () => [null, 5, {}] as never],
   ])("is healthy where the status of its backend %s", async (_how, status) => {
     const { gateway } = opened({ backend: { ...speaking(WORD), status } });
     expect(await gateway.health()).toMatchObject({ ready: true, upstreams: [] });

@@ -3,6 +3,7 @@
 import { backendError, GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
+import { given, isJsonObject } from "../../model/json.ts";
 import {
   assertOptions,
   CLOCK,
@@ -576,10 +577,28 @@ const CHECK_GRACE_MS = 1_000;
 /** Resolves with what a backend finds at itself; nothing for a backend that cannot be checked. */
 async function problemsOf(backend: Upkept, how: CheckOptions): Promise<readonly Found[]> {
   try {
-    return [(await backend.check?.(how)) ?? []].flat();
+    return [(await backend.check?.(how)) ?? []].flat().map(foundIn);
   } catch (error) {
-    const words = error instanceof Error || typeof error === "string" ? oneLine(String(error)) : shown(error);
-    return [{ problem: `check() has failed: ${words}` }];
+    return [{ problem: `check() has failed: ${wordsOf(error)}` }];
+  }
+}
+
+/** Reads a problem as the `check()` of a host's own backend tells it. Throws a TypeError for anything else. */
+function foundIn(told: unknown): Found {
+  const { upstream, problem } = isJsonObject(told) ? told : { upstream: null };
+  if (!isText(upstream) || !isText(problem))
+    throw new TypeError(`it must return an object with the text problem, not ${shown(told)}.`);
+  return { problem, ...given({ upstream }) };
+}
+
+const isText = (value: unknown): value is string | undefined => value === undefined || typeof value === "string";
+
+function wordsOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error || typeof thrown === "string" ? oneLine(String(thrown)) : shown(thrown);
+  } catch {
+    // Getters may throw.
+    return "a value that cannot be shown";
   }
 }
 

@@ -668,6 +668,41 @@ describe("a route", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it.each([
+    ["null", [null], "TypeError: it must return an object with the text problem, not null."],
+    [
+      "a list in the list",
+      [[{ problem: "Inner." }]],
+      "TypeError: it must return an object with the text problem, not a list.",
+    ],
+    ["a text", "Broken.", "TypeError: it must return an object with the text problem, not a text."],
+    [
+      "no text",
+      { problem: new Error("Broken.") },
+      "TypeError: it must return an object with the text problem, not an object.",
+    ],
+    [
+      "a getter that throws",
+      {
+        get problem() {
+          throw new Proxy(new Error(), {
+            getPrototypeOf() {
+              throw new Error("No prototype.");
+            },
+          });
+        },
+      },
+      "a value that cannot be shown",
+    ],
+  ])("tells a check that returns %s, beside the problems of all others", async (_what, told, words) => {
+    const sound = Object.assign(fake("sound"), { name: "sound", check: async () => ({ problem: "No key." }) });
+    const liar = Object.assign(fake("liar"), { name: "liar", check: async () => told });
+    expect(await routed({ a: liar, b: sound }).check()).toEqual([
+      { upstream: "liar", problem: `check() has failed: ${words}` },
+      { upstream: "sound", problem: "No key." },
+    ]);
+  });
+
   it("closes what it holds, each once, also when one does not close", async () => {
     const closed: string[] = [];
     const closing = (name: string, error?: Error): ModelBackend =>
