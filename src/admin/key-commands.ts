@@ -314,7 +314,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["[FILE]"],
     options: ["dry-run", "update", "yes"],
     async read([file], values, terminal) {
-      const { update = false, currency, "dry-run": isDryRun = false } = values;
+      const { update = false, "dry-run": isDryRun = false } = values;
       const { read, print, warn } = terminal;
       const { lines, wrong, hint: hintOfFile } = readLines(await read(file));
       return async (keys, opened) => {
@@ -322,7 +322,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         const faults = [...wrong, ...(await withoutBudget(lines, store))].toSorted(
           (one, other) => one.line - other.line,
         );
-        const doubts = values.yes ? [] : await doubtsIn(lines, currency, opened);
+        const doubts = values.yes ? [] : await doubtsIn(lines, values, opened);
         // Doubts come last, so that many of them hide no fault.
         const { lines: stopping, words } = namedLines([...faults, ...doubts]);
         if (faults.length > 0) {
@@ -416,14 +416,14 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
   };
 }
 
-/** Returns the lines with a doubtful amount of money. Returns none where no currency is known. */
+/** Returns the lines with a doubtful amount of money, which gives a key its quota. Returns none where no currency is known. */
 async function doubtsIn(
   lines: readonly KeyLine[],
-  currency: string | undefined,
-  { calls, audit }: OpenedStore,
+  { currency, update }: Pick<Values, "currency" | "update">,
+  { calls, audit, store }: OpenedStore,
 ): Promise<readonly WrongLine[]> {
   const doubtful = lines
-    .map(({ line, key }) => ({ line, granted: key.granted ?? 0 }))
+    .map(({ line, key: { id, granted } }) => ({ line, id, granted: granted ?? 0 }))
     .filter(
       ({ granted }) =>
         isLittle(granted, "granted") ||
@@ -431,13 +431,17 @@ async function doubtsIn(
     );
   if (doubtful.length === 0) return [];
   // Calls that were recorded without a currency are counted in units.
-  const known = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
-  const code = currency ?? known.currency;
+  const latest = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
+  const code = currency ?? latest.currency;
   if (code === undefined) return [];
-  return doubtful.map(({ line, granted }) => {
-    const large = doubtInWords({ first: granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
-    return { line, error: large ?? littleInWords(granted, code), code: "confirmation_required" };
-  });
+  // An update leaves the quota of a known key as it is.
+  const known = await Promise.all(doubtful.map(async ({ id }) => update && id !== undefined && store.report(id)));
+  return doubtful
+    .filter((_, at) => !known[at])
+    .map(({ line, granted }) => {
+      const large = doubtInWords({ first: granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
+      return { line, error: large ?? littleInWords(granted, code), code: "confirmation_required" };
+    });
 }
 
 /** The places where a command looks for names that are in use. */

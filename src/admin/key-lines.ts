@@ -313,6 +313,7 @@ async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<
   // The log of changes has only what changes.
   const { budget: moved, ...changes } = changedFields(fields, fieldsOf(known)) as typeof fields;
   try {
+    // A key must not be moved to a budget if its other changes are refused.
     changedDurableKeyOf(known, changes);
   } catch (error) {
     if (error instanceof RangeError) return { refusal: error };

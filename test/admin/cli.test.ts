@@ -70,6 +70,9 @@ async function fresh(name: string) {
   return { run, lines };
 }
 
+const twelveNotes = (letter: string): Record<string, string> =>
+  Object.fromEntries(Array.from({ length: 12 }, (_, at) => [letter + at, "note"]));
+
 /** Returns the state in a row of a list of keys. */
 const stateIn = (row: string): string | undefined =>
   /(?:budget )?used up|(?:budget|quota) is 0|active|paused/.exec(row)?.[0];
@@ -929,6 +932,22 @@ describe("polygate keys", () => {
     await stores.close();
   });
 
+  it("moves no key to another budget whose other changes are refused", async () => {
+    const { run, lines } = await fresh("half");
+    await run("", "create", "--id", "a", "--granted", "5");
+    const database = new DatabaseSync(join(folder, "half.db"));
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+    await sqlQuotaStore({ db, dialect: "sqlite" }).addBudget({ id: "team", amount: 9 });
+    await db.destroy();
+    await run(JSON.stringify({ id: "a", metadata: twelveNotes("a") }), "import", "--update");
+    const input = JSON.stringify({ id: "a", budget: "team", metadata: twelveNotes("b") });
+    await expect(run(input, "import", "--update")).rejects.toThrow("1 of 1 keys were not imported: line 1.");
+    const error = "A key has at most 16 entries of metadata.";
+    expect(lines.map((line) => JSON.parse(line))).toEqual([{ line: 1, id: "a", error, code: "invalid_request" }]);
+    const [exported = ""] = await run("", "export");
+    expect(JSON.parse(exported)).toEqual(expect.not.objectContaining({ budget: "team" }));
+  });
+
   it("imports nothing from a file with wrong lines, and names them without their secrets", async () => {
     const { run } = await fresh("wrong");
     const lines = [
@@ -993,6 +1012,12 @@ describe("polygate keys", () => {
       code: "confirmation_required",
       lines: [{ line: 1, error: doubt, code: "confirmation_required" }],
     });
+    // An update leaves the quota of a known key as it is.
+    await run([doubtful], "--yes");
+    const { stderr: ofUpdate } = await run([doubtful, '{"id":"q4","granted":5}'], "--update", "--json");
+    expect(JSON.parse(ofUpdate)).toMatchObject({ lines: [{ line: 2, error: doubt }] });
+    expect(await run([doubtful], "--update")).toMatchObject({ code: 0, stdout: '{"id":"q3","updated":[]}\n' });
+    await polygate(["keys", "revoke", "q3", "--yes"], env);
     // Many doubts hide no fault.
     const secret = `sk-${"s".repeat(43)}`;
     const many = await run([...Array.from({ length: 20 }, () => '{"granted":5}'), `{"budget":"${secret}"}`], "--json");
@@ -1001,7 +1026,7 @@ describe("polygate keys", () => {
       lines: { length: 10, 9: { line: 21, code: "not_found" } },
     });
     expect(many.stderr).not.toContain(secret);
-    expect((await polygate(["keys", "list"], env)).stdout).toBe("There are no keys to list.\n");
+    expect((await polygate(["keys", "export"], env)).stdout).toBe("");
   });
 
   it.each([
