@@ -904,6 +904,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("takes no name with a number for a time", async () => {
+    await stores.ports.quotas.addBudget({ id: "plan 4 MAY", amount: 1 });
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", budget: "plan 4 MAY" });
+    await call("ann", "small");
+    const page = await open("?part=refusals");
+    await rowOf(page, "ann").waitFor();
+    expect(await rowOf(page, "ann").textContent()).toContain("refused by the budget plan 4 MAY (needed: $");
+    await page.close();
+  });
+
   it("shows the beginning of a request id in a list, and copies all of it", async () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     const id = await call("poor", "small");

@@ -323,12 +323,14 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
   return html`${parts.map((part, at) => {
     if (at % 2 === 0) return part;
     const [, amount, currency] = /^([\d.]+) ([A-Z]+)$/.exec(part) ?? [];
+    if (currency === undefined)
+      return Number.isNaN(Date.parse(part))
+        ? part
+        : html`<${EndOfLimit} at=${Date.parse(part)} refusedBy=${refusedBy} />`;
     // Other words in capitals may follow a number: `4 PRO`.
-    if (currency !== undefined && (currency === recordedCurrency.value || /\.\d\d/.test(part)))
-      return amountOf(Math.round(Number(amount) * 1_000_000), currency);
-    return Number.isNaN(Date.parse(part))
-      ? part
-      : html`<${EndOfLimit} at=${Date.parse(part)} refusedBy=${refusedBy} />`;
+    return currency === recordedCurrency.value || /\.\d\d/.test(part)
+      ? amountOf(Math.round(Number(amount) * 1_000_000), currency)
+      : part;
   })}`;
 }
 
