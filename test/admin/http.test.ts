@@ -266,6 +266,13 @@ describe("adminHandler", () => {
       status: 409,
       body: { error: { message: "The budget red was removed. Choose another id: its history stays." } },
     });
+    for (const [method, path, body] of [
+      ["DELETE", "/budgets/red", undefined],
+      ["PATCH", "/budgets/red", { name: "Red" }],
+      ["POST", "/budgets/red/top-up", { units: 1 }],
+      ["POST", "/budgets/red/lower", { units: 1 }],
+    ] as const)
+      expect(await ask(method, path, body)).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
   });
 
   it("adds and takes some units, not 0", async () => {

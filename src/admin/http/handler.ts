@@ -348,7 +348,9 @@ class Admin {
   async #isMissing({ path }: Operation, { id }: Asked): Promise<boolean> {
     const { store } = this.#desk;
     if (path.startsWith("/keys/:id")) return !(await store.report(id));
-    return path.startsWith("/budgets/:id") && !(await store.budgetReport?.(id));
+    if (!path.startsWith("/budgets/:id")) return false;
+    const budget = await store.budgetReport?.(id);
+    return budget === undefined || budget.removed === true;
   }
 
   #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
