@@ -174,7 +174,7 @@ function mistakeIn(thrown: unknown): SettingMistake | undefined {
 function unreachedBy(thrown: unknown): SettingMistake | undefined {
   const { name, statusCode, cause, url } = propertiesOf(thrown);
   if (name !== "AI_APICallError" || statusCode !== undefined || typeof url !== "string") return undefined;
-  const mistake = mistakeOfConnection(cause, "baseURL of the provider");
+  const mistake = mistakeOfConnection(cause, url, "baseURL of the provider");
   if (mistake === undefined) return undefined;
   return new SettingMistake(`The provider at ${URL.parse(url)?.origin ?? "its address"} ${mistake}`, {
     cause: causeOf(thrown),

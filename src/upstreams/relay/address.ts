@@ -99,15 +99,18 @@ const MISTAKES: readonly (readonly [said: RegExp, mistake: string, isOfAddress: 
 
 /**
  * Returns the mistake that the error of a connection shows: a sentence without its subject, and what to check. Undefined for an upstream that is
- * only down.
+ * only down, and for an error that names another host, such as that of a proxy.
  *
+ * @param url The address of the upstream.
  * @param option The option with the address.
  */
-export function mistakeOfConnection(thrown: unknown, option: string): string | undefined {
-  const said = [thrown, (thrown as { readonly cause?: unknown } | null | undefined)?.cause].map((error) => {
-    const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
-    return `${String(code)} ${String(message).slice(0, MAX_COMPARED_CHARS)}`;
-  });
+export function mistakeOfConnection(thrown: unknown, url: string, option: string): string | undefined {
+  const errors = [thrown, (thrown as { readonly cause?: unknown } | null | undefined)?.cause].map(
+    (error) => (error ?? {}) as Readonly<Record<"code" | "message" | "hostname" | "host", unknown>>,
+  );
+  const own = URL.parse(url)?.hostname.replaceAll(/[[\]]/g, "");
+  if (errors.some(({ hostname, host = hostname }) => typeof host === "string" && host !== own)) return undefined;
+  const said = errors.map(({ code, message }) => `${String(code)} ${String(message).slice(0, MAX_COMPARED_CHARS)}`);
   const found = MISTAKES.find(([words]) => words.test(said.join(" ")));
   return found && (found[2] ? `${found[1]} Check the ${option}.` : found[1]);
 }

@@ -230,7 +230,7 @@ export function connectionError(
   // `fetch` throws a TypeError for every failure to get an answer, also for timeouts, which are excluded here.
   const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
   if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
-  const mistake = origin && mistakeOfConnection(thrown, "baseUrl of the relay");
+  const mistake = origin && mistakeOfConnection(thrown, origin, "baseUrl of the relay");
   if (!mistake) return backendError("unreachable", thrown);
   return backendError("unreachable", new SettingMistake(`The upstream at ${origin} ${mistake}`, { cause: thrown }));
 }

@@ -111,6 +111,21 @@ describe("a connection that settings prevent", () => {
     }
   });
 
+  it("is none where the error names another host, such as a proxy", async () => {
+    for (const [code, name] of [
+      ["ENOTFOUND", "hostname"],
+      ["ERR_TLS_CERT_ALTNAME_INVALID", "host"],
+    ] as const)
+      for (const [host, mistake] of [
+        ["proxy.test", undefined],
+        ["up.test", expect.any(String)],
+      ]) {
+        const fetch = () => Promise.reject(ofFetch(Object.assign(coded(code), { [name]: host })));
+        const { failure } = await failed(relay({ format: "chat-completions", baseUrl: "https://up.test/v1", fetch }));
+        expect(failure?.mistake).toEqual(mistake);
+      }
+  });
+
   it("is none where the upstream is only down", async () => {
     for (const code of ["ECONNREFUSED", "EAI_AGAIN", "ECONNRESET"]) {
       const fetch = () => Promise.reject(ofFetch(coded(code)));
