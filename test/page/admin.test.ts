@@ -2589,6 +2589,34 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("asks for each change of an amount what the server asks, in amounts of units", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small");
+    await quotas.add({ id: "bob", granted: 5_000_000 });
+    await quotas.addBudget({ id: "red", amount: 5_000_000 });
+    const page = await openIn("EUR");
+    const dialog = page.getByRole("dialog");
+    const change = async (opener: string, label: string, button: string, done: string): Promise<void> => {
+      await press(page, opener);
+      await dialog.getByLabel(label).fill("500");
+      await dialog.getByRole("button", { name: button }).click();
+      const words = `A unit is a millionth of USD: 500 units would be only 0.0005 USD. 500 USD would be 500000000 units.`;
+      await dialog.getByRole("alert").getByText(words).getByText(`choose ${button} again.`).waitFor();
+      expect(await quotas.report("bob")).toMatchObject({ granted: 5_000_000 });
+      expect(await quotas.budgetReport("red")).toMatchObject({ amount: 5_000_000, granted: 5_000_000 });
+      await dialog.getByRole("button", { name: done }).click();
+    };
+    await change("Edit ann", "Quota from now on in units", "Save", "Cancel");
+    for (const verb of ["Add", "Take"]) await change(`${verb} quota bob`, "Amount in units", verb, "Cancel");
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await change("Top up red", "Amount in units", "Top up", "Cancel");
+    await change("Take red", "Amount in units", "Take", "Take");
+    await page.getByText("red has less.").waitFor();
+    expect(await quotas.budgetReport("red")).toMatchObject({ granted: 4_999_500 });
+    await page.close();
+  });
+
   it("asks once more for a top-up that is larger than what its budget was given", async () => {
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 50_000 });
     const page = await open("?part=budgets", { locale: "en-US" });

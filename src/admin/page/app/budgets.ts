@@ -19,8 +19,6 @@ import {
 import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
-  againFor,
-  doubtOnPage,
   amountsIn,
   amountsNamed,
   askUser,
@@ -32,7 +30,6 @@ import {
   type Field,
   Filter,
   html,
-  makerAsking,
   More,
   Nothing,
   RowButton,
@@ -41,6 +38,7 @@ import {
   Table,
   Time,
   type View,
+  writerAsking,
 } from "./parts.ts";
 
 const budgets = signal<readonly BudgetTold[] | undefined>(undefined);
@@ -177,7 +175,7 @@ const at = (id: string): string => `budgets/${encodeURIComponent(id)}`;
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 const create = (): void => {
-  const make = makerAsking("To make the budget, choose Create again.");
+  const make = writerAsking("To make the budget, choose Create again.");
   askUser({
     title: "New budget",
     action: "Create",
@@ -224,7 +222,7 @@ const create = (): void => {
         }),
         ...(parent && { parent }),
       };
-      await make("budgets", body, amount);
+      await make({ path: "budgets", body, units: amount, change: { first: amount } });
       await loadBudgets();
       return `${id} is made.`;
     },
@@ -234,7 +232,7 @@ const create = (): void => {
 const edit = (id: string): Promise<boolean> =>
   attempt(async () => {
     const { body, tag } = await read<BudgetReport>(at(id));
-    const askAgain = againFor();
+    const save = writerAsking("To set it, choose Save again.");
     askUser({
       title: `Change ${id}`,
       action: "Save",
@@ -250,8 +248,8 @@ const edit = (id: string): Promise<boolean> =>
       ],
       run: async ({ name, amount: written = "" }) => {
         const amount = readAmount("Amount", written);
-        askAgain(written, doubtOnPage({ amount, before: body }), "To set it, choose Save again.");
-        await write("PATCH", at(id), { name, amount }, tag);
+        const change = { amount, before: body };
+        await save({ method: "PATCH", path: at(id), body: { name, amount }, tag, units: amount, change });
         await loadBudgets();
         return `${id} is changed.`;
       },
@@ -265,7 +263,7 @@ const edit = (id: string): Promise<boolean> =>
  * @param reload Loads what is shown again.
  */
 export function topUp(id: string, facts: View = null, reload: () => Promise<void> = loadBudgets): void {
-  const askAgain = againFor();
+  const add = writerAsking("To add it, choose Top up again.");
   askUser({
     title: `Top up ${id}`,
     action: "Top up",
@@ -274,26 +272,29 @@ export function topUp(id: string, facts: View = null, reload: () => Promise<void
     run: async ({ units = "" }) => {
       const added = readAdded("Amount", units);
       const { granted } = (await read<BudgetReport>(at(id))).body;
-      askAgain(units, doubtOnPage({ added, given: granted, to: "budget" }), "To add it, choose Top up again.");
-      await write("POST", `${at(id)}/top-up`, { units: added });
+      const change = { added, given: granted, to: "budget" } as const;
+      await add({ path: `${at(id)}/top-up`, body: { units: added }, units: added, change });
       await reload();
       return `${id} is topped up.`;
     },
   });
 }
 
-const takeBack = (id: string): void =>
+const takeBack = (id: string): void => {
+  const take = writerAsking("To take it, choose Take again.");
   askUser({
     title: `Take from ${id}`,
     action: "Take",
     text: "Takes from the current period alone, such as a mistaken top-up. What is used or held stays.",
     fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units = "" }) => {
-      await write("POST", `${at(id)}/lower`, { units: readAdded("Amount", units) });
+      const taken = readAdded("Amount", units);
+      await take({ path: `${at(id)}/lower`, body: { units: taken }, units: taken });
       await loadBudgets();
       return `${id} has less.`;
     },
   });
+};
 
 const remove = ({ id, available }: BudgetTold): void =>
   askUser({

@@ -29,9 +29,7 @@ import {
   Filter,
   html,
   linesIn,
-  makerAsking,
   More,
-  doubtOnPage,
   Nothing,
   RowButton,
   RowMenu,
@@ -41,6 +39,7 @@ import {
   Table,
   Time,
   type View,
+  writerAsking,
 } from "./parts.ts";
 
 const keys = signal<readonly KeyShown[] | undefined>(undefined);
@@ -306,7 +305,7 @@ async function create(): Promise<void> {
   await renewBudgets();
   const quota = amountField("Quota");
   const how = "To make the key, choose Create again.";
-  const [askForModels, askForMetadata, make] = [againForModels(how), againFor(), makerAsking(how)];
+  const [askForModels, askForMetadata, make] = [againForModels(how), againFor(), writerAsking(how)];
   askUser({
     title: "New key",
     action: "Create",
@@ -338,7 +337,8 @@ async function create(): Promise<void> {
         ...(expiresAt > 0 && { expiresAt }),
         ...(Object.keys(metadata).length > 0 && { metadata }),
       };
-      showSecret((await make<Issued>("keys", body, granted)).body);
+      const change = { first: granted ?? 0 };
+      showSecret((await make<Issued>({ path: "keys", body, units: granted, change })).body);
       await loadKeys();
     },
   });
@@ -360,8 +360,8 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
     const models = key.models ?? [];
     const expires = key.expiresAt > 0 ? new Date(key.expiresAt * 1_000).toLocaleDateString("sv") : "";
     const quota = amountField("Quota from now on");
-    const [askForQuota, askForBudget] = [againFor(), againFor()];
     const how = "To save it, choose Save again.";
+    const [askForBudget, save] = [againFor(), writerAsking(how)];
     const [askForModels, askForMetadata] = [againForModels(how, models), againFor()];
     const values: Record<string, string> = { models: models.join("\n"), expires, metadata: notes.join("\n") };
     askUser({
@@ -381,7 +381,6 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         await askForModels(named);
         askForMetadata(written["metadata"] ?? "", metadataDoubt(metadata, before), how);
         const granted = !hasQuota && written["granted"] ? readAmount("Quota", written["granted"]) : undefined;
-        if (granted !== undefined) askForQuota(written["granted"] ?? "", doubtOnPage({ quota: granted }), how);
         const changes = {
           name: written["name"],
           models: named.length > 0 ? named : null,
@@ -394,7 +393,9 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
           askForBudget("unlimited", unlimitedWithout("budget", limits), "To take it off, choose Save again.");
         }
         // If the gateway refuses the budget, the user tries again with the tag of this change.
-        seen = (await write("PATCH", at(id), changes, seen)).tag;
+        const change = granted === undefined ? undefined : { quota: granted };
+        const request = { method: "PATCH", path: at(id), body: changes, tag: seen };
+        seen = (await save({ ...request, units: granted, change })).tag;
         hasQuota ||= Boolean(written["granted"]);
         if (written["budget"] !== (key.budget ?? ""))
           await write("PUT", `${at(id)}/budget`, { budget: written["budget"] || null });
@@ -416,20 +417,19 @@ export const changeQuota = (
   facts: View = null,
   reload: () => Promise<void> = () => renewKey(id),
 ): void => {
-  const askAgain = againFor();
+  const action = verb === "grant" ? "Add" : "Take";
+  const change = writerAsking(`To ${action.toLowerCase()} it, choose ${action} again.`);
   askUser({
     title: verb === "grant" ? `Add to the quota of ${id}` : `Take from the quota of ${id}`,
-    action: verb === "grant" ? "Add" : "Take",
+    action,
     text: facts,
     fields: [{ name: "units", ...amountField("Amount"), isRequired: true }],
     run: async ({ units: written = "" }) => {
       const units = readAdded("Amount", written);
-      if (verb === "grant") {
-        const quota = quotaOf((await read<KeyShown>(at(id))).body);
-        const doubt = doubtOnPage({ added: units, given: quota?.granted ?? 0, to: "key" });
-        askAgain(written, doubt, "To add it, choose Add again.");
-      }
-      await write("POST", `${at(id)}/${verb}`, { units });
+      const quota = verb === "grant" ? quotaOf((await read<KeyShown>(at(id))).body) : undefined;
+      const addition = { added: units, given: quota?.granted ?? 0, to: "key" } as const;
+      const request = { path: `${at(id)}/${verb}`, body: { units }, units };
+      await change(verb === "grant" ? { ...request, change: addition } : request);
       await reload();
       return `The quota of ${id} is changed.`;
     },

@@ -304,7 +304,7 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 }
 
 /** Says what makes a change of an amount doubtful, as the page writes amounts. Undefined for any other change. */
-export const doubtOnPage = (change: AmountChange): string | undefined =>
+const doubtOnPage = (change: AmountChange): string | undefined =>
   doubtInWords(change, { amount: amountInWords, isMoney: pageCurrency.value !== "", numbers: plain });
 
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
@@ -323,26 +323,36 @@ export function againFor(): (written: string, question: string | undefined, how:
   };
 }
 
+/** A request with an amount. */
+interface AmountRequest {
+  /** Default: POST. */
+  readonly method?: string;
+  readonly path: string;
+  readonly body: object;
+  readonly tag?: string | undefined;
+  readonly units: number | undefined;
+  /** What the amount changes. Absent for units that are taken. */
+  readonly change?: AmountChange | undefined;
+}
+
 /**
- * Returns a function that makes something with an amount, and asks the user of a dialog once more for what the page or the server doubts.
+ * Returns a function that writes an amount, and asks the user of a dialog once more for what the page or the server doubts.
  *
  * @param how Says how to confirm it.
  */
-export function makerAsking(
-  how: string,
-): <Body>(path: string, body: object, amount?: number) => Promise<Answered<Body>> {
+export function writerAsking(how: string): <Body>(request: AmountRequest) => Promise<Answered<Body>> {
   let asked = "";
-  return async (path, body, amount = 0) => {
+  return async ({ method = "POST", path, body, tag, units = 0, change }) => {
     const written = JSON.stringify(body);
-    const doubt = doubtOnPage({ first: amount });
+    const doubt = change && doubtOnPage(change);
     if (doubt !== undefined && written !== asked) {
       asked = written;
       throw new AskAgain(`${doubt} ${how}`);
     }
     // Few units that were written as money are no mistake for money.
-    const isMoney = pageCurrency.value !== "" && isLittle(amount, "amount");
+    const isMoney = pageCurrency.value !== "" && isLittle(units, "amount");
     try {
-      return await write("POST", path, body, undefined, isMoney || written === asked);
+      return await write(method, path, body, tag, isMoney || written === asked);
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 428)) throw error;
       asked = written;
