@@ -243,7 +243,7 @@ export async function assertAmount(
 ): Promise<void> {
   const { currency } = values;
   const amount = (units: number): string => unitsInWords(units, currency);
-  const words = doubtInWords(change, { amount, isMoney: currency !== undefined });
+  const words = doubtInWords(change, { amount, currency });
   if (words !== undefined) await assertMeant(words, values, terminal);
 }
 

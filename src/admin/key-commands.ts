@@ -422,26 +422,21 @@ async function doubtsIn(
   { currency, update }: Pick<Values, "currency" | "update">,
   { calls, audit, store }: OpenedStore,
 ): Promise<readonly WrongLine[]> {
-  const doubtful = lines
-    .map(({ line, key: { id, granted } }) => ({ line, id, granted: granted ?? 0 }))
-    .filter(
-      ({ granted }) =>
-        isLittle(granted, "granted") ||
-        doubtInWords({ first: granted }, { amount: String, isMoney: true }) !== undefined,
-    );
-  if (doubtful.length === 0) return [];
   // Calls that were recorded without a currency are counted in units.
   const latest = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
   const code = currency ?? latest.currency;
   if (code === undefined) return [];
+  const amount = (units: number): string => moneyOf(units, code);
+  const doubtful = lines.flatMap(({ line, key }) => {
+    const { id } = key;
+    const granted = key.granted ?? 0;
+    const little = isLittle(granted, "granted", code) ? littleInWords(granted, code) : undefined;
+    const error = doubtInWords({ first: granted }, { amount, currency: code }) ?? little;
+    return error === undefined ? [] : { id, doubt: { line, error, code: "confirmation_required" } as const };
+  });
   // An update leaves the quota of a known key as it is.
   const known = await Promise.all(doubtful.map(async ({ id }) => update && id !== undefined && store.report(id)));
-  return doubtful
-    .filter((_, at) => !known[at])
-    .map(({ line, granted }) => {
-      const large = doubtInWords({ first: granted }, { amount: (units) => moneyOf(units, code), isMoney: true });
-      return { line, error: large ?? littleInWords(granted, code), code: "confirmation_required" };
-    });
+  return doubtful.flatMap(({ doubt }, at) => (known[at] ? [] : doubt));
 }
 
 /** The places where a command looks for names that are in use. */

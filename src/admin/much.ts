@@ -1,6 +1,6 @@
 /** Words the questions for changes that are often mistakes, on the command line, over HTTP and on the page. */
 
-import { UNITS_OF_ONE, unitsInWords } from "../model/money.ts";
+import { UNITS_OF_ONE, unitsInWords, usualDigits } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 
@@ -45,8 +45,8 @@ export type AmountChange = Addition | NewAmount | NewQuota | FirstAmount;
 /** Writes amounts and numbers. */
 interface Writer {
   readonly amount: (units: number) => string;
-  /** True for units that are money. */
-  readonly isMoney: boolean;
+  /** The currency of the amounts. Undefined for units that are no money, or not known to be any. */
+  readonly currency: string | undefined;
   readonly numbers?: Pick<Intl.NumberFormat, "format">;
 }
 
@@ -83,8 +83,11 @@ function muchInWords(units: number, given: number, name: string, { amount, numbe
 /** A whole number of money from here on was probably meant as units. */
 const LEAST_LARGE = 1_000_000 * UNITS_OF_ONE;
 
-function largeInWords(units: number, { amount, isMoney, numbers }: Writer): string | undefined {
-  if (!isMoney || units < LEAST_LARGE || units % UNITS_OF_ONE !== 0) return undefined;
+/** Says how much larger usual numbers are in a currency: people write a hundred times as much without decimals, as in JPY. */
+const scaleOf = (currency: string): number => (usualDigits(currency) === 0 ? 100 : 1);
+
+function largeInWords(units: number, { amount, currency, numbers }: Writer): string | undefined {
+  if (currency === undefined || units < LEAST_LARGE * scaleOf(currency) || units % UNITS_OF_ONE !== 0) return undefined;
   const count = units / UNITS_OF_ONE;
   return `${amount(units)} is a large first amount. A unit is a millionth: as units, ${numbers?.format(count) ?? count} is only ${amount(count)}.`;
 }
@@ -101,8 +104,8 @@ function lowInWords({ amount: units, before }: NewAmount, { amount }: Writer): s
 }
 
 /**
- * Fewer units than these were probably meant as money: less than 1 in the currency for the amount of a budget, and less than a tenth for a
- * quota, which may be small, and for units that are added or taken.
+ * Fewer units than these were probably meant as money: less than 1 in a currency with decimals for the amount of a budget, and less than a tenth
+ * for a quota, which may be small, and for units that are added or taken.
  */
 const LEAST_MONEY = { amount: 1_000_000, granted: 100_000, units: 100_000 } as const;
 
@@ -110,7 +113,8 @@ const LEAST_MONEY = { amount: 1_000_000, granted: 100_000, units: 100_000 } as c
 export type UnitsField = keyof typeof LEAST_MONEY;
 
 /** True for some units that are hardly anything in a currency. */
-export const isLittle = (units: number, field: UnitsField): boolean => units > 0 && units < LEAST_MONEY[field];
+export const isLittle = (units: number, field: UnitsField, currency: string): boolean =>
+  units > 0 && units < LEAST_MONEY[field] * scaleOf(currency);
 
 /** Says what some units are in a currency, and how many units so much money is. */
 export const littleInWords = (units: number, currency: string): string =>

@@ -61,7 +61,7 @@ export function digitsFor(units: number, currency: string): number {
 const digitsOfCurrencies = new Map<string, number>();
 
 /** Returns the digits behind the point that people write in a currency: 2 for USD, 0 for JPY. */
-function usualDigits(currency: string): number {
+export function usualDigits(currency: string): number {
   const known = digitsOfCurrencies.get(currency);
   if (known !== undefined || currencyCode(currency) === undefined) return known ?? 2;
   const format = new Intl.NumberFormat("en", { style: "currency", currency });

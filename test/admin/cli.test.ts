@@ -736,6 +736,13 @@ describe("polygate keys", () => {
       stderr:
         "line 2: 50000000.00 USD is a large first amount. A unit is a millionth: as units, 50000000 is only 50.00 USD. Nothing was changed. If this is meant, add --yes.\n",
     });
+    // The numbers of a currency without decimals are larger.
+    const yen = '{"id":"a","granted":5000000}\n{"id":"b","granted":50000000000000}';
+    expect(await polygate(["keys", "import"], { ...env, POLYGATE_CURRENCY: "jpy" }, yen)).toMatchObject({
+      code: 2,
+      stderr:
+        "line 1: A unit is a millionth of JPY: 5000000 units would be only 5 JPY. 5000000 JPY would be 5000000000000 units. Nothing was changed. If this is meant, add --yes.\n",
+    });
     // The currency of an earlier amount is known, too.
     await polygate(["keys", "create", "--id", "first", "--granted", "1", "--currency", "usd"], env);
     expect(await polygate(["keys", "import"], env, lines)).toEqual(refused);

@@ -405,6 +405,27 @@ describe("adminHandler", () => {
     expect(error).toMatchObject({ code: "not_found", message: expect.stringMatching(/ of the id nobody\.$/) });
   });
 
+  it("asks for amounts of a hundred times the number in a currency without decimals", async () => {
+    for (const [currency, factor] of [
+      ["JPY", 100],
+      ["KWD", 1],
+    ] as const) {
+      const ask = asking({ gateway: { health: unasked, currency } });
+      for (const [id, path, body, status] of [
+        ["little", "/budgets", { amount: 1_000_000 * factor - 1 }, 428],
+        ["little-quota", "/keys", { granted: 100_000 * factor - 1 }, 428],
+        ["least", "/budgets", { amount: 1_000_000 * factor }, 201],
+        ["least-quota", "/keys", { granted: 100_000 * factor }, 201],
+        ["most", "/budgets", { amount: 999_999_000_000 * factor }, 201],
+        ["large", "/budgets", { amount: 1_000_000_000_000 * factor }, 428],
+        ["large-quota", "/keys", { granted: 1_000_000_000_000 * factor }, 428],
+      ] as const) {
+        const answer = await ask("POST", path, { id: `${id}-${currency}`, ...body });
+        expect([id, currency, answer.status]).toEqual([id, currency, status]);
+      }
+    }
+  });
+
   it("asks for a confirmation of what is often a mistake, and makes the change with one", async () => {
     const usd = { health: unasked, currency: "USD" };
     const ask = asking({ gateway: usd });

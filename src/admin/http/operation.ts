@@ -235,13 +235,13 @@ export async function assertAmount<Field extends UnitsField>(
 ): Promise<void> {
   const written = body[field];
   if (asked.isConfirmed || typeof written !== "number") return;
-  const isDoubtful = change !== undefined && doubtInWords(change, { amount: String, isMoney: true }) !== undefined;
-  if (!isDoubtful && !isLittle(written, field)) return;
-  if (budget !== undefined) await budgetIn(desk, budget);
   const currency = await currencyOf(desk);
   const amount = (units: number): string => unitsAndMoney(units, currency);
-  if (isDoubtful) assertMeant(asked, doubtInWords(change, { amount, isMoney: currency !== undefined }));
-  else if (currency !== undefined) assertMeant(asked, littleInWords(written, currency));
+  const doubt = change && doubtInWords(change, { amount, currency });
+  const isMistake = currency !== undefined && isLittle(written, field, currency);
+  const words = doubt ?? (isMistake ? littleInWords(written, currency) : undefined);
+  if (words !== undefined && budget !== undefined) await budgetIn(desk, budget);
+  assertMeant(asked, words);
 }
 
 /** The longest wait for the currency of the latest call, in milliseconds: the page asks for it before it shows anything. */

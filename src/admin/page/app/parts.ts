@@ -305,7 +305,7 @@ export function More({ name, load, children }: { name: string; load: () => Promi
 
 /** Says what makes a change of an amount doubtful, as the page writes amounts. Undefined for any other change. */
 const doubtOnPage = (change: AmountChange): string | undefined =>
-  doubtInWords(change, { amount: amountInWords, isMoney: pageCurrency.value !== "", numbers: plain });
+  doubtInWords(change, { amount: amountInWords, currency: pageCurrency.value || undefined, numbers: plain });
 
 /** Asks the user to press the button of a dialog once more. Comes to nothing when the dialog is closed. */
 class AskAgain extends Error {}
@@ -350,7 +350,7 @@ export function writerAsking(how: string): <Body>(request: AmountRequest) => Pro
       throw new AskAgain(`${doubt} ${how}`);
     }
     // Few units that were written as money are no mistake for money.
-    const isMoney = pageCurrency.value !== "" && isLittle(units, "amount");
+    const isMoney = pageCurrency.value !== "" && isLittle(units, "amount", pageCurrency.value);
     try {
       return await write(method, path, body, tag, isMoney || written === asked);
     } catch (error) {
