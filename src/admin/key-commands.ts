@@ -31,6 +31,7 @@ import {
   type FailedLine,
   importLines,
   type KeyLine,
+  MOST_NAMED,
   namedLines,
   planInWords,
   planOf,
@@ -434,9 +435,11 @@ async function doubtsIn(
     const error = doubtInWords({ first: granted }, { amount, currency: code }) ?? little;
     return error === undefined ? [] : { id, doubt: { line, error, code: "confirmation_required" } as const };
   });
-  // An update leaves the quota of a known key as it is.
-  const known = await Promise.all(doubtful.map(async ({ id }) => update && id !== undefined && store.report(id)));
-  return doubtful.flatMap(({ doubt }, at) => (known[at] ? [] : doubt));
+  // An update leaves the quota of a known key as it is. The store is not asked about more doubts than the error names.
+  const doubts: WrongLine[] = [];
+  for (const { id, doubt } of doubtful)
+    if (!update || id === undefined || doubts.length >= MOST_NAMED || !(await store.report(id))) doubts.push(doubt);
+  return doubts;
 }
 
 /** The places where a command looks for names that are in use. */

@@ -119,7 +119,7 @@ async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetRepor
 }
 
 /** The most wrong lines that an error names. */
-const MOST_NAMED = 10;
+export const MOST_NAMED = 10;
 
 /** Names wrong lines in their order, as data and in words. Of too many, names the first that are given. */
 export function namedLines(wrong: readonly WrongLine[]): {

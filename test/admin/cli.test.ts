@@ -1024,6 +1024,9 @@ describe("polygate keys", () => {
     const { stderr: ofUpdate } = await run([doubtful, '{"id":"q4","granted":5}'], "--update", "--json");
     expect(JSON.parse(ofUpdate)).toMatchObject({ lines: [{ line: 2, error: doubt }] });
     expect(await run([doubtful], "--update")).toMatchObject({ code: 0, stdout: '{"id":"q3","updated":[]}\n' });
+    // The store is not asked about more lines than are named.
+    const ten = Array.from({ length: 10 }, () => '{"granted":5}');
+    expect((await run([...ten, doubtful], "--update")).stderr).toContain("\nand 1 more.");
     await polygate(["keys", "revoke", "q3", "--yes"], env);
     // Many doubts hide no fault.
     const secret = `sk-${"s".repeat(43)}`;
