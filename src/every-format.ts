@@ -6,6 +6,7 @@ import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { NOT_FOUND, toResponse } from "./http/answer.ts";
 import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
+import { repeatsPrinter } from "./pipeline/repeated.ts";
 import { type FoundPath, type GatewayApp, plainPrefix, routerOf, type Routes } from "./routes.ts";
 
 /** The options of the formats that have some, by the formats' names. */
@@ -29,7 +30,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     format.serve(format.options && (given[name] as object | undefined)),
   );
   const features = { ...withCors, ...withHooks, ...withReplays, ...withSockets };
-  const { gateway, routes } = gatewayOf(options, formats, features);
+  const { gateway, routes } = gatewayOf(options, formats, features, repeatsPrinter);
   const at: Gateway<Context>["at"] = (prefix) => ({ ...gateway.at(prefix), app: new App(routes, plainPrefix(prefix)) });
   return { ...gateway, app: new App(routes, ""), at };
 }

@@ -29,7 +29,7 @@ import {
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { listedModels, modelFault } from "./pipeline/model-fault.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
-import { printable, quietly } from "./pipeline/reports.ts";
+import { type PrintFailure, printFailure, quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { ModelKind } from "./ports/call-info.ts";
@@ -287,11 +287,16 @@ function assertFormats(formats: readonly unknown[]): void {
   }
 }
 
-/** Makes the gateway of both `createGateway`s, which have checked the names of the options. */
+/**
+ * Makes the gateway of both `createGateway`s, which have checked the names of the options.
+ *
+ * @param printerOf Prints the failures that take one line, for a host without `onFailure`. Default: each as it comes.
+ */
 export function gatewayOf<Context>(
   options: CommonOptions<Context>,
   chosen: readonly GatewayFormat[],
   feature: GatewayFeature,
+  printerOf?: (clock: Clock) => PrintFailure,
 ): { readonly gateway: CoreGateway<Context>; readonly routes: Routes } {
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
@@ -302,7 +307,7 @@ export function gatewayOf<Context>(
   assertBackend(options.backend, [...new Set([...VERBS, ...kinds.map(({ verb }) => verb)])]);
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
   assertCurrency(options);
-  const services = servicesOf(options, { clock, limits, hooks, formats, kinds });
+  const services = servicesOf(options, { clock, limits, hooks, formats, kinds }, printerOf?.(clock));
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
@@ -456,8 +461,9 @@ function servicesOf(
     readonly formats: readonly Format[];
     readonly kinds: readonly KindModule[];
   },
+  print: PrintFailure = printFailure,
 ): Services {
-  const { quotas, onFailure = failurePrinter() } = options;
+  const { quotas, onFailure = failurePrinter(print) } = options;
   return {
     backend: options.backend,
     codeRunner: options.codeRunner,
@@ -604,7 +610,7 @@ const MAX_PRINTED_RESTS = 100;
  * Returns a function that prints failures. Those of an upstream and of a store, a model without a price and a wrong setting are no faults of the
  * host's code: one line without stacks, unless `DEBUG` names polygate. Calls that find all upstreams at rest are told once for each rest.
  */
-function failurePrinter(): OnFailure {
+function failurePrinter(print: PrintFailure): OnFailure {
   const printed = new Set<string>();
   return (failure) => {
     const isBrief = isKnownFailure(failure) && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
@@ -614,7 +620,9 @@ function failurePrinter(): OnFailure {
       if (printed.size === MAX_PRINTED_RESTS) printed.clear();
       printed.add(rest);
     }
-    printFailure(failure, isBrief);
+    const { text } = failure;
+    if (!isBrief) return printFailure(failure, `\n${text}`);
+    return print(failure, ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}`);
   };
 }
 
@@ -622,12 +630,6 @@ const isKnownFailure = ({ error, upstream }: Failure): boolean =>
   upstream !== undefined ||
   (mistakeOf(error) ?? restOf(error)) !== undefined ||
   (BRIEF.has(error.code) && !isFaultOfCode(error));
-
-function printFailure(failure: Failure, isBrief: boolean): void {
-  const { text } = failure;
-  const told = isBrief ? ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}` : `\n${text}`;
-  console.error(printable(failure, told));
-}
 
 /** The codes whose causes tell all without their stacks. */
 const BRIEF: ReadonlySet<GatewayErrorCode> = new Set(["misconfigured", "model_not_found", "store_unavailable"]);

@@ -103,8 +103,13 @@ export function tellFailure(services: Reported["services"], failure: Failure): v
   void guarded(() => services.onFailure(failure));
 }
 
+/** Prints a failure with a text. */
+export type PrintFailure = (failure: Failure, text: string) => void;
+
+export const printFailure: PrintFailure = (failure, text) => console.error(printable(failure, text));
+
 /** Indents the text of a failure: a line of a stranger's message looks like no failure of its own. */
-export const printable = ({ error, requestId }: Failure, text: string): string =>
+const printable = ({ error, requestId }: Failure, text: string): string =>
   `polygate: ${requestId} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
 
 /** Tells whether a detail contains the secret. True for a circular object, too: it cannot be searched. */

@@ -192,6 +192,88 @@ it.each([
   expect(line).toMatch(words);
 });
 
+/** Returns a function that sends calls, and returns the new lines of failures. */
+function stage(options: Partial<GatewayOptions> = {}) {
+  const manual = manualClock();
+  const clock = { ...manual, backMs: 0, now: () => manual.now() - clock.backMs };
+  const heard: string[] = [];
+  const gateway = createGateway({
+    backend: relay({
+      format: "chat-completions",
+      name: "east",
+      baseUrl: "http://up.test/v1",
+      apiKey: "sk-wrong",
+      fetch: async () => Response.json({ error: { message: crypto.randomUUID() } }, { status: 401 }),
+    }),
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    onCall: ({ requestId }) => void heard.push(requestId),
+    ...options,
+    clock,
+  });
+  const send = async (times: number, model = "large"): Promise<readonly string[]> => {
+    printed.length = 0;
+    for (let call = 0; call < times; call++) {
+      const answer = await gateway.fetch(
+        new Request("http://host/v1/chat/completions", {
+          method: "POST",
+          headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+          body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+        }),
+      );
+      await answer.text();
+    }
+    return [...printed];
+  };
+  return { clock, manual, heard, send };
+}
+
+describe("of the same kind", () => {
+  const LINE = /^polygate: req_\w+ failed \(backend_refused\) The upstream east at .* with the status 401\./;
+
+  it("are printed three times, and then once a minute with the number of the others", async () => {
+    const { manual, heard, send } = stage();
+    expect(await send(50)).toEqual([LINE, LINE, LINE].map((line) => expect.stringMatching(line)));
+    expect(heard).toHaveLength(50);
+    await manual.advance(59_999);
+    expect(await send(1)).toEqual([]);
+    await manual.advance(1);
+    const [summary = "", ...others] = await send(5);
+    expect(summary).toMatch(
+      /^polygate: req_\w+ failed \(backend_refused\), like 48 before it that are not printed\. The upstream east /,
+    );
+    expect(others).toEqual([]);
+    await manual.advance(60_000);
+    expect((await send(1)).join()).toContain("like 4 before it");
+    expect(manual.pending).toBe(0);
+  });
+
+  it("are counted for each model, and forgotten for the oldest of many", async () => {
+    expect(await stage({ backend: failing(true) }).send(4)).toHaveLength(3);
+    const open = stage();
+    for (let model = 0; model < 100; model++) expect(await open.send(4, `m${model}`)).toHaveLength(3);
+    expect(await open.send(1, "m0")).toEqual([]);
+    expect(await open.send(1, "other")).toHaveLength(1);
+    // The kind that was not printed for the longest time has gone.
+    expect(await open.send(1, "m1")).toHaveLength(1);
+  });
+
+  it("are all printed when DEBUG names polygate, and all heard by a host", async () => {
+    vi.stubEnv("DEBUG", "polygate");
+    expect(await stage().send(9)).toHaveLength(9);
+    vi.unstubAllEnvs();
+    const failures: Failure[] = [];
+    expect(await stage({ onFailure: (failure) => void failures.push(failure) }).send(9)).toEqual([]);
+    expect(failures).toHaveLength(9);
+  });
+
+  it("are printed at once again when the clock steps back", async () => {
+    const { clock, send } = stage();
+    await send(5);
+    clock.backMs = 1_000_000;
+    expect((await send(1)).join()).toContain("like 2 before it");
+  });
+});
+
 describe("of calls whose upstreams all rest", () => {
   const WRONG =
     "The upstream at http://up.test does not serve POST /v2/chat/completions. Check the baseUrl and the format of the relay.";
