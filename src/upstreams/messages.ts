@@ -106,7 +106,8 @@ const REMOVED: readonly (readonly [pattern: RegExp, by: string, also?: RegExp])[
   // A key whose middle is hidden.
   [/\*{3}|\w…\w|\w\.{3}\w/, KEY],
   [/^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$|^[\da-f]{32,}$/i, KEY, /\d/],
-  [/(?:^|:)(?:~|\.{1,2})?\/(?!v\d)[\w.@+-]+\/[\w.@+-]/, PATH],
+  // The path of a vendor's route begins with its version.
+  [/(?:^|:)(?:~|\.{1,2}|(?!\/v\d(?:alpha|beta)?\d*\/))\/[\w.@+-]+\/[\w.@+-]/, PATH],
   [/(?:^|:)\/(?:root|home|users|usr|opt|var|etc|tmp|app|srv|mnt|data)(?:\/|$)/i, PATH],
   [/(?:^|:)[a-z]:\\/i, PATH],
 ];

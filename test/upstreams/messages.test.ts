@@ -4,6 +4,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { shownMessage } from "../../src/upstreams/messages.ts";
 
+const HIDDEN = /^Cannot read \[\w+\]$/;
+
 const shown = (message: string): string | undefined =>
   shownMessage(message, "invalid_request", { show: undefined }, 400);
 
@@ -15,6 +17,7 @@ describe("a message about the caller's request", () => {
     "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty for OBJECT type",
     "unexpected `tool_use_id` found in `tool_result` blocks: toolu_01A09q90qw90lq917835lq9B.",
     "This model is only supported in v1/responses and not in v1/chat/completions.",
+    "The model is not supported in /v1/chat/completions. Use /v1beta/models, or POST /v1/responses/input_tokens.",
     "Invalid MIME type image/tiff; expected image/png or image/jpeg (3/4 of the parts).",
     "The model `llama3.3:70b-instruct-q4_K_M` does not support tools, see models/gemini-2.5-pro@001.",
     "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5-20250929",
@@ -87,6 +90,31 @@ describe("a message about the caller's request", () => {
     ];
     for (const piece of pieces) expect(shown(piece.repeat(64 * 1024))?.length ?? 0).toBeLessThanOrEqual(64 * 1024);
   });
+
+  it("names the routes of vendors, and no path of a file that begins or ends like one", () => {
+    const version = fc.constantFrom("/v1", "/v2", "/v1beta", "/v1alpha2");
+    const route = fc.constantFrom(
+      "/chat/completions",
+      "/responses",
+      "/messages/count_tokens",
+      "/images/edits",
+      "/embeddings",
+    );
+    const part = fc.stringMatching(/^[a-z_]([\w.+-]{0,10}\w)?$/).filter((text) => !/^v\d/.test(text));
+    fc.assert(
+      fc.property(version, route, part, part, (before, path, secret, other) => {
+        expect(shown(`Not supported in ${before}${path}.`)).toBe(`Not supported in ${before}${path}.`);
+        expect(shown(`Cannot read /${secret}/${other}${before}${path}`)).toMatch(HIDDEN);
+        expect(shown(`Cannot read /${secret}${path}/${other}`)).toMatch(HIDDEN);
+        expect(shown(`Cannot read ${path}/${secret}/${other}`)).toMatch(HIDDEN);
+      }),
+    );
+  });
+
+  it.each(["/v1secret/keys/a.pem", "/v2data/users/bob", "/v1.d/token", "~/v1/messages/x", "/home/me/v1/messages"])(
+    "hides the path of a file that looks like a version: %s",
+    (path) => expect(shown(`Cannot read ${path}`)).toMatch(HIDDEN),
+  );
 
   it("never holds a planted secret", () => {
     const secret = fc.constantFrom(

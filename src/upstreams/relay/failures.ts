@@ -64,13 +64,13 @@ export class Failures {
   /**
    * Returns the error of a response whose status is not 2xx.
    *
-   * @param path The whole path of the request, which belongs to the host: no message shows it.
+   * @param hidden The whole path of the request, which no message shows because it belongs to the host. Undefined for that of a vendor's route.
    */
   async ofResponse(
     response: UpstreamResponse,
     codec: Pick<ChatCodec, "decodeError" | "limitsOf">,
     exchange: Exchange,
-    path: string,
+    hidden: string | undefined,
   ): Promise<GatewayError> {
     const { status } = response;
     const { body, cause } = await this.#unexpected(response, exchange);
@@ -88,7 +88,8 @@ export class Failures {
     if (isForbidden || OWN_ACCOUNT.has(error.code)) return this.#final(backendError("refused", cause));
     const isShown = status === 429 && this.#rules.show !== false;
     const limits = isShown ? this.#withoutSecrets(codec.limitsOf?.(response.headers())) : undefined;
-    const message = messageOf(errorObject(parsed))?.replaceAll(this.redacted(path), () => "[path]");
+    const said = messageOf(errorObject(parsed));
+    const message = hidden ? said?.replaceAll(this.redacted(hidden), () => "[path]") : said;
     return this.#final(this.#reworded(error, cause, message, status, limits));
   }
 

@@ -98,8 +98,10 @@ export async function refusalOf(
       : codec.decodeError(status, headers, body);
   };
   const { status } = response;
-  const hidden = withoutQuery(upstream.pathOf(path));
-  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, hidden);
+  const whole = withoutQuery(upstream.pathOf(path));
+  // Each client knows a path of a version and a vendor's words: no word of the host is in it.
+  const isKnown = whole === `/v1${path}` && /^[a-z_/]+$/.test(path);
+  const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, isKnown ? undefined : whole);
   if (status === 401 && !upstream.hasCredential) return mistaken(error, NO_KEY);
   if (error.code !== "backend_failed") return error;
   if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");

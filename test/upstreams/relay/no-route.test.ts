@@ -245,3 +245,20 @@ it("the path of a request stays hidden also where it is named with a model, or w
     expect(text).not.toMatch(/\/chat\/completions|secret/);
   }
 });
+
+it("the path of a vendor's route is shown as the upstream names it", async () => {
+  const said = "The model m is not supported in /v1/chat/completions, as all know.";
+  const backend = relay({
+    format: "chat-completions",
+    baseUrl: "http://up.test/v1",
+    fetch: async () => new Response(error(said), { status: 400 }),
+  });
+  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-one" }]), onFailure: () => {} });
+  const [path, ask] = ASK["chat-completions"];
+  const headers = { "content-type": "application/json", authorization: "Bearer sk-one" };
+  const answer = await gateway.fetch(
+    new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(ask) }),
+  );
+  expect(await answer.json()).toMatchObject({ error: { message: said } });
+  await gateway.close();
+});
