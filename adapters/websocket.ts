@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Answer, Mountable, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
+import { wrongAddress } from "../src/wrong-address.ts";
 import { assertMount } from "./mount.ts";
 import { requestOf, send } from "./node-mount.ts";
 
@@ -29,7 +30,7 @@ const HIGH_WATER_BYTES = 64 * 1024;
 
 /**
  * Returns a listener for the upgrades of an http server: a client of the Responses format then gets its events over a WebSocket. An upgrade
- * that the gateway does not own is left to the server's other listeners; without any, it gets a 404. Frameworks remove no path from an
+ * that the gateway does not own is left to the server's other listeners; without any, it gets the 404 of `wrongAddress`. Frameworks remove no path from an
  * upgrade, so `prefix` is the whole path of the gateway.
  *
  * @example server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
@@ -58,8 +59,9 @@ export function toUpgradeHandler<Context = unknown>(
     // Each message becomes a request of the same address.
     const connecting = request && URL.canParse(request.url) ? routes.connect(request, mounted) : undefined;
     if (!connecting) {
-      if (!this || this.listenerCount("upgrade") === 1) refuse(req, socket, { status: 404, headers: {}, body: null });
-      return;
+      if (this && this.listenerCount("upgrade") > 1) return;
+      const body = JSON.stringify(wrongAddress(gateway, req.method, req.url, prefix, req.headers));
+      return refuse(req, socket, { status: 404, headers: { "content-type": "application/json" }, body });
     }
     // A client may leave before it is accepted.
     socket.on("error", ignore);

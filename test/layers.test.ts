@@ -150,7 +150,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "node-version",
   ],
   // The bundle for the edge holds the upstreams as well.
-  adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
+  adapters: ["index", "options", "node-version", "wrong-address", "upstreams", "upstreams/relay"],
   playground: [
     "index",
     "openapi",

@@ -298,7 +298,10 @@ describe("an upgrade", () => {
   it("of another path gets a 404, or goes to the host's other listener", async () => {
     await using on = await stage();
     const other = openSocket(on.url, { authorization: "Bearer sk-one" }, "/other");
-    expect((await refusalOf(other)).status).toBe(404);
+    const refused = await refusalOf(other);
+    const asked = await fetch(`${on.url}/other`, { headers: { authorization: "Bearer sk-one" } });
+    expect([refused.status, refused.headers["content-type"]]).toEqual([404, asked.headers.get("content-type")]);
+    expect(JSON.parse(refused.body)).toEqual(await asked.json());
     const server = createServer();
     server.on("upgrade", toUpgradeHandler(on.gateway));
     server.on("upgrade", (_req, socket) => socket.end("HTTP/1.1 418 Mine\r\n\r\n"));
