@@ -47,6 +47,7 @@ export type {
   Observer,
   RateDecision,
   TelemetryNames,
+  UpstreamErrors,
   UpstreamFailure,
   UpstreamObserver,
   UpstreamOutcome,

@@ -4,7 +4,7 @@ import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
 import { amountOf, currencyCode, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
-import type { UpstreamAttempt } from "../ports/observer.ts";
+import type { UpstreamAttempt, UpstreamErrors } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import {
   type CallReader,
@@ -333,6 +333,17 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   internal: "The gateway had an internal error.",
 };
 
+/** The errors that mean something else when they are of an upstream. */
+const UPSTREAM_REASONS: Readonly<Partial<Record<NonNullable<RecordedCall["errorCode"]>, string>>> = {
+  model_not_found: "The upstream does not have the model.",
+  model_not_allowed: "The upstream does not have the model.",
+  rate_limited: "A rate limit of the upstream was reached.",
+};
+
+/** Says why an upstream answers no call, in the words of its refused and failed calls. */
+export const failingReason = ({ code, mistake }: UpstreamErrors): string =>
+  mistake ?? UPSTREAM_REASONS[code] ?? REASONS[code];
+
 /** True for a call that no upstream was asked for. */
 const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
 
@@ -374,7 +385,7 @@ function errorReasons(call: RecordedCall): readonly string[] {
   if (isOfLackingModel(call) || (errorCode === "backend_refused" && isOnlyWronglyNamed(call)))
     return ["A setting of this service names a model that its upstream does not have."];
   if (isMistaken(call)) return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
-  if (errorCode === "rate_limited" && outcome === "failed") return ["A rate limit of the upstream was reached."];
+  if (errorCode === "rate_limited" && outcome === "failed") return [UPSTREAM_REASONS[errorCode] ?? errorCode];
   return [REASONS[errorCode] ?? errorCode];
 }
 

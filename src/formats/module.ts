@@ -135,6 +135,7 @@ export interface RelayTools {
 
 /** The part of a call's context that a relay uses. */
 export interface RelayedContext<Event> extends Pick<CallContext, "signal" | "observeUpstream"> {
+  readonly key?: Pick<CallContext["key"], "id"> | undefined;
   readonly reportUnread?: ((unread: () => Iterable<Event>) => void) | undefined;
 }
 

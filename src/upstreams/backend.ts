@@ -77,13 +77,26 @@ export function failureAt(error: GatewayError, at: number): UpstreamFailure {
   return { code: error.code, at, ...(mistake !== undefined && { mistake }) };
 }
 
+/** Keeps what is known of upstreams that have no circuit breaker. */
+export interface FailureNotes {
+  /**
+   * Notes the end of a call: its error, or a complete answer.
+   *
+   * @param key The id of the caller's API key.
+   * @param modelListed True when the host has named the model.
+   */
+  note(name: string, error: GatewayError | undefined, at: number, key: string | undefined, modelListed: boolean): void;
+  /** @param names The upstreams that are known without a failure. */
+  status(names: Iterable<string>): readonly UpstreamStatus[];
+}
+
 const MOST_FAILURES = 100;
 
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
-export class LastFailures {
+export class LastFailures implements FailureNotes {
   readonly #byName = new Map<string, UpstreamFailure>();
 
-  /** Notes the end of a call: its error, or a complete answer. A refusal of the request tells nothing about the upstream. */
+  /** A refusal of the request tells nothing about the upstream. */
   note(name: string, error: GatewayError | undefined, at: number): void {
     if (error && !isUpstreamFailure(error)) return;
     this.#byName.delete(name);
@@ -96,7 +109,6 @@ export class LastFailures {
     }
   }
 
-  /** @param names The upstreams that are known without a failure. */
   status(names: Iterable<string>): readonly UpstreamStatus[] {
     return Array.from(new Set([...names, ...this.#byName.keys()]), (upstream) => ({
       route: "*",

@@ -852,6 +852,17 @@ describe("adminHandler", () => {
     const health = { ready: true, upstreams: [{ name: "a", state: "open" }] };
     expect((await asking({ gateway: { health: async () => health as never } })("GET", "/health")).body).toEqual(health);
     expect((await asking()("GET", "/health")).status).toBe(404);
+    const failing = { code: "rate_limited", at: 2, times: 3, since: 1 };
+    const inWords = async (more: object): Promise<unknown> => {
+      const upstreams = [{ failing: { ...failing, ...more } }];
+      return (await asking({ gateway: { health: async () => ({ upstreams }) as never } })("GET", "/health")).body;
+    };
+    for (const [more, reason] of [
+      [{}, "A rate limit of the upstream was reached."],
+      [{ code: "backend_refused" }, "The upstream refused the credential or the account of this service."],
+      [{ code: "backend_failed", mistake: "Check the baseUrl." }, "Check the baseUrl."],
+    ] as const)
+      expect(await inWords(more)).toMatchObject({ upstreams: [{ failing: { times: 3, reason } }] });
   });
 
   it("lists the calls that run, and stops one", async () => {

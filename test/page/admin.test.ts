@@ -128,6 +128,10 @@ const pointsOf = (amounts: Element[]): number[] =>
   });
 
 /** The steps that help after a call. */
+/** Returns the colours of the states within a part of the page. */
+const coloursIn = (part: Locator): Promise<readonly string[]> =>
+  part.locator(".state").evaluateAll((states) => states.map((state) => getComputedStyle(state).color));
+
 const nextOf = (page: Page): Locator => page.locator('[data-column="Next"]');
 
 const inWords = (day: string): string =>
@@ -203,9 +207,28 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       stores: { "quota-store": "resting" },
       reasons: { "quota-store": "The store has hung several times in a row." },
       restingUpstreams: 1,
-      upstreams: ["large", "*"].map((route) => {
-        return { route, upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined };
-      }),
+      upstreams: [
+        ...["large", "*"].map((route) => {
+          return { route, upstream: "primary", state: "open", waitMs: 11_500, lastFailure: undefined };
+        }),
+        ...[{}, { ofOneKey: true, code: "invalid_request" }].map((more, at) => {
+          const failing = {
+            code: "model_not_found",
+            at: 2,
+            times: 1_200,
+            since: Date.UTC(2026, 10, 5, 14, 3),
+            ...more,
+          };
+          return { route: "*", upstream: `refusing ${at + 1}`, state: "closed", waitMs: 0, failing };
+        }),
+        {
+          route: "*",
+          upstream: "misdirected",
+          state: "closed",
+          waitMs: 0,
+          lastFailure: { code: "backend_failed", at: Date.UTC(2026, 10, 5, 14, 3), mistake: "Check the baseUrl." },
+        },
+      ],
     };
     const admin = adminHandler(stores.ports.quotas, {
       authorize: () => login?.() ?? user,
@@ -2975,6 +2998,22 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open("?part=health");
     await rowOf(page, "large").waitFor();
     expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
+    expect(await rowOf(page, "refusing 1").textContent()).toMatch(
+      /^refusing 1\*closed–answers no call model_not_foundThe upstream does not have the model\.1,200 times since .*\d/,
+    );
+    expect(await rowOf(page, "refusing 2").textContent()).toMatch(
+      /invalid_requestA field of the request has a wrong value\..*All calls were of one key, and may be wrong themselves\.$/s,
+    );
+    expect(await rowOf(page, "misdirected").textContent()).toMatch(
+      /^misdirected\*closed–backend_failed.*Check the baseUrl\.$/s,
+    );
+    // None of them is green, as the gateway is.
+    const [good] = await coloursIn(page.locator(".facts"));
+    const states = await Promise.all(
+      ["refusing 1", "refusing 2", "misdirected"].map((row) => coloursIn(rowOf(page, row))),
+    );
+    expect(new Set([good, ...states.flat()]).size).toBe(4);
+    expect(states.flat()).not.toContain(good);
     const facts = (await page.locator(".facts").innerText()).split("\n").filter((line) => line !== "");
     expect(facts).toEqual([
       "Gateway",

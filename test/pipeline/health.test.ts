@@ -8,11 +8,13 @@ import {
   createGateway,
   flexibleRateLimiter,
   GatewayError,
+  memoryQuotaStore,
   memoryReplayStore,
   type ModelBackend,
 } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore } from "../../src/stores/sql/index.ts";
+import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import { failing, never, opened, speaking, verbsOf, WORD } from "./bench.ts";
@@ -21,6 +23,61 @@ const AWAY = new Error("The database at db.example is away.");
 
 const refused = () => Promise.reject(AWAY);
 const hung = () => never;
+
+/** Sends calls of keys, each of which gets the next answer, and returns what the state tells of the upstream. */
+function asked(place: string, isListed = true) {
+  const clock = manualClock();
+  let answer: (() => Response) | undefined;
+  const upstream = relay({
+    format: "messages",
+    baseUrl: "https://api.example.com/v1",
+    name: "fake",
+    apiKey: "sk-wrong",
+    ...(isListed && { models: ["any"] }),
+    clock,
+    fetch: async () => answer?.() ?? Response.error(),
+  });
+  const routes = { [isListed ? "any" : "*"]: upstream };
+  const backend = place === "alone" ? upstream : route({ routes, retry: { rounds: 0 }, clock });
+  const quotas = memoryQuotaStore(["one", "two"].map((id) => ({ id, apiKey: `sk-${id}` })));
+  const gateway = createGateway({ backend, quotas, clock, onFailure: () => {} });
+  return async (times: number, reply: () => Response, keys: readonly string[] = ["one"]) => {
+    answer = reply;
+    for (let at = 0; at < times; at++) {
+      const request = new Request("http://host/v1/messages", {
+        method: "POST",
+        headers: {
+          "x-api-key": `sk-${keys[at % keys.length]}`,
+          "anthropic-version": "1",
+          "content-type": "application/json",
+        },
+        body: JSON.stringify({ model: "any", max_tokens: 9, messages: [{ role: "user", content: "Go." }] }),
+      });
+      await (await gateway.fetch(request)).text();
+      await clock.advance(1_000);
+    }
+    const [{ failing, state } = {}] = (await gateway.health()).upstreams;
+    expect(state).toBe("closed");
+    return failing && { ...failing, at: failing.at - clock.now(), since: failing.since - clock.now() };
+  };
+}
+
+const refusing = (status: number, type: string, message: string) => (): Response =>
+  Response.json({ type: "error", error: { type, message } }, { status });
+const wrongKey = refusing(401, "authentication_error", "invalid x-api-key");
+const noModel = refusing(404, "not_found_error", "model: any");
+const wrongPrompt = refusing(400, "invalid_request_error", "messages: wrong");
+const answered = (): Response =>
+  Response.json({
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "any",
+    content: [{ type: "text", text: "Hello." }],
+    stop_reason: "end_turn",
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 },
+  });
 
 describe("a gateway", () => {
   it("is ready while its quota store answers", async () => {
@@ -310,6 +367,42 @@ describe("a gateway", () => {
     isDown = false;
     expect((await send()).status).toBe(200);
     expect(await upstreams()).toEqual([{ ...state, lastFailure: undefined }]);
+  });
+
+  describe.each(["alone", "in a route"])("with an upstream %s that refuses", (place) => {
+    it.each([
+      ["its key", wrongKey, "backend_refused"],
+      ["this service", refusing(403, "permission_error", "No such region."), "backend_refused"],
+      ["the model that the host names", noModel, "model_not_found"],
+      ["by its rate limit", refusing(429, "rate_limit_error", "Slow down."), "rate_limited"],
+    ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code) => {
+      const ask = asked(place);
+      expect(await ask(2, refused)).toBeUndefined();
+      expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000 });
+      expect(await ask(9, refused)).toEqual({ code, times: 12, at: -1_000, since: -12_000 });
+      expect(await ask(1, answered)).toBeUndefined();
+      expect(await ask(2, refused)).toBeUndefined();
+    });
+
+    it.each([
+      ["requests", wrongPrompt, "invalid_request", true],
+      ["a model that callers name", noModel, "model_not_found", false],
+    ])("%s, tells of many in a row, and whether they are of one key", async (_what, refused, code, isListed) => {
+      const ask = asked(place, isListed);
+      expect(await ask(9, refused)).toBeUndefined();
+      expect(await ask(1, refused)).toMatchObject({ code, times: 10, ofOneKey: true });
+      expect(await ask(1, refused, ["two"])).toEqual({ code, times: 11, at: -1_000, since: -11_000 });
+      expect(await ask(1, answered)).toBeUndefined();
+      expect(await ask(9, refused, ["one", "two"])).toBeUndefined();
+    });
+
+    it("some requests, tells of none while others are answered", async () => {
+      const ask = asked(place);
+      for (let round = 0; round < 5; round++) {
+        expect(await ask(9, wrongPrompt)).toBeUndefined();
+        expect(await ask(1, answered, ["two"])).toBeUndefined();
+      }
+    });
   });
 
   it.each([

@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
+import { failingReason } from "../call-admin.ts";
 import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
@@ -87,10 +88,18 @@ export const OPERATIONS: readonly Operation[] = [
   operation({
     method: "GET",
     path: "/health",
-    about: "Returns the gateway's health, with the state of its stores and upstreams.",
+    about:
+      "Returns the gateway's health, with the state of its stores and upstreams. `failing` has also the `reason` of its error in words.",
     needs: "health",
     answer: v.looseObject({ ready: v.boolean() }),
-    run: async ({ gateway }) => ({ body: await gateway?.health() }),
+    async run({ gateway }) {
+      const health = await gateway?.health();
+      const upstreams = health?.upstreams.map((upstream) => {
+        const { failing } = upstream;
+        return failing ? { ...upstream, failing: { ...failing, reason: failingReason(failing) } } : upstream;
+      });
+      return { body: { ...health, upstreams } };
+    },
   }),
   operation({
     method: "GET",

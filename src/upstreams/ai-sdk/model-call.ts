@@ -19,7 +19,7 @@ import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { type LastFailures, Pending } from "../backend.ts";
+import { type FailureNotes, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
 import { isAboutRoute, mistakeOfConnection } from "../relay/address.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
@@ -34,18 +34,19 @@ export class ModelCall {
   readonly #pending: Pending = new Pending();
   readonly #abort: AbortController = new AbortController();
   readonly #clock: Clock;
-  readonly #lastFailures: LastFailures;
+  readonly #lastFailures: FailureNotes;
   /** Undefined until the model is asked. */
   #provider: string | undefined;
-  readonly #context: Pick<CallContext, "signal" | "observeUpstream">;
+  #modelListed = false;
+  readonly #context: Pick<CallContext, "signal" | "observeUpstream" | "key">;
   /** Undefined until the model is asked. */
   #attempt: UpstreamObserver | undefined;
   #askedAt = 0;
   #outcome: Omit<UpstreamOutcome, "endMs"> = {};
 
   constructor(
-    { clock, lastFailures }: { readonly clock: Clock; readonly lastFailures: LastFailures },
-    context: Pick<CallContext, "signal" | "observeUpstream">,
+    { clock, lastFailures }: { readonly clock: Clock; readonly lastFailures: FailureNotes },
+    context: Pick<CallContext, "signal" | "observeUpstream" | "key">,
   ) {
     this.#clock = clock;
     this.#lastFailures = lastFailures;
@@ -68,6 +69,7 @@ export class ModelCall {
   asks({ provider, modelId }: AiSdkModel, asked: Pick<AskedUpstream, "kind" | "stream" | "modelListed">): void {
     this.#askedAt = this.#clock.now();
     this.#provider = provider;
+    this.#modelListed = asked.modelListed;
     this.#attempt = this.#context.observeUpstream?.({ ...asked, name: provider, model: modelId, format: "ai-sdk" });
   }
 
@@ -86,8 +88,10 @@ export class ModelCall {
 
   /** Ends the call, after success or failure. */
   end(): void {
-    if (this.#provider !== undefined && !this.#context.signal.aborted)
-      this.#lastFailures.note(this.#provider, this.#outcome.error, this.#clock.now());
+    if (this.#provider !== undefined && !this.#context.signal.aborted) {
+      const { error } = this.#outcome;
+      this.#lastFailures.note(this.#provider, error, this.#clock.now(), this.#context.key.id, this.#modelListed);
+    }
     this.#attempt?.end({ ...this.#outcome, endMs: Math.max(0, this.#clock.now() - this.#askedAt) });
     this.exchange.end();
     this.#abort.abort(UNREAD);

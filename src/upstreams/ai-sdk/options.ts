@@ -5,7 +5,8 @@ import type { JsonObject } from "../../model/json.ts";
 import { type Check, CLOCK, fieldsOf, mapOf, type Shapes, FROM_ZERO, overridden } from "../../options.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
-import { HANG_UP_BY_MODEL, LastFailures } from "../backend.ts";
+import { type FailureNotes, HANG_UP_BY_MODEL } from "../backend.ts";
+import { CountedFailures } from "../errors-in-row.ts";
 import type { MessageRules } from "../messages.ts";
 import { TurnMemory, type TurnMemoryLimits } from "../turn-memory.ts";
 
@@ -146,7 +147,7 @@ export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReaso
   /** The signatures and the reasoning of earlier answers, for clients that do not send them back. */
   readonly memory: TurnMemory;
   /** The failures of the providers, for the status. */
-  readonly lastFailures: LastFailures;
+  readonly lastFailures: FailureNotes;
 }
 
 /** Throws a TypeError for a wrong option, and a RangeError for a wrong time or limit. */
@@ -167,7 +168,7 @@ export function settingsOf(options: AiSdkOptions): Settings {
     clock,
     listed: ![options.chat, options.images, options.embeddings].some((models) => typeof models === "function"),
     memory: new TurnMemory(limits, clock),
-    lastFailures: new LastFailures(),
+    lastFailures: new CountedFailures(),
   };
 }
 

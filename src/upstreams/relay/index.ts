@@ -7,6 +7,7 @@ assertNodeVersion();
 import { UPSTREAMS, type VerbsByName } from "../../formats/all.ts";
 import type { UpstreamFormat, Verbs } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
+import { CountedFailures } from "../errors-in-row.ts";
 import { checkUpstream } from "./check.ts";
 import { openConversations } from "./conversations.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
@@ -33,7 +34,12 @@ export type { Fetch } from "./transport.fetch.ts";
 
 const ALL: readonly UpstreamFormat[] = Object.values(UPSTREAMS);
 const NAMES = Object.keys(UPSTREAMS);
-const PARTS: RelayParts = { open: openConversations, ...withCredentials, ...withCodeLoop };
+const PARTS: RelayParts = {
+  open: openConversations,
+  failures: CountedFailures,
+  ...withCredentials,
+  ...withCodeLoop,
+};
 
 /** The wire formats that an upstream may speak. */
 export type RelayFormat = keyof VerbsByName;

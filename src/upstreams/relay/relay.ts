@@ -6,6 +6,7 @@ import type { LazyCodec } from "../../formats/shared/lazy.ts";
 import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, type Check, listOf, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
+import type { FailureNotes } from "../backend.ts";
 import { chatRelay, reportConversions } from "./chat.ts";
 import { withCode } from "./code-loop.ts";
 import type { OpenConversations } from "./conversations.ts";
@@ -42,6 +43,8 @@ export interface RelayFeature {
 /** Code that a relay may do without, and the code of WebSockets to the upstream. */
 export interface RelayParts extends RelayFeature {
   readonly open?: OpenConversations;
+  /** Remembers the errors of the upstream. Default: only its last failure. */
+  readonly failures?: new () => FailureNotes;
 }
 
 /** The code of keys that renew and of signatures: an `apiKey` that is a function, and `sign`. */

@@ -72,7 +72,10 @@ export async function* relayed<Decoded, Event>(
     throw told;
   } finally {
     // A call that was cut tells nothing about its upstream.
-    if (!context.signal.aborted) upstream.lastFailures.note(upstream.name, failure, upstream.clock.now());
+    if (!context.signal.aborted) {
+      const { clock, models, name } = upstream;
+      upstream.lastFailures.note(name, failure, clock.now(), context.key?.id, models !== undefined);
+    }
     // Release the connection of an answer that was not read to its end.
     exchange.cut(UNREAD);
     observation?.end(context.signal);

@@ -9,7 +9,7 @@ import type { ModelKind } from "../../ports/call-info.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
-import { LastFailures } from "../backend.ts";
+import { type FailureNotes, LastFailures } from "../backend.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import type { Conversations, OpenConversations } from "./conversations.ts";
 import type { Authorization, OpenAuthorization } from "./credentials.ts";
@@ -77,15 +77,24 @@ export class Upstream {
   readonly compacts: boolean;
   readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
-  readonly lastFailures: LastFailures = new LastFailures();
+  readonly lastFailures: FailureNotes;
 
   /** @param parts Lacks `open` for a relay without the code of WebSockets, and `authorize` for one without that of credentials. */
   constructor(
     format: UpstreamFormat,
     options: UpstreamOptions,
     others: readonly UpstreamFormat[],
-    { open, authorize }: { readonly open?: OpenConversations; readonly authorize?: OpenAuthorization },
+    {
+      open,
+      authorize,
+      failures = LastFailures,
+    }: {
+      readonly open?: OpenConversations;
+      readonly authorize?: OpenAuthorization;
+      readonly failures?: new () => FailureNotes;
+    },
   ) {
+    this.lastFailures = new failures();
     const { apiKey, fetch, hangUp, sign } = options;
     this.format = format.name;
     this.telemetry = format.telemetry;

@@ -160,6 +160,7 @@ export class Attempts {
       const { code, retryAfterMs } = told;
       if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
       else breaker.leave();
+      if (!signal.aborted) upstream.count(error, call, routed.isListed);
       const movesOn = !signal.aborted && mayMoveOn(told);
       // A long prompt tells nothing about the upstream's health.
       if (movesOn && code !== "context_length_exceeded") upstream.note(error);

@@ -407,7 +407,7 @@ class RouteTable {
       isOver = true;
       const error = toGatewayError(thrown, "model-backend");
       const told = call.signal.aborted ? error : upstream.told(error, model);
-      if (!call.signal.aborted) upstream.brokeOff(error);
+      if (!call.signal.aborted) upstream.brokeOff(error, call);
       if (!leg) routed.ended(error, told);
       throw told;
     } finally {
@@ -440,12 +440,13 @@ class RouteTable {
 
   status(): readonly UpstreamStatus[] {
     return [...this.#targets].flatMap(([pattern, { upstreams }]) =>
-      upstreams.map(({ name, breaker, lastFailure }) => ({
+      upstreams.map(({ name, breaker, lastFailure, failing }) => ({
         route: pattern,
         upstream: name,
         state: breaker.state,
         waitMs: breaker.waitMs,
         lastFailure,
+        failing,
       })),
     );
   }

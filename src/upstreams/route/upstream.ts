@@ -7,11 +7,13 @@ import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-
 import type {
   AskedUpstream,
   MovedOn,
+  UpstreamErrors,
   UpstreamFailure,
   UpstreamObserver,
   UpstreamOutcome,
 } from "../../ports/observer.ts";
 import { failureAt, isUpstreamFailure } from "../backend.ts";
+import { ErrorsInRow } from "../errors-in-row.ts";
 import { withCallerModel } from "../messages.ts";
 
 /** A backend of a route, and its share of the calls. */
@@ -42,6 +44,7 @@ export class RoutedBackend {
   readonly model: string | undefined;
   readonly breaker: Breaker;
   lastFailure: UpstreamFailure | undefined = undefined;
+  #errors: ErrorsInRow | undefined = undefined;
   /** True for an upstream that goes on with an assistant turn, false for one that refuses it; undefined as long as it is unknown. */
   prefill: boolean | undefined;
   readonly #clock: Clock;
@@ -66,6 +69,17 @@ export class RoutedBackend {
   succeed(): void {
     this.breaker.succeed();
     this.lastFailure = undefined;
+    this.#errors = undefined;
+  }
+
+  /** Counts an error of an attempt for the status. Neither the circuit breaker nor the choice of upstreams knows of it. */
+  count(error: GatewayError, { key }: Pick<CallContext, "key">, modelListed: boolean): void {
+    (this.#errors ??= new ErrorsInRow()).add(error, this.#clock.now(), key.id, modelListed);
+  }
+
+  /** The errors since the last complete answer, where no call may be answered. */
+  get failing(): UpstreamErrors | undefined {
+    return this.#errors?.failing;
   }
 
   /** True when callers of the model must not read the upstream's name of it. */
@@ -89,9 +103,10 @@ export class RoutedBackend {
   }
 
   /** Counts an answer that failed after its first event. */
-  brokeOff(error: GatewayError): void {
+  brokeOff(error: GatewayError, call: Pick<CallContext, "key">): void {
     if (!isUpstreamFailure(error)) return;
     this.breaker.fail();
+    this.count(error, call, false);
     this.note(error);
   }
 }

@@ -62,6 +62,16 @@ describe("the options of the host", () => {
     ]);
   });
 
+  it("are told with their errors in a row", async () => {
+    const down = fakeModel({ provider: "down", stream: () => Promise.reject(new Error("away")) });
+    const backend = aiSdk({ chat: { down } });
+    for (let call = 0; call < 3; call++) {
+      const events = backend.chat?.(chatRequest({ model: "down" }), callContext());
+      await expect(events?.[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: "backend_failed" });
+    }
+    expect(backend.status?.()).toMatchObject([{ upstream: "down", failing: { code: "backend_failed", times: 3 } }]);
+  });
+
   it("keep the last failures of the latest providers that a function names, and forget the oldest", async () => {
     const backend = aiSdk({
       chat: (name) => fakeModel({ provider: name, stream: () => Promise.reject(new Error("away")) }),

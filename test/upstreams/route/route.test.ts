@@ -593,6 +593,24 @@ describe("a route", () => {
     expect(backend.status()[0]).toMatchObject({ state: "closed", waitMs: 0, lastFailure: undefined });
   });
 
+  it("tells the errors in a row of an upstream whose answers break off, and nothing of callers that hang up", async () => {
+    const clock = manualClock();
+    const broken: ModelBackend = {
+      async *chat() {
+        yield "Once";
+        throw new GatewayError("backend_failed", "Broken.");
+      },
+    };
+    const backend = routed({ m: { upstreams: [{ backend: broken, name: "first" }] } }, { clock });
+    for (let call = 0; call < 3; call++) await ask(backend, "m", clock).catch(() => {});
+    const failing = { code: "backend_failed", times: 3 };
+    expect(backend.status()).toMatchObject([{ upstream: "first", failing }]);
+    const events = backend.chat?.(chatRequest({ model: "m" }), callContext())[Symbol.asyncIterator]();
+    await events?.next();
+    await events?.return?.();
+    expect(backend.status()[0]?.failing).toBeUndefined();
+  });
+
   it("checks what can be checked, each once, also in a route below it", async () => {
     const times: unknown[] = [];
     const checked = (name: string, problem?: string): ModelBackend =>

@@ -3,8 +3,9 @@
 import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
-import type { UpstreamStatus } from "../../../ports/observer.ts";
+import type { UpstreamErrors, UpstreamStatus } from "../../../ports/observer.ts";
 import { assertDays, noteChoices } from "./address.ts";
+import { plain } from "./amounts.ts";
 import { type Listed, load, loadsOf, read } from "./api.ts";
 import { actionInWords, ACTIONS, changeInWords, refusalInWords } from "./change-words.ts";
 import {
@@ -126,17 +127,34 @@ export async function loadHealth(): Promise<void> {
   });
 }
 
+/** Says that an upstream answers no call. The requests of a single key may be wrong themselves. */
+const Failing = ({ code, reason, times, since, ofOneKey }: UpstreamErrors & { readonly reason: string }): View =>
+  html`<span class=${`state ${ofOneKey ? "refused" : "failed"}`}>answers no call</span> <${Code} word=${code} />
+    <span class="quiet">${reason}</span>
+    <span class="quiet">${plain.format(times)} times since <${Time} at=${since} /></span>
+    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be wrong themselves.</span>`}`;
+
 const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   { name: "Upstream", cell: ({ upstream }) => upstream },
   { name: "Route", cell: ({ route }) => route },
-  { name: "Circuit breaker", cell: ({ state }) => html`<span class=${`state ${state}`}>${state}</span>` },
+  {
+    name: "Circuit breaker",
+    // A closed one is no good sign where no call is answered.
+    cell: ({ state, failing, lastFailure }) => {
+      const isBad = (failing ?? lastFailure?.mistake) !== undefined;
+      return html`<span class=${`state ${isBad && state === "closed" ? "" : state}`}>${state}</span>`;
+    },
+  },
   { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
   {
     name: "Last failure",
-    cell: ({ lastFailure }) =>
-      lastFailure
-        ? html`<${Code} word=${lastFailure.code} /><span class="quiet"><${Time} at=${lastFailure.at} /></span>`
-        : "–",
+    cell: ({ lastFailure, failing }) =>
+      failing
+        ? html`<${Failing} ...${failing} />`
+        : lastFailure
+          ? html`<${Code} word=${lastFailure.code} /><span class="quiet"><${Time} at=${lastFailure.at} /></span>
+              ${lastFailure.mistake && html`<span class="quiet">${lastFailure.mistake}</span>`}`
+          : "–",
   },
 ];
 
