@@ -127,8 +127,8 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["yes"],
     read([keyId = ""], values, terminal) {
       return async (keys, { store }) => {
-        await assertStaysLimited("budget", await store.report(keyId), values, terminal);
-        await store.assignBudget(keyId, undefined);
+        const isExpected = await assertStaysLimited("budget", await store.report(keyId), values, terminal);
+        await store.assignBudget(keyId, undefined, isExpected);
         const key = await keys.usage(keyId);
         if (key.unlimited && !values.json) terminal.warn?.(unlimitedNote(keyId));
         return key;

@@ -3,6 +3,7 @@
 import type { parseArgs } from "node:util";
 import { unitsInWords } from "../model/money.ts";
 import { oneLine } from "../options.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
 import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -10,7 +11,7 @@ import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { type AmountChange, doubtInWords, unlimitedWithout } from "./much.ts";
+import { type AmountChange, doubtInWords, isLimitedWithout, unlimitedWithout } from "./much.ts";
 import type { OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -224,15 +225,19 @@ export async function assertMeant(
   if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new CommandError("Nothing was changed.");
 }
 
-/** Asks, as `assertMeant` does, before a key loses the last limit that it has. */
+/**
+ * Asks, as `assertMeant` does, before a key loses the last limit that it has. Resolves with the condition under which there was nothing to ask;
+ * with undefined after a yes.
+ */
 export async function assertStaysLimited(
   taken: "quota" | "budget",
   key: KeyReport | undefined,
   values: Values,
   terminal: Pick<Terminal, "ask">,
-): Promise<void> {
+): Promise<((key: ApiKey) => boolean) | undefined> {
   const words = key && unlimitedWithout(taken, { ...key, id: oneLine(key.id), hasQuota: !key.unlimited });
   if (words !== undefined) await assertMeant(words, values, terminal);
+  return words === undefined && !values.yes ? isLimitedWithout(taken) : undefined;
 }
 
 /** Asks, as `assertMeant` does, before a doubtful change of an amount. */

@@ -163,9 +163,10 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store, calls }) => {
         const notes = await notesOf({ keys, calls }, changes, id);
         const before = granted === undefined ? undefined : await store.report(id);
-        if (quota === null) await assertStaysLimited("quota", before, all, terminal);
-        else if (before?.unlimited) await assertAmount({ quota }, all, terminal);
-        const key = await keys.update(id, changes).catch((error: unknown) => {
+        const isExpected =
+          quota === null && before ? await assertStaysLimited("quota", before, all, terminal) : undefined;
+        if (quota !== null && before?.unlimited) await assertAmount({ quota }, all, terminal);
+        const key = await keys.update(id, changes, isExpected).catch((error: unknown) => {
           if (!isConflict(error) || quota === null || !before || before.unlimited || before.revoked) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
           throw new CommandError(

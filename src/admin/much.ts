@@ -2,6 +2,7 @@
 
 import { UNITS_OF_ONE, unitsInWords, usualDigits } from "../model/money.ts";
 import { nearest, oneLine } from "../options.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 
 /** Says over HTTP how to confirm a change. The page says it in words of its own. */
@@ -162,3 +163,12 @@ export function unlimitedWithout(
     ? `Without its ${taken}, the key ${id} is unlimited: nothing refuses its calls.`
     : undefined;
 }
+
+/**
+ * Returns the condition of a change that takes a limit without a question: that another change has not taken the other limit meanwhile. The
+ * stores ask it in one step with the change.
+ */
+export const isLimitedWithout =
+  (taken: "quota" | "budget") =>
+  ({ id, unlimited, budget }: ApiKey): boolean =>
+    unlimitedWithout(taken, { id, hasQuota: !unlimited, budget }) === undefined;

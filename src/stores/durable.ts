@@ -169,8 +169,10 @@ export interface BudgetDirectory {
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. A key
    * with a budget is no longer unlimited.
+   *
+   * @param isExpected As that of `update`.
    */
-  assignBudget(keyId: string, budgetId: string | undefined): Promise<void>;
+  assignBudget(keyId: string, budgetId: string | undefined, isExpected?: (key: ApiKey) => boolean): Promise<void>;
   /** Returns a budget and the books of its current period; undefined when there is no such budget. */
   budgetReport(id: string): Promise<BudgetReport | undefined>;
   /** Lists budgets in the order of their ids, without removed ones. */

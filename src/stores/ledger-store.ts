@@ -351,9 +351,13 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
     return this.#change({ keys: [], budgets: [id] }, work);
   }
 
-  async assignBudget(keyId: string, budgetId: string | undefined): Promise<void> {
+  async assignBudget(
+    keyId: string,
+    budgetId: string | undefined,
+    isExpected?: (key: ApiKey) => boolean,
+  ): Promise<void> {
     const scope = { ...scopeOf(keyId), budgets: budgetId === undefined ? [] : [budgetId] };
-    await this.#change(scope, (ledger) => ledger.assignBudget(keyId, budgetId));
+    await this.#change(scope, (ledger) => ledger.assignBudget(keyId, budgetId, isExpected));
   }
 
   async budgetReport(id: string): Promise<BudgetReport | undefined> {

@@ -126,9 +126,9 @@ export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   lowerBudget(id: string, units: number): BudgetReport;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. Throws
-   * a RangeError when there is no such key or budget, or the key is revoked.
+   * a RangeError when there is no such key or budget, the key is revoked, or `isExpected` returns false.
    */
-  assignBudget(keyId: string, budgetId: string | undefined): void;
+  assignBudget(keyId: string, budgetId: string | undefined, isExpected?: (key: ApiKey) => boolean): void;
   /** Returns a budget and the books of its current period; undefined when there is no such budget. */
   budgetReport(id: string): BudgetReport | undefined;
   /** Lists a page of budgets in the order of their ids, without removed ones: 100 by default, from the first id behind `after`. */
@@ -429,8 +429,8 @@ class MemoryStore implements MemoryQuotaStore {
     return report;
   }
 
-  assignBudget(keyId: string, budgetId: string | undefined): void {
-    this.#ledger.assignBudget(keyId, budgetId);
+  assignBudget(keyId: string, budgetId: string | undefined, isExpected?: (key: ApiKey) => boolean): void {
+    this.#ledger.assignBudget(keyId, budgetId, isExpected);
   }
 
   budgetReport(id: string): BudgetReport | undefined {

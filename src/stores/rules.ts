@@ -252,12 +252,18 @@ export abstract class Ledger {
   }
 
   update(keyId: string, changes: KeyChanges, isExpected?: (key: ApiKey) => boolean): void {
-    const account = this.#usable(keyId);
-    const seen = { ...account.key, unlimited: account.unlimited };
-    if (isExpected?.(seen) === false) throw changedMeanwhile(`The API key ${keyId}`);
+    const account = this.#expected(keyId, isExpected);
     const key = changedDurableKeyOf(account.key, changes);
     if (changes.granted !== undefined) this.#setQuota(account, changes.granted);
     account.key = changes.granted === undefined ? key : keyWithBudget(key, account.unlimited, account.budgets[0]);
+  }
+
+  /** Returns the account of a key that is as its editor expects it. */
+  #expected(keyId: string, isExpected?: (key: ApiKey) => boolean): Account {
+    const account = this.#usable(keyId);
+    const seen = { ...account.key, unlimited: account.unlimited };
+    if (isExpected?.(seen) === false) throw changedMeanwhile(`The API key ${keyId}`);
+    return account;
   }
 
   #setQuota(account: Account, units: number | null): void {
@@ -276,8 +282,8 @@ export abstract class Ledger {
     this.enter?.("grant", keyId, null, { granted: units });
   }
 
-  assignBudget(keyId: string, budgetId: string | undefined): void {
-    const account = this.#usable(keyId);
+  assignBudget(keyId: string, budgetId: string | undefined, isExpected?: (key: ApiKey) => boolean): void {
+    const account = this.#expected(keyId, isExpected);
     account.budgets = budgetId === undefined ? [] : this.#chainOf(budgetId);
     account.key = keyWithBudget(account.key, account.unlimited, budgetId);
   }

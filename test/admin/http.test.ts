@@ -551,6 +551,16 @@ describe("adminHandler", () => {
       "With a quota of 0 units, this key can use nothing: its calls are refused until it is granted more.",
     );
     await units("PATCH", "/keys/counted", { granted: null }, { confirm: "true" });
+    // Two changes at once, each of which leaves the other limit.
+    await units("PATCH", "/keys/counted", { granted: 5 });
+    await units("PUT", "/keys/counted/budget", { budget: "counts" });
+    const both = await Promise.all([
+      units("PATCH", "/keys/counted", { granted: null }),
+      units("PUT", "/keys/counted/budget", { budget: null }),
+    ]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
+    await units("PATCH", "/keys/counted", { granted: null }, { confirm: "true" });
+    await units("PUT", "/keys/counted/budget", { budget: null }, { confirm: "true" });
     // What changes nothing, or names nothing, needs no confirmation.
     expect((await units("PATCH", "/keys/counted", { granted: null })).status).toBe(200);
     expect((await units("PUT", "/keys/nobody/budget", { budget: null })).status).toBe(404);

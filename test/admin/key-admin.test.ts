@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
+import { isLimitedWithout } from "../../src/admin/much.ts";
 import {
   type BudgetOptions,
   type BudgetReport,
@@ -24,7 +25,7 @@ interface Opened {
     budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
     topUpBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
     lowerBudget(id: string, units: number): BudgetReport | Promise<BudgetReport>;
-    assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
+    assignBudget(...change: Parameters<DurableQuotaStore["assignBudget"]>): void | Promise<void>;
   };
   readonly advance: (ms: number) => void | Promise<void>;
   readonly remove: () => Promise<void>;
@@ -353,6 +354,23 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
           budget: "all",
           metadata: { one: "one", two: "two" },
         });
+    });
+
+    it("takes only one of a key's two limits at once, where each change needs the other limit", async () => {
+      const { keys, budgets } = opened;
+      const admin = keyAdmin(keys);
+      await budgets.addBudget({ id: "all", amount: 6 });
+      for (const id of ["one", "two", "three"]) {
+        await admin.create({ id, granted: 5, budget: "all" });
+        const ended = await Promise.allSettled([
+          admin.update(id, { granted: null }, isLimitedWithout("quota")),
+          (async () => budgets.assignBudget(id, undefined, isLimitedWithout("budget")))(),
+        ]);
+        const errors = ended.flatMap((one) => (one.status === "rejected" ? [one.reason as unknown] : []));
+        expect(errors).toMatchObject([{ code: "changed_meanwhile" }]);
+        const { unlimited, budget } = await admin.usage(id);
+        expect([unlimited, budget]).not.toEqual([true, undefined]);
+      }
     });
 
     it("updates a key from several places at once", async () => {

@@ -175,6 +175,9 @@ interface Context {
   base?: string;
 }
 
+/** The codes of refused changes that somebody else's change has caused. */
+const CONFLICTS: ReadonlySet<RefusedChange["code"]> = new Set(["conflict", "changed_meanwhile"]);
+
 class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
@@ -330,7 +333,7 @@ class Admin {
       return await operation.run(this.#desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const isConflict = error instanceof RefusedChange && error.code === "conflict";
+      const isConflict = error instanceof RefusedChange && CONFLICTS.has(error.code);
       const status = (await this.#isMissing(operation, asked)) ? 404 : isConflict ? 409 : 400;
       throw await this.#refusal(status, error);
     }

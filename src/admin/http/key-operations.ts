@@ -10,7 +10,7 @@ import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
 import { asTold, keyMade } from "../answers.ts";
 import { withoutNulls } from "../key-admin.ts";
 import { isRevokedAlready, KEY_STATES, type KeyShown } from "../key-state.ts";
-import { metadataDoubt, revokedInWords, unlimitedInWords, unlimitedWithout } from "../much.ts";
+import { isLimitedWithout, metadataDoubt, revokedInWords, unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
@@ -181,16 +181,17 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
+      let isLimited: ReturnType<typeof assertStaysLimited>;
       if (before && expected.holds(before)) {
         const { granted } = body;
         const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
         await assertAmount(desk, { isConfirmed }, "granted", body, { change: quota });
-        if (granted === null) assertStaysLimited({ isConfirmed }, "quota", before);
+        if (granted === null) isLimited = assertStaysLimited({ isConfirmed }, "quota", before);
       }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
       const models = await noteOfModels(desk, named);
       return expected.in(async () => {
-        const key = await keys.update(id, body, expected.holds);
+        const key = await keys.update(id, body, (seen) => expected.holds(seen) && isLimited?.(seen) !== false);
         const unlimited = body.granted === null && isUnlimited(key) && noteOfUnlimited(id);
         return tellKey(desk, key, noteOf(unlimited, models, metadataDoubt(body.metadata, before?.metadata)));
       });
@@ -288,8 +289,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
     async run(desk, { id, body, isConfirmed }) {
-      if (body.budget === null) assertStaysLimited({ isConfirmed }, "budget", await desk.store.report(id));
-      await desk.store.assignBudget?.(id, body.budget ?? undefined);
+      const { budget } = body;
+      const isLimited =
+        budget === null ? assertStaysLimited({ isConfirmed }, "budget", await desk.store.report(id)) : undefined;
+      await desk.store.assignBudget?.(id, budget ?? undefined, isLimited);
       const key = await desk.keys.usage(id);
       return tellKey(desk, key, noteOf(isUnlimited(key) && noteOfUnlimited(id)));
     },
@@ -347,13 +350,17 @@ async function noteOfModels(
   return models?.length ? askGateway(desk, async (gateway) => gateway.modelFault?.(models)) : undefined;
 }
 
-/** Refuses, as `assertMeant` does, to take the last limit that a key has. */
+/**
+ * Refuses, as `assertMeant` does, to take the last limit that a key has. Returns the condition under which nothing needs a confirmation; none after
+ * one.
+ */
 function assertStaysLimited(
   asked: Pick<Asked, "isConfirmed">,
   taken: "quota" | "budget",
   key: KeyReport | undefined,
-): void {
+): ((key: ApiKey) => boolean) | undefined {
   assertMeant(asked, key && unlimitedWithout(taken, { ...key, hasQuota: !key.unlimited }));
+  return asked.isConfirmed ? undefined : isLimitedWithout(taken);
 }
 
 const isUnlimited = ({ unlimited, budget }: KeyReport): boolean => unlimited && budget === undefined;
