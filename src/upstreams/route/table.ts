@@ -456,9 +456,12 @@ class RouteTable {
     assertCheckOptions(how);
     const { models = [] } = how;
     const sent = this.#sentTo(models);
-    const names = new Map(this.#all().map((upstream) => [backendOf(upstream), upstream.name]));
+    const upstreamsByBackend = Map.groupBy(this.#all(), backendOf);
     const checked = await Promise.all(
-      [...names].map(([backend, name]) => this.#checked(backend, name, [...(sent.get(backend) ?? [])], how)),
+      [...upstreamsByBackend].map(([backend, upstreams]) => {
+        const names = [...new Set(upstreams.map(({ name }) => name))];
+        return this.#checked(backend, names, [...(sent.get(backend) ?? [])], how);
+      }),
     );
     const lost = models.filter((model) => !this.#find(model));
     return [
@@ -469,19 +472,22 @@ class RouteTable {
 
   async #checked(
     backend: ModelBackend & Upkept,
-    name: string,
+    names: readonly string[],
     asked: readonly string[],
     how: CheckOptions,
   ): Promise<readonly UpstreamCheck[]> {
     const { timeoutMs = CHECK_MS } = how;
+    const ofEach = (problem: string | undefined): UpstreamCheck[] => names.map((upstream) => ({ upstream, problem }));
     const lack = await within(lackOf(backend, asked), timeoutMs, this.#clock);
-    if (lack === LATE) return [{ upstream: name, problem: hangs("models", timeoutMs) }];
+    if (lack === LATE) return ofEach(hangs("models", timeoutMs));
     const checking = problemsOf(backend, { ...how, models: lack === undefined ? asked : [] });
     const found = await within(checking, Math.min(timeoutMs + CHECK_GRACE_MS, MAX_TIMER_MS), this.#clock);
     const all = found === LATE ? [{ problem: hangs("check", timeoutMs) }] : found;
-    const named = all.map(({ upstream = name, problem }: Found) => ({ upstream, problem }));
+    const named = all.flatMap(({ upstream, problem }: Found) =>
+      upstream === undefined ? ofEach(problem) : [{ upstream, problem }],
+    );
     if (lack === undefined) return named;
-    return [{ upstream: name, problem: lack }, ...named.filter(({ problem }) => problem !== undefined)];
+    return [...ofEach(lack), ...named.filter(({ problem }) => problem !== undefined)];
   }
 
   /** Returns the names of models that each backend is asked for: those of exact routes, and more that callers may name. */

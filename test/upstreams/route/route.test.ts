@@ -1,13 +1,19 @@
 /** A route: the upstream of each call, and the others after a failure. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
 import type { ChatEvent } from "../../../src/model/chat-event.ts";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import { type ModelBackend, takesUnlisted } from "../../../src/ports/model-backend.ts";
 import { type ManualClock, manualClock } from "../../../src/testing/laws/manual-clock.ts";
-import { type CheckOptions, route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
+import {
+  type CheckOptions,
+  type Route,
+  route,
+  type RouteBackend,
+  type RouteOptions,
+} from "../../../src/upstreams/route/index.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
 /** A backend that fails a number of times, and then answers with its name. */
@@ -633,6 +639,24 @@ describe("a route", () => {
       { timeoutMs, models: ["c"] },
     ]);
     await expect(routed(routes).check({ timeout: 5 } as object)).rejects.toThrow("timeout does not exist");
+  });
+
+  it("checks a backend of several names once, and tells its problems by each name", async () => {
+    const check = vi.fn(async () => ({ problem: "No key." }));
+    const shared: ModelBackend = Object.assign(fake("shared"), { models: () => [], check });
+    const named = (name: string): Route => ({ upstreams: [{ name, backend: shared }] });
+    const lack = 'The upstream does not list "a", "b". It lists none.';
+    const found = [
+      { upstream: "us", problem: lack },
+      { upstream: "eu", problem: lack },
+      { upstream: "us", problem: "No key." },
+      { upstream: "eu", problem: "No key." },
+    ];
+    expect(await routed({ a: named("us"), b: named("eu"), "c-*": named("us") }).check()).toEqual(found);
+    expect(check).toHaveBeenCalledOnce();
+    // A route below names its upstreams itself, each once.
+    const below = Object.assign(fake("below"), { check: async () => found });
+    expect(await routed({ a: { upstreams: [{ name: "x", backend: below }] }, c: below }).check()).toEqual(found);
   });
 
   it("checks that each upstream has the models that go to it by their exact names", async () => {
