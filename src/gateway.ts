@@ -622,7 +622,7 @@ function failurePrinter(print: PrintFailure): OnFailure {
     }
     const { text } = failure;
     if (!isBrief) return printFailure(failure, `\n${text}`);
-    return print(failure, ` ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\s*\n\s*/g, ", ")}`);
+    return print(failure, `: ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\.?\s*\n\s*/g, ", ")}`);
   };
 }
 

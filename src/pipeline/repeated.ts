@@ -27,7 +27,7 @@ export function repeatsPrinter(clock: Clock): PrintFailure {
     for (const oldest of kinds.keys()) if (kinds.size > MAX_KINDS) kinds.delete(oldest);
     const now = clock.now();
     if (kind.times >= FIRST_PRINTED && now >= kind.at && now < kind.at + PRINT_EVERY_MS) return void kind.unprinted++;
-    const before = kind.unprinted > 0 ? `, like ${kind.unprinted} before it that are not printed.` : "";
+    const before = kind.unprinted > 0 ? `, like ${kind.unprinted} before it that are not printed` : "";
     Object.assign(kind, { times: kind.times + 1, at: now, unprinted: 0 });
     return printFailure(failure, before + told);
   };

@@ -108,9 +108,16 @@ export type PrintFailure = (failure: Failure, text: string) => void;
 
 export const printFailure: PrintFailure = (failure, text) => console.error(printable(failure, text));
 
+/** The id of a health check in failures, in place of the id of a request. */
+export const HEALTH_CHECK = "polygate-health";
+
 /** Indents the text of a failure: a line of a stranger's message looks like no failure of its own. */
-const printable = ({ error, requestId }: Failure, text: string): string =>
-  `polygate: ${requestId} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
+const printable = ({ error, requestId, upstream }: Failure, text: string): string => {
+  const subject = requestId === HEALTH_CHECK ? "the health check" : requestId;
+  // Another attempt may answer the call.
+  const attempt = upstream ? `attempt ${upstream.attempt} of ` : "";
+  return `polygate: ${attempt}${subject} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
+};
 
 /** Tells whether a detail contains the secret. True for a circular object, too: it cannot be searched. */
 function repeats(detail: unknown, secret: string | undefined): boolean {
@@ -122,8 +129,8 @@ function repeats(detail: unknown, secret: string | undefined): boolean {
   }
 }
 
-const titleOf = ({ name, address, model, attempt, status }: FailedUpstream): string =>
-  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model} in attempt ${attempt}${status === undefined ? "" : `, with the status ${status}`}.`;
+const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
+  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
 
 /** Reports an impossible count of the backend. The answer goes on. */
 export const doubt = (call: Reported, why: string): void => report(call, backendFailed(why));

@@ -74,7 +74,7 @@ it("are one line for a failed request to an upstream, with its causes and withou
   const lines = await printedBy(failing(true));
   expect(lines).toEqual([
     expect.stringMatching(
-      /^polygate: req_\w+ failed \(backend_unavailable\) The upstream first at api\.example\.com:443 failed for the model large in attempt 1, with the status 503\., GatewayError: The upstream is away\., caused by Error: connect ECONNREFUSED, polygate: req_forged failed \(internal\)$/,
+      /^polygate: attempt 1 of req_\w+ failed \(backend_unavailable\): The upstream first at api\.example\.com:443 failed for the model large, with the status 503, GatewayError: The upstream is away, caused by Error: connect ECONNREFUSED, polygate: req_forged failed \(internal\)$/,
     ),
   ]);
 });
@@ -82,14 +82,14 @@ it("are one line for a failed request to an upstream, with its causes and withou
 it("have the number of each attempt of a call", async () => {
   const down = relay({ format: "chat-completions", name: "down", baseUrl: "http://127.0.0.1:1/v1" });
   const backend = route({ routes: { large: down }, retry: { pauseMs: 0 } });
-  const attempts = (await printedBy(backend)).map((line) => /for the model large in (attempt \d)/.exec(line)?.[1]);
+  const attempts = (await printedBy(backend)).map((line) => /^polygate: (attempt \d) of req_/.exec(line)?.[1]);
   expect(attempts).toEqual(["attempt 1", "attempt 2", "attempt 3"]);
 });
 
 it("have the stacks when DEBUG names polygate", async () => {
   vi.stubEnv("DEBUG", "http,polygate");
   const [text = ""] = await printedBy(failing(true));
-  expect(text).toMatch(/^polygate: req_\w+ failed \(backend_unavailable\)\n {2}The upstream first at/);
+  expect(text).toMatch(/^polygate: attempt 1 of req_\w+ failed \(backend_unavailable\)\n {2}The upstream first at/);
   expect(text).toMatch(/\n\s+at .*printed\.test\.ts/);
 });
 
@@ -97,7 +97,7 @@ it("are one line for a model without a price", async () => {
   const lines = await printedBy(speaking("Hello."), priceTable({ small: { input: 1, output: 1 } }));
   expect(lines).toEqual([
     expect.stringMatching(
-      /^polygate: req_\w+ failed \(model_not_found\) GatewayError: The model "large" has no price\., caused by Error: priceTable has no row for the model "large"\. [^\n]*$/,
+      /^polygate: req_\w+ failed \(model_not_found\): GatewayError: The model "large" has no price, caused by Error: priceTable has no row for the model "large"\. [^\n]*$/,
     ),
   ]);
 });
@@ -113,7 +113,7 @@ it.each([
   expect(printed).toHaveLength(1);
   expect(printed[0]).toMatch(form);
   expect(printed[0]).toMatch(
-    /^polygate: req_\w+ failed \(misconfigured\)\s+GatewayError: This service has a wrong setting for this API key\.[^]*caused by Error: The key [\w-]+ names the rate tier "golld", which the rate limiter does not have \(known: "gold"\)\. Run polygate keys update /,
+    /^polygate: req_\w+ failed \(misconfigured\):?\s+GatewayError: This service has a wrong setting for this API key[^]*caused by Error: The key [\w-]+ names the rate tier "golld", which the rate limiter does not have \(known: "gold"\)\. Run polygate keys update /,
   );
 });
 
@@ -129,13 +129,21 @@ it("are one line for a store that is away, and say that the settlement is tried 
   isAway = false;
   await clock.advance(60_000);
   const settlement =
-    /^polygate: req_\w+ failed \(store_unavailable\) GatewayError: A store of this service is not available\., caused by Error: The charge of \d+ units is not settled yet\. The gateway tries again, or reports the charge as given up\., caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/;
+    /^polygate: req_\w+ failed \(store_unavailable\): GatewayError: A store of this service is not available, caused by Error: The charge of \d+ units is not settled yet\. The gateway tries again, or reports the charge as given up, caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/;
   expect(printed).toEqual([
     expect.stringMatching(settlement),
     expect.stringMatching(settlement),
     "polygate: the quota store is back and has taken 2 settlements that waited.",
   ]);
   await gateway.close();
+});
+
+it("name a health check as such", async () => {
+  const { gateway } = opened({ around: () => ({ balance: () => Promise.reject(refused) }), prints: true });
+  await gateway.health();
+  expect(printed).toEqual([
+    "polygate: the health check failed (store_unavailable): GatewayError: A store of this service is not available, caused by Error: connect ECONNREFUSED 127.0.0.1:5432",
+  ]);
 });
 
 it("are whole for a store that has a fault in its code", async () => {
@@ -178,12 +186,12 @@ it.each([
   [
     "name the missing key of a relay",
     {},
-    /caused by SettingMistake: The upstream wants a credential, but the relay has no apiKey\., caused by/,
+    /caused by SettingMistake: The upstream wants a credential, but the relay has no apiKey, caused by/,
   ],
   [
     "say no such thing of a wrong key",
     { apiKey: "wrong" },
-    /refused this service\., caused by Error: The upstream answered 401/,
+    /refused this service, caused by Error: The upstream answered 401/,
   ],
 ])("%s", async (_name, key, words) => {
   const [line] = await printedBy(
@@ -228,7 +236,8 @@ function stage(options: Partial<GatewayOptions> = {}) {
 }
 
 describe("of the same kind", () => {
-  const LINE = /^polygate: req_\w+ failed \(backend_refused\) The upstream east at .* with the status 401\./;
+  const LINE =
+    /^polygate: attempt 1 of req_\w+ failed \(backend_refused\): The upstream east at .* with the status 401, /;
 
   it("are printed three times, and then once a minute with the number of the others", async () => {
     const { manual, heard, send } = stage();
@@ -239,7 +248,7 @@ describe("of the same kind", () => {
     await manual.advance(1);
     const [summary = "", ...others] = await send(5);
     expect(summary).toMatch(
-      /^polygate: req_\w+ failed \(backend_refused\), like 48 before it that are not printed\. The upstream east /,
+      /^polygate: attempt 1 of req_\w+ failed \(backend_refused\), like 48 before it that are not printed: The upstream east /,
     );
     expect(others).toEqual([]);
     await manual.advance(60_000);
@@ -307,14 +316,14 @@ describe("of calls whose upstreams all rest", () => {
     await clock.advance(60_000);
     for (const _ of [1, 2, 3]) await send();
     await gateway.close();
-    return printed.filter((line) => !line.includes("in attempt"));
+    return printed.filter((line) => !line.includes(": attempt "));
   }
 
   it("are one line for each rest, with the upstreams, the times and the known mistake", async () => {
     const lines = await sendToResting();
     const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
     const line = new RegExp(
-      String.raw`^polygate: req_\w+ failed \(backend_unavailable\) GatewayError: The model backend is not available\., caused by UpstreamsRest: No upstream may be asked: east rests until (${time}) after backend_failed, west rests until ${time} after backend_overloaded\. (.*)$`,
+      String.raw`^polygate: req_\w+ failed \(backend_unavailable\): GatewayError: The model backend is not available, caused by UpstreamsRest: No upstream may be asked: east rests until (${time}) after backend_failed, west rests until ${time} after backend_overloaded\. (.*)$`,
     );
     expect(lines).toEqual([expect.stringMatching(line), expect.stringMatching(line)]);
     const [first, second] = lines.map((one) => line.exec(one) ?? []);
@@ -341,7 +350,7 @@ it("are one line for a wrong address that no attempt tells of", async () => {
   };
   expect(await printedBy(backend)).toEqual([
     expect.stringMatching(
-      /^polygate: req_\w+ failed \(backend_failed\) [^\n]*SettingMistake: The provider does not [^\n]*$/,
+      /^polygate: req_\w+ failed \(backend_failed\): [^\n]*SettingMistake: The provider does not [^\n]*$/,
     ),
   ]);
 });
