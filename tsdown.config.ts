@@ -299,6 +299,8 @@ const config: UserConfig[] = defineConfig([
     entry: { ...entry, ...edge },
     deps,
     dts: { oxc: true, emitDtsOnly: true },
+    // Types that are disposed of, for hosts whose `lib` has none. TypeScript itself has the file.
+    banner: { dts: '/// <reference lib="esnext.disposable" />' },
     // Drops the imports of libraries whose types no declaration needs: a library's own types may ask for others that a host lacks.
     treeshake: { moduleSideEffects: false },
   },

@@ -7,16 +7,23 @@ import { entriesOf, type PackageStage, ROOT, run } from "./stage.ts";
 
 const TSC = join(ROOT, "node_modules", "typescript", "bin", "tsc");
 
-const ALWAYS = [
-  TSC,
-  ..."--singleThreaded --strict --noEmit --listFiles --types node --skipLibCheck false".split(" "),
-] as const;
+const ALWAYS = [TSC, ..."--singleThreaded --strict --noEmit --listFiles --skipLibCheck false".split(" ")] as const;
 /** Each resolution once and each library once. Both resolutions lead to the same files, so that other pairs would find no more. */
 const CONSUMERS = {
-  "nodenext with Node's types alone": ["--module", "nodenext", "--lib", "es2024"],
+  "nodenext with Node's types alone": "--types node --module nodenext --lib es2024".split(" "),
   "bundler with a browser's types as well":
-    "--module esnext --moduleResolution bundler --lib es2024,dom,dom.iterable".split(" "),
+    "--types node --module esnext --moduleResolution bundler --lib es2024,dom,dom.iterable".split(" "),
 } as const;
+
+/** A host without Node's types, such as a Worker. */
+const NODELESS = [
+  "--types",
+  "",
+  ..."--module nodenext --target es2024 --lib es2024,dom,dom.iterable".split(" "),
+] as const;
+
+/** The entries whose own types name types of Node: its servers, its SQLite. */
+const OF_NODE = ["express", "koa", "node", "stores/sql", "websocket"].map((entry) => `polygate/${entry}`);
 
 /** A strictly typed host. */
 const HOST = `
@@ -82,5 +89,27 @@ export function consumersSuite(stage: () => PackageStage): void {
     const [one, other] = files;
     expect(one?.length).toBeGreaterThan(100);
     expect(one).toEqual(other);
+  });
+
+  it("compiles every entry that needs no Node, libraries checked, without Node's types", async () => {
+    const { project } = stage();
+    const entries = entriesOf(await readFile(join(project, "node_modules/polygate/package.json"), "utf8"));
+    expect(entries).toEqual(expect.arrayContaining(OF_NODE));
+    const imports = entries
+      .filter((entry) => !OF_NODE.includes(entry))
+      .map(
+        (entry, index) =>
+          `import * as entry${index} from "${entry}";\nexport const one${index}: object = entry${index};`,
+      );
+    const disposed = `import { testGateway } from "polygate/testing";
+export async function use(): Promise<string> {
+  await using gateway = testGateway();
+  return gateway.apiKey;
+}`;
+    await writeFile(join(project, "nodeless.ts"), [...imports, disposed].join("\n"));
+    const { code, output } = await run(process.execPath, [...ALWAYS, ...NODELESS, "nodeless.ts"], project);
+    const lines = output.trim().split("\n");
+    expect([code, lines.filter((line) => !isAbsolute(line))]).toEqual([0, []]);
+    expect(lines.filter((line) => line.includes("/@types/"))).toEqual([]);
   });
 }
