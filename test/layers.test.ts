@@ -204,7 +204,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   testing: /^node:(?:assert\/strict|crypto|events|http|net|timers\/promises|util)$/,
   // The build copies the libraries of schemas into the package; sharp is there where a host has installed it.
   demo: /^(?:ajv|fast-check|image-dimensions|json-schema-faker|sharp|node:.*)$/,
-  serve: /^(?:node:|@opentelemetry\/(?:sdk-metrics|exporter-prometheus)$)/,
+  serve: /^(?:node:|@opentelemetry\/(?:sdk-metrics|exporter-prometheus|resources)$)/,
   cli: /^node:/,
   playground: /./,
 };

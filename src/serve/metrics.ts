@@ -29,10 +29,12 @@ export async function servedMetrics(
   const [
     { PrometheusExporter },
     { AggregationTemporality, InstrumentType, MeterProvider },
+    { defaultResource, detectResources, envDetector, resourceFromAttributes },
     { budgetMetrics, openTelemetry },
   ] = await Promise.all([
     import("@opentelemetry/exporter-prometheus"),
     import("@opentelemetry/sdk-metrics"),
+    import("@opentelemetry/resources"),
     import("../telemetry/index.ts"),
   ]).catch((error: unknown) => {
     if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
@@ -43,7 +45,11 @@ export async function servedMetrics(
   // A cumulative gauge would tell the last numbers of a removed budget until the process ends.
   exporter.selectAggregationTemporality = (type) =>
     type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE;
-  const meterProvider = new MeterProvider({ readers: [exporter] });
+  // The environment names the service with OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES.
+  const resource = defaultResource()
+    .merge(resourceFromAttributes({ "service.name": "polygate" }))
+    .merge(detectResources({ detectors: [envDetector] }));
+  const meterProvider = new MeterProvider({ resource, readers: [exporter] });
   const server = createServer((req, res) => {
     if (/^[^?]*/.exec(req.url ?? "")?.[0] !== path) res.writeHead(404).end();
     else if (req.method === "GET" || req.method === "HEAD") exporter.getMetricsRequestHandler(req, res);
@@ -69,7 +75,8 @@ export async function servedMetrics(
           quotas as QuotaStore & BudgetSource,
           currency === undefined ? {} : { currency },
         );
-      const url = await listen(server, { host, port }, { host: "metrics.host", port: "metrics.port" });
+      const remedy = `metrics.port, or write Number(process.env.METRICS_PORT || ${port}) there and set METRICS_PORT`;
+      const url = await listen(server, { host, port }, { host: "metrics.host", port: remedy });
       // A gateway that cannot listen ends the process.
       server.unref();
       return `${url}${path}`;

@@ -258,6 +258,7 @@ describe("polygate serve", () => {
       new RegExp(`^polygate_budget_available\\{.*polygate_budget="blue".*\\} ${1_000 - used}$`, "m"),
     );
     expect(text).toMatch(/^polygate_budget_used\{.*polygate_currency="USD".*\}/m);
+    expect(text).toMatch(/^target_info\{service_name="polygate",.*\} 1$/m);
     expect(text).toMatch(/^gen_ai_server_request_duration_count\{.*gen_ai_request_model="demo-chat".*\} 1$/m);
     const spend = 'polygate_spend_total\\{.*polygate_group="sea",polygate_budget="blue",polygate_key="team-a".*\\}';
     expect(text).toMatch(new RegExp(`^${spend} 0$`, "m"));
@@ -276,6 +277,22 @@ describe("polygate serve", () => {
     server.process.child.kill("SIGTERM");
     expect(await server.process.ended).toEqual({ code: 0, signal: null });
     expect(server.process.errors()).toBe("");
+  });
+
+  it.each([
+    [{ OTEL_SERVICE_NAME: "sea" }, 'service_name="sea"'],
+    [{ OTEL_RESOURCE_ATTRIBUTES: "service.name=land,deployment.environment=test" }, 'service_name="land"'],
+    [{ OTEL_RESOURCE_ATTRIBUTES: "deployment.environment=test" }, 'deployment_environment="test"'],
+  ])("names the service of its metrics by %j", async (variables, label) => {
+    const text = `${DEFINE}({ gateway: () => ({ backend: demoModel() }), metrics: { port: 0 } });`;
+    const file = await written("named.ts", text);
+    const store = `sqlite:${join(folder, "named.db")}`;
+    const command = [process.execPath, CLI, "serve", file, "--port", "0", "--store", store] as const;
+    const server = await startPlayground(variables, [...command], folder);
+    const [, url = ""] = /metrics at (http:\S+)\)$/m.exec(server.process.output()) ?? [];
+    expect(await (await fetch(url)).text()).toMatch(new RegExp(`^target_info\\{.*${label}.*\\} 1$`, "m"));
+    server.process.child.kill("SIGTERM");
+    await server.process.ended;
   });
 
   it("says that its metrics have no names of models, if it has only patterns", async () => {
@@ -597,7 +614,7 @@ function casesAt(port: number): readonly Case[] {
       "a port of metrics that another server has",
       ["measured.ts", ...address, "--port", "0"],
       new RegExp(
-        `^Cannot listen on 127\\.0\\.0\\.1:${port}: another server is there\\. Choose another port with metrics\\.port\\.\n$`,
+        `^Cannot listen on 127\\.0\\.0\\.1:${port}: another server is there\\. Choose another port with metrics\\.port, or write Number\\(process\\.env\\.METRICS_PORT \\|\\| ${port}\\) there and set METRICS_PORT\\.\n$`,
       ),
     ],
     [
