@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { inspect, promisify } from "node:util";
 import { sql } from "kysely";
@@ -319,6 +319,38 @@ it("openStores opens beside a Redis that accepts connections and never answers",
   } finally {
     vi.useRealTimers();
   }
+});
+
+describe("an address of PostgreSQL without a user", () => {
+  /** Opens an address, and returns the user and the database that the client names to the server. */
+  async function namedBy(query = "", user = ""): Promise<readonly string[]> {
+    vi.stubEnv("PGUSER", user);
+    vi.stubEnv("USER", "");
+    const server = createServer().listen(0, "127.0.0.1");
+    undo.push(
+      async () => server.close(),
+      async () => void vi.unstubAllEnvs(),
+    );
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const opening = openStores(`postgres://127.0.0.1:${port}/sea${query}`, { onError: () => {}, sweepMs: 0 });
+    const [socket] = (await once(server, "connection")) as [Socket];
+    const [first] = (await once(socket, "data")) as [Buffer];
+    socket.destroy();
+    await (await opening).close();
+    return first.toString("latin1", 8).split("\0").slice(0, 4);
+  }
+
+  it("is opened as the user of the operating system, as psql does", async () => {
+    const named = ["user", userInfo().username, "database", "sea"];
+    expect(await namedBy()).toEqual(named);
+    expect(await namedBy("?application_name=bay")).toEqual(named);
+  });
+
+  it("is opened as PGUSER or its parameter names the user", async () => {
+    expect(await namedBy("", "ann")).toEqual(["user", "ann", "database", "sea"]);
+    expect(await namedBy("?user=bo")).toEqual(["user", "bo", "database", "sea"]);
+  });
 });
 
 for (const { name, available, place } of STORES.filter((store) =>

@@ -1,7 +1,9 @@
 /** Opens the client of a database by the database's address, either for one command or for a long-running gateway. */
 
 import { existsSync } from "node:fs";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
+import process from "node:process";
 import { parseEnv } from "node:util";
 import type * as kyselyPackage from "kysely";
 import { manyLines, nearest, oneLine } from "../../options.ts";
@@ -84,7 +86,7 @@ export async function connect(address: string, options: ConnectOptions): Promise
       const { kysely, pg } = await installed({ kysely: import("kysely"), pg: import("pg") }, forGateway);
       return openSql("postgres", kysely, prefix, async ({ nodePostgresDialect }) => {
         const timeout = forGateway && { connectionTimeoutMillis: CONNECT_MS };
-        const pool = new pg.Pool({ connectionString: address, max: connections, ...timeout });
+        const pool = new pg.Pool({ connectionString: withUser(address), max: connections, ...timeout });
         return [nodePostgresDialect(pool), { kind: "postgres", pool, ...ratesIn(prefix) }];
       });
     }
@@ -132,6 +134,24 @@ function urlOf(address: string): URL | undefined {
   // The clients accept an address without a host.
   const url = URL.parse(address.replace("@/", "@host/"));
   return url && !`${url.pathname}${url.search}${url.hash}`.includes("@") ? url : undefined;
+}
+
+/**
+ * Adds the user of the operating system to an address of PostgreSQL that names none, as psql does. The client takes a user only from the
+ * variables PGUSER and USER, which services and containers often lack.
+ */
+function withUser(address: string): string {
+  const { PGUSER, USER } = process.env;
+  const url = urlOf(address);
+  if (PGUSER || USER || !url || url.username !== "" || url.searchParams.has("user")) return address;
+  let name: string;
+  try {
+    name = userInfo().username;
+  } catch {
+    // The system knows no name of its user, or does not tell it.
+    return address;
+  }
+  return `${address}${url.search === "" ? "?" : "&"}user=${encodeURIComponent(name)}`;
 }
 
 /** A port of any number behind a host, in an address without a further `@`: the digits may otherwise be a part of a password. */
