@@ -174,7 +174,8 @@ async function assertKnownKey(id: string | undefined, reader: CallReader, { keys
 
 /** Says why a report counts no calls. */
 async function noteOfNone(calls: CallReader, query: UsageQuery, recorded: RecordedDays | undefined): Promise<string> {
-  if (!recorded) return `No calls are recorded yet. ${WRITTEN_LATER} A gateway needs onCall: stores.recorder().`;
+  if (!recorded)
+    return `No calls are recorded yet. ${WRITTEN_LATER} If a call has just ended, ask again. If not, the gateway may lack onCall: stores.recorder().`;
   const { since, until } = query;
   const kept = `Calls are recorded from ${recorded.since} to ${recorded.until}.`;
   const days = daysInWords(since, until);

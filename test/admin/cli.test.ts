@@ -1307,7 +1307,7 @@ describe("polygate keys", () => {
     await polygate(["keys", "migrate"], where);
     for (const command of ["usage", "calls"])
       expect((await polygate([command], where)).stdout).toBe(
-        "No calls are recorded yet. Calls are written a second after their end, and deleted after some days (keepDays). A gateway needs onCall: stores.recorder().\n",
+        "No calls are recorded yet. Calls are written a second after their end, and deleted after some days (keepDays). If a call has just ended, ask again. If not, the gateway may lack onCall: stores.recorder().\n",
       );
   });
 
