@@ -334,14 +334,16 @@ function namesOf(thrown: unknown): { codes: string[]; name: unknown } {
 /** The most causes that `describeError` describes. A chain of causes may be endless or circular. */
 const MAX_CAUSES = 8;
 
+/** The end of a description that leaves out causes. */
+export const MORE_CAUSES = "\ncaused by …";
+
 /** Describes an error and its causes with their stacks, for a log. Never throws. */
 export function describeError(error: unknown): string {
-  const described: string[] = [];
-  for (let cause: unknown = error; cause !== undefined && described.length <= MAX_CAUSES;) {
-    described.push(described.length === MAX_CAUSES ? "…" : stackOf(cause));
-    cause = causeOf(cause);
-  }
-  return described.join("\ncaused by ");
+  const causes: unknown[] = error === undefined ? [] : [error];
+  // The list grows while it is read.
+  for (const cause of causes) if (causes.length <= MAX_CAUSES) causes.push(...causesOf(cause));
+  const text = causes.slice(0, MAX_CAUSES).map(stackOf).join("\ncaused by ");
+  return causes.length > MAX_CAUSES ? text + MORE_CAUSES : text;
 }
 
 /** False for a proxy that throws. */
@@ -370,10 +372,12 @@ function stackOf(error: unknown): string {
   }
 }
 
-function causeOf(error: unknown): unknown {
+function causesOf(error: unknown): readonly unknown[] {
   try {
-    return error instanceof Error ? error.cause : undefined;
+    if (!(error instanceof Error)) return [];
+    const errors = error instanceof AggregateError ? error.errors.slice(0, MAX_CAUSES) : [];
+    return [error.cause, ...errors].filter((cause) => cause !== undefined);
   } catch {
-    return undefined;
+    return [];
   }
 }

@@ -6,6 +6,7 @@ import {
   type Port,
   describeError,
   type GatewayError,
+  MORE_CAUSES,
   toGatewayError,
   backendFailed,
 } from "../errors.ts";
@@ -81,7 +82,9 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   // A host that prints the error object must not print the caller's key.
   const { path, reason, limits, refusedBy } = known;
   const repeatsKey = (detail: unknown): boolean => repeats(detail, call.secret);
-  const isSafe = redacted === described && ![path, reason, limits, refusedBy].some(repeatsKey);
+  // Nobody has looked for the key in causes that the text leaves out.
+  const isWhole = redacted === described && !described.endsWith(MORE_CAUSES);
+  const isSafe = isWhole && ![path, reason, limits, refusedBy].some(repeatsKey);
   const error = isSafe
     ? known
     : changedError(known, redact(known.message, call.secret), {

@@ -180,6 +180,34 @@ it("show each stack once, without the key, when a host prints the failure itself
   expect(Object.keys(JSON.parse(JSON.stringify(failure)))).toEqual(["error", "requestId", "port", "text"]);
 });
 
+it.each([
+  ["among the errors of an error", () => new AggregateError([new Error("sk-one is refused"), "sk-one"], "All failed.")],
+  [
+    "in a cause that the text leaves out",
+    () => Array.from({ length: 12 }).reduce<Error>((cause) => new Error("Failed.", { cause }), new Error("sk-one")),
+  ],
+])("show no key of the caller %s, also when a host prints only the error", async (_where, thrown) => {
+  const chat = (): never => {
+    throw thrown();
+  };
+  const { failures, send } = opened({ backend: { chat } });
+  await (await send()).text();
+  const [failed] = failures;
+  for (const shown of [inspect(failed), inspect(failed?.error, { depth: 99, showHidden: true })]) {
+    expect(shown).toContain("The model backend failed.");
+    expect(shown).not.toContain("sk-one");
+  }
+});
+
+it("are one line with each address of a store that no connection reached", async () => {
+  const refusals = ["::1", "127.0.0.1"].map((host) => new Error(`connect ECONNREFUSED ${host}:5432`));
+  const around = { find: () => Promise.reject(Object.assign(new AggregateError(refusals), { code: "ECONNREFUSED" })) };
+  await (await opened({ around: () => around, prints: true }).send()).text();
+  expect(printed.join()).toMatch(
+    /caused by AggregateError[^\n]*, caused by Error: connect ECONNREFUSED ::1:5432, caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/,
+  );
+});
+
 const unkeyed = async (): Promise<Response> => Response.json({ error: { message: "No key." } }, { status: 401 });
 
 it.each([
