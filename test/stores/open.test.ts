@@ -321,26 +321,26 @@ it("openStores opens beside a Redis that accepts connections and never answers",
   }
 });
 
-describe("an address of PostgreSQL without a user", () => {
-  /** Opens an address, and returns the user and the database that the client names to the server. */
-  async function namedBy(query = "", user = ""): Promise<readonly string[]> {
-    vi.stubEnv("PGUSER", user);
-    vi.stubEnv("USER", "");
-    const server = createServer().listen(0, "127.0.0.1");
-    undo.push(
-      async () => server.close(),
-      async () => void vi.unstubAllEnvs(),
-    );
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const opening = openStores(`postgres://127.0.0.1:${port}/sea${query}`, { onError: () => {}, sweepMs: 0 });
-    const [socket] = (await once(server, "connection")) as [Socket];
-    const [first] = (await once(socket, "data")) as [Buffer];
-    socket.destroy();
-    await (await opening).close();
-    return first.toString("latin1", 8).split("\0").slice(0, 4);
-  }
+/** Opens an address of PostgreSQL that names no user, and returns the user and the database that the client names to the server. */
+async function namedBy(query = "", user = ""): Promise<readonly string[]> {
+  vi.stubEnv("PGUSER", user);
+  vi.stubEnv("USER", "");
+  const server = createServer().listen(0, "127.0.0.1");
+  undo.push(
+    async () => server.close(),
+    async () => void vi.unstubAllEnvs(),
+  );
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const opening = openStores(`postgres://127.0.0.1:${port}/sea${query}`, { onError: () => {}, sweepMs: 0 });
+  const [socket] = (await once(server, "connection")) as [Socket];
+  const [first] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  await (await opening).close();
+  return first.toString("latin1", 8).split("\0").slice(0, 4);
+}
 
+describe("an address of PostgreSQL without a user", () => {
   it("is opened as the user of the operating system, as psql does", async () => {
     const named = ["user", userInfo().username, "database", "sea"];
     expect(await namedBy()).toEqual(named);

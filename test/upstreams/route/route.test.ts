@@ -642,7 +642,7 @@ describe("a route", () => {
   });
 
   it("checks a backend of several names once, and tells its problems by each name", async () => {
-    const check = vi.fn(async () => ({ problem: "No key." }));
+    const check = vi.fn<() => Promise<object>>(async () => ({ problem: "No key." }));
     const shared: ModelBackend = Object.assign(fake("shared"), { models: () => [], check });
     const named = (name: string): Route => ({ upstreams: [{ name, backend: shared }] });
     const lack = 'The upstream does not list "a", "b". It lists none.';
