@@ -334,16 +334,24 @@ function namesOf(thrown: unknown): { codes: string[]; name: unknown } {
 /** The most causes that `describeError` describes. A chain of causes may be endless or circular. */
 const MAX_CAUSES = 8;
 
-/** The end of a description that leaves out causes. */
-export const MORE_CAUSES = "\ncaused by …";
-
-/** Describes an error and its causes with their stacks, for a log. Never throws. */
+/** Describes an error and its causes with their stacks, for a log. The text ends with `caused by …` if it leaves out causes. Never throws. */
 export function describeError(error: unknown): string {
-  const causes: unknown[] = error === undefined ? [] : [error];
+  const described: string[] = [];
+  const causes = [error];
   // The list grows while it is read.
-  for (const cause of causes) if (causes.length <= MAX_CAUSES) causes.push(...causesOf(cause));
-  const text = causes.slice(0, MAX_CAUSES).map(stackOf).join("\ncaused by ");
-  return causes.length > MAX_CAUSES ? text + MORE_CAUSES : text;
+  for (const cause of causes) {
+    if (cause === undefined) continue;
+    if (described.push(described.length === MAX_CAUSES ? "…" : stackOf(cause)) > MAX_CAUSES) break;
+    try {
+      causes.push(
+        (cause as Error).cause,
+        ...(cause instanceof AggregateError ? cause.errors.slice(0, MAX_CAUSES) : []),
+      );
+    } catch {
+      // A proxy or a getter has thrown.
+    }
+  }
+  return described.join("\ncaused by ");
 }
 
 /** False for a proxy that throws. */
@@ -369,15 +377,5 @@ function stackOf(error: unknown): string {
     return `${error === null ? "" : `the ${typeof error} `}${valueText(error)}, which is no Error`;
   } catch {
     return "a value that cannot be shown";
-  }
-}
-
-function causesOf(error: unknown): readonly unknown[] {
-  try {
-    if (!(error instanceof Error)) return [];
-    const errors = error instanceof AggregateError ? error.errors.slice(0, MAX_CAUSES) : [];
-    return [error.cause, ...errors].filter((cause) => cause !== undefined);
-  } catch {
-    return [];
   }
 }

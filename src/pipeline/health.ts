@@ -4,7 +4,7 @@ import type { Port } from "../errors.ts";
 import { LATE, within } from "../ports/clock.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
 import { databaseOf, UNMIGRATED } from "../ports/quota-store.ts";
-import { HEALTH_CHECK, quietly, report } from "./reports.ts";
+import { quietly, report } from "./reports.ts";
 import type { Services } from "./services.ts";
 
 /** The options of a health check. */
@@ -53,6 +53,9 @@ const FRESH_MS = 1_000;
 
 /** The time for which a question without an answer is not asked again, in milliseconds: a store that hangs may keep each one. */
 const PENDING_MS = 10_000;
+
+/** The id of a key that no store has: its balance is read, and nothing is written. */
+const NO_KEY = "polygate-health";
 
 /** The trouble of a store. */
 interface Trouble {
@@ -116,7 +119,7 @@ export class Health {
   /** Reports a trouble once, until the store answers again or has another trouble. */
   #tell(trouble: Trouble | undefined): void {
     if (trouble && trouble.reason !== this.#told)
-      report({ id: HEALTH_CHECK, secret: undefined, services: this.#services }, trouble.thrown, "quota-store");
+      report({ id: "health check", secret: undefined, services: this.#services }, trouble.thrown, "quota-store");
     this.#told = trouble?.reason;
   }
 
@@ -135,9 +138,8 @@ export class Health {
       return this.#asked;
     this.#askedAt = now;
     this.#isPending = true;
-    const call = { requestId: HEALTH_CHECK, context, headers: new Headers(), clientAddress: undefined };
-    // No store has a key of this id: its balance is read, and nothing is written.
-    const asked = new Promise((resolve) => resolve(quotas.balance(HEALTH_CHECK, call)));
+    const call = { requestId: NO_KEY, context, headers: new Headers(), clientAddress: undefined };
+    const asked = new Promise((resolve) => resolve(quotas.balance(NO_KEY, call)));
     const answered = asked
       .then(() => undefined, troubleOf)
       .finally(() => {

@@ -6,7 +6,6 @@ import {
   type Port,
   describeError,
   type GatewayError,
-  MORE_CAUSES,
   toGatewayError,
   backendFailed,
 } from "../errors.ts";
@@ -81,16 +80,18 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
   const { path, reason, limits, refusedBy } = known;
-  const repeatsKey = (detail: unknown): boolean => repeats(detail, call.secret);
-  // Nobody has looked for the key in causes that the text leaves out.
-  const isWhole = redacted === described && !described.endsWith(MORE_CAUSES);
-  const isSafe = isWhole && ![path, reason, limits, refusedBy].some(repeatsKey);
+  const kept = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
+  const isSafe =
+    redacted === described &&
+    // Nobody has looked for the key in causes that the text leaves out.
+    !described.endsWith("caused by …") &&
+    [path, reason, limits, refusedBy].every((detail) => kept(detail) === detail);
   const error = isSafe
     ? known
     : changedError(known, redact(known.message, call.secret), {
-        reason: repeatsKey(reason) ? undefined : reason,
-        limits: repeatsKey(limits) ? undefined : limits,
-        refusedBy: repeatsKey(refusedBy) ? undefined : refusedBy,
+        reason: kept(reason),
+        limits: kept(limits),
+        refusedBy: kept(refusedBy),
         path: path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step)),
         cause: new Error(text),
       });
@@ -111,16 +112,15 @@ export type PrintFailure = (failure: Failure, text: string) => void;
 
 export const printFailure: PrintFailure = (failure, text) => console.error(printable(failure, text));
 
-/** The id of a health check in failures, in place of the id of a request. */
-export const HEALTH_CHECK = "polygate-health";
-
-/** Indents the text of a failure: a line of a stranger's message looks like no failure of its own. */
-const printable = ({ error, requestId, upstream }: Failure, text: string): string => {
-  const subject = requestId === HEALTH_CHECK ? "the health check" : requestId;
-  // Another attempt may answer the call.
-  const attempt = upstream ? `attempt ${upstream.attempt} of ` : "";
-  return `polygate: ${attempt}${subject} failed (${error.code})${text}`.replaceAll("\n", "\n  ");
-};
+/**
+ * Indents the text of a failure: a line of a stranger's message looks like no failure of its own. Names the attempt, because another may answer
+ * the call.
+ */
+const printable = ({ error, requestId, upstream }: Failure, text: string): string =>
+  `polygate: ${upstream ? `attempt ${upstream.attempt} of ` : ""}${requestId} failed (${error.code})${text}`.replaceAll(
+    "\n",
+    "\n  ",
+  );
 
 /** Tells whether a detail contains the secret. True for a circular object, too: it cannot be searched. */
 function repeats(detail: unknown, secret: string | undefined): boolean {

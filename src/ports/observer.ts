@@ -13,7 +13,7 @@ import type { RateKind } from "./rate-limiter.ts";
 export interface Failure {
   /** The error. Its `cause` is the original error. */
   readonly error: GatewayError;
-  /** The id that the caller received as `request-id`; `polygate-health` for a health check. */
+  /** The id that the caller received as `request-id`; `health check` for a check of `gateway.health`. */
   readonly requestId: string;
   /**
    * The part of the host that failed: `model-backend`, `quota-store`, `image-store`, `rate-limiter`, `replay-store`, `response-store`,

@@ -142,7 +142,7 @@ it("name a health check as such", async () => {
   const { gateway } = opened({ around: () => ({ balance: () => Promise.reject(refused) }), prints: true });
   await gateway.health();
   expect(printed).toEqual([
-    "polygate: the health check failed (store_unavailable): GatewayError: A store of this service is not available, caused by Error: connect ECONNREFUSED 127.0.0.1:5432",
+    "polygate: health check failed (store_unavailable): GatewayError: A store of this service is not available, caused by Error: connect ECONNREFUSED 127.0.0.1:5432",
   ]);
 });
 
