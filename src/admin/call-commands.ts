@@ -64,11 +64,13 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const query = await meant({ ...chosen, ...given({ key }) }, { keys, store }, warn);
-        const report = await reader.usage(query);
+        const recorded = await reader.usage(query);
+        // People may know better than the latest call, which the command names in a note.
+        const report = { ...recorded, ...given({ currency: currency ?? recorded.currency }) };
         if (report.total.calls === 0) await assertKnownKey(query.key, reader, { keys, store });
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
-        if (json) return inCurrency(report, currency);
+        if (json) return inCurrency(recorded, currency);
         const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
           print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));

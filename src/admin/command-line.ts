@@ -265,18 +265,16 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const units = Number(amount ?? 0);
     const latest = currency !== undefined || units > 0 ? await latestCall(opened.calls) : undefined;
     const recorded = latest?.currency;
-    if (currency !== undefined && recorded !== undefined && recorded !== currency)
-      throw new UsageError(`The currency must be ${recorded}, in which calls are recorded, not ${currency}.`);
     const warn = values.json ? undefined : terminal.warn;
     const needsNoted = (currency !== undefined || units > 0) && !latest && !found.syntax.hasNoAmounts;
     const noted = needsNoted ? await notedCurrency(opened.audit) : undefined;
     if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);
-    if (currency !== undefined && noted !== undefined && noted !== currency) {
-      const corrected = `Amounts were given in ${noted} before. With this one, all of them count in ${currency}.`;
-      if (amount === undefined) warn?.(`Amounts were given in ${noted}, and are shown as ${currency}.`);
-      else if (values.yes) warn?.(corrected);
-      else await assertMeant(corrected, values, terminal);
-    }
+    const other = found.syntax.hasNoAmounts ? undefined : otherCurrency(currency, latest, noted);
+    if (other && amount !== undefined && !values.yes) await assertMeant(other.ofChange, values, terminal);
+    // JSON has no place for a note, and only that of usage has money.
+    else if (other?.ofReport !== undefined && values.json && found.name === "usage")
+      throw new UsageError(other.ofReport);
+    else if (other) warn?.(amount === undefined ? other.ofList : other.ofChange);
     // An empty code says that units are meant.
     if (code === undefined && units > 0)
       noteUnits(units, latest ?? (noted === undefined ? undefined : { currency: noted }), warn);
@@ -362,6 +360,39 @@ function named(error: unknown, address: string): unknown {
 function amountIn({ syntax, operands }: Found, { granted, amount }: Values): string | undefined {
   const text = granted ?? amount ?? operands[syntax.operands?.indexOf("AMOUNT") ?? -1];
   return text === "none" ? undefined : text;
+}
+
+/** What tells of another currency than the given one. */
+interface OtherCurrency {
+  /** Says how to get a report in the other currency. Undefined without a recorded call. */
+  readonly ofReport?: string;
+  /** Says what an amount in the given currency means. */
+  readonly ofChange: string;
+  /** Says in which currency amounts are shown. */
+  readonly ofList: string;
+}
+
+/** Compares a currency with that of the latest call, or else of noted amounts. A single call of a gateway with wrong prices stops no command. */
+function otherCurrency(
+  given: string | undefined,
+  latest: RecordedCall | undefined,
+  noted: string | undefined,
+): OtherCurrency | undefined {
+  const code = latest ? latest.currency : noted;
+  if (given === undefined || code === undefined || code === given) return undefined;
+  if (!latest)
+    return {
+      ofChange: `Amounts were given in ${code} before. With this one, all of them count in ${given}.`,
+      ofList: `Amounts were given in ${code}, and are shown as ${given}.`,
+    };
+  const { requestId, at, modelAsked } = latest;
+  const model = modelAsked === undefined ? "" : `, of the model ${oneLine(modelAsked)}`;
+  const cause = `The latest call is recorded in ${code}, not ${given}: ${oneLine(requestId)}, at ${new Date(at).toISOString()}${model}.`;
+  return {
+    ofReport: `${cause} For a report in ${code}, write --currency "".`,
+    ofChange: `${cause} An amount in ${given} is right only if your gateway's prices are in ${given}.`,
+    ofList: `${cause} Amounts are shown as ${given}, but each call in its own currency.`,
+  };
 }
 
 /** True for keys and budgets. */

@@ -2292,7 +2292,7 @@ describe("polygate usage and why", () => {
     [
       ["budgets", "create", "wrong", "--amount", "5", "--currency", "eur"],
       2,
-      "The currency must be USD, in which calls are recorded, not EUR.",
+      "An amount in EUR is right only if your gateway's prices are in EUR. Nothing was changed.",
     ],
     [["why", ""], 2, "why needs REQUEST_ID, not an empty text."],
     [
@@ -2301,8 +2301,7 @@ describe("polygate usage and why", () => {
       "--state must be active, paused, expired or revoked, not actve. Did you mean active?",
     ],
     [["usage", "--spreadsheet", "exel-europe"], 2, "not exel-europe. Did you mean excel-europe?"],
-    [["keys", "list", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
-    [["usage", "--currency", "eur"], 2, "The currency must be USD, in which calls are recorded, not EUR."],
+    [["usage", "--currency", "eur", "--json"], 2, "The latest call is recorded in USD, not EUR: "],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "--spreadsheet", "lotus"], 2, "--spreadsheet must be excel or excel-europe, not lotus."],
@@ -3204,14 +3203,56 @@ describe("polygate budgets", () => {
     const price = Object.assign(() => 1, { currency: "eur" });
     const gateway = createGateway({ backend, price, onCall: recorder, ...opened.ports });
     await opened.ports.quotas.add({ id: "counts", apiKey: "sk-counts", granted: 5 });
-    await askOf(gateway, "counts", {});
+    const id = await askOf(gateway, "counts", {});
     await gateway.close();
     await opened.close();
-    expect(await run("budgets", "list")).toMatchObject({
-      code: 2,
-      stderr: "The currency must be EUR, in which calls are recorded, not USD.\n",
+    // A single call of a gateway with wrong prices stops no command. Its note names the call.
+    const cause = new RegExp(`^The latest call is recorded in EUR, not USD: ${id}, at 20\\S+Z, of the model large\\.`);
+    for (const args of [
+      ["budgets", "list"],
+      ["keys", "list"],
+      ["keys", "usage", "counts"],
+      ["keys", "pause", "counts"],
+      ["usage"],
+      ["usage", "--csv"],
+      ["calls"],
+    ])
+      expect(await run(...args)).toMatchObject({
+        code: 0,
+        stderr: expect.stringMatching(
+          new RegExp(`${cause.source} Amounts are shown as USD, but each call in its own currency\\.`),
+        ),
+      });
+    expect((await run("usage")).stdout).toContain("SPENT USD");
+    expect((await run("usage", "--csv")).stdout).toMatch(/,USD,/);
+    expect((await run("calls")).stdout).toContain("SPENT EUR");
+    for (const args of withAmount.filter(([, verb]) => verb !== "create"))
+      expect(await run(...args)).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringMatching(
+          new RegExp(
+            `${cause.source} An amount in USD is right only if your gateway's prices are in USD\\. Nothing was changed\\. If this is meant, add --yes\\.`,
+          ),
+        ),
+      });
+    expect(await run("keys", "grant", "e", "5", "--yes")).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^Added 5\.00 USD to e\./),
+      stderr: expect.stringMatching(cause),
     });
-    expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({ code: 0, stderr: "" });
+    // JSON has no notes, and money in reports alone.
+    expect(await run("budgets", "list", "--json")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run("usage", "--json")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(String.raw`For a report in EUR, write --currency \"\".`),
+    });
+    expect(JSON.parse((await run("usage", "--json", "--currency", "")).stdout)).toMatchObject({ currency: "EUR" });
+    for (const args of [
+      ["keys", "sweep"],
+      ["budgets", "list", "--currency", "eur"],
+    ])
+      expect(await run(...args)).toMatchObject({ code: 0, stderr: "" });
   });
 
   it("notes a code that no currency has, which prices may have", async () => {
