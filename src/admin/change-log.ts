@@ -3,8 +3,7 @@
 import { isJsonObject, parseJson } from "../model/json.ts";
 import type { AuditEntry, AuditLog, AuditOutcome } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
-import { isAway } from "../stores/away.ts";
-import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 
 type Store = KeyDirectory & Partial<BudgetDirectory>;
@@ -100,21 +99,6 @@ const withoutSecrets = <Noted extends object>(noted: Noted): Noted =>
 
 /** Returns a text for people without the secrets of keys. */
 export const masked = (text: string): string => text.replaceAll(SECRET, "sk-…");
-
-/**
- * Returns the currency of the latest amount that a command has noted. Looks at the newest changes only. A database without a table for
- * changes has none, and is no reason to fail.
- */
-export async function notedCurrency(audit: AuditLog | undefined): Promise<string | undefined> {
-  const changes = await audit?.list({ limit: MOST_LISTED }).catch((error: unknown) => {
-    if (isAway(error)) throw error;
-    return [];
-  });
-  const [currency] = (changes ?? []).flatMap(({ state, changes: { currency: noted } = {} }) =>
-    state === "done" && typeof noted === "string" ? [noted] : [],
-  );
-  return currency;
-}
 
 /** Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, and for what is no such field. */
 async function fieldsBefore(store: Store, action: string, id: string | undefined): Promise<Fields | undefined> {

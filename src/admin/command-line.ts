@@ -8,13 +8,14 @@ import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../stores/ledger.ts";
+import { notedCurrency } from "../stores/noted-currency.ts";
 import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/open/connection.ts";
 import { asTold, listCsv, listText, textOf } from "./answers.ts";
 import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
-import { masked, notedCurrency } from "./change-log.ts";
+import { masked } from "./change-log.ts";
 import {
   assertMeant,
   type Command,

@@ -9,10 +9,10 @@ import { isDay } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
+import { notedCurrency } from "../stores/noted-currency.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { keyMade, type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
-import { notedCurrency } from "./change-log.ts";
 import {
   assertAmount,
   assertMeant,

@@ -787,7 +787,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const printed = vi.spyOn(console, "error").mockImplementation(() => {});
     await call("rich", "small");
     await rowOf(page, " USD").waitFor();
-    expect(printed.mock.calls).toEqual([[expect.stringContaining("Reports add up two currencies")]]);
+    expect(printed.mock.calls).toEqual([[expect.stringContaining("Reports and budgets add up USD and EUR")]]);
     printed.mockRestore();
     // One number of decimals for each currency.
     const amounts = await page.locator('[data-column="Spent"]').allTextContents();

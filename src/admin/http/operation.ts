@@ -13,8 +13,9 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import type { BudgetReport } from "../../stores/budgets.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, noSuchBudget, unknownIdIn } from "../../stores/ledger.ts";
+import { notedCurrency } from "../../stores/noted-currency.ts";
 import type { CallAdmin } from "../call-admin.ts";
-import { masked, notedCurrency } from "../change-log.ts";
+import { masked } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import {

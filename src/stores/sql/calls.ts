@@ -3,6 +3,7 @@
 import { type Insertable, type Selectable, sql } from "kysely";
 import { copyOf, parseJson } from "../../model/json.ts";
 import { assertOptions, CLOCK, type Shapes, tellHost } from "../../options.ts";
+import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallRecord } from "../../ports/observer.ts";
 import { calendarOf, dateAt, spanAt } from "../budgets.ts";
@@ -16,7 +17,9 @@ import {
 import { type StoredShare, toShares } from "../driver.ts";
 import { isStorableId } from "../durable.ts";
 import { hashApiKey as hashOf, TwoGenerationMap } from "../ledger.ts";
+import { notedCurrency } from "../noted-currency.ts";
 import { WriteBehind } from "../write-behind.ts";
+import { sqlAuditLog } from "./audit.ts";
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { type CallTable, numberOf, USAGE_BY, USAGE_SUMS, type UsageTable } from "./tables.ts";
 import { currencyIn, readerOf } from "./usage.ts";
@@ -111,8 +114,11 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
   readonly #calendar: Calendars;
   readonly #queue: WriteBehind<Draft>;
   readonly #onError: (error: unknown) => void;
-  /** The currency of the calls so far; null for none, and undefined before it is read. */
+  readonly #audit: AuditLog;
+  /** The currency of the calls so far, or else of noted amounts; null for none, and undefined before it is read. */
   #known: string | null | undefined;
+  /** True if only noted amounts have the known currency. */
+  #isNoted = false;
   #hasMixed = false;
 
   constructor(access: SqlAccess, options: SqlCallLogOptions) {
@@ -121,6 +127,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     if (currency !== undefined && !/^[a-z]{3}$/i.test(currency))
       throw new RangeError(`currency must be a code of three letters, such as usd, not ${JSON.stringify(currency)}`);
     this.#access = access;
+    const { db, dialect, prefix, tables } = options;
+    this.#audit = sqlAuditLog({ db, dialect, prefix, tables });
     this.#keepMs = keepDays * DAY_MS;
     this.#groupOf = groupOf;
     this.#currency = currency?.toUpperCase() ?? null;
@@ -203,7 +211,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
   }
 
   /** Writes calls and adds them to the sums of their days, in one transaction. A call that is written already changes nothing. */
-  #write(drafts: readonly Draft[]): Promise<void> {
+  async #write(drafts: readonly Draft[]): Promise<void> {
+    await this.#compareCurrencies(drafts);
     const byId = new Map(drafts.map((draft) => [draft.row.id, draft]));
     return this.#access.transact(async (access) => {
       const ids = Array.from(byId.keys());
@@ -221,22 +230,30 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
         rows.push(charged({ ...row, ...placed }, charge));
       }
       for (const row of rows) sums.add(row, 1);
-      await this.#compareCurrencies(access, rows);
       if (rows.length > 0) await access.db.insertInto("calls").values(rows).execute();
       await sums.write(access);
     });
   }
 
-  /** Tells the host once of calls in another currency than earlier ones, because reports add up the units of both. */
-  async #compareCurrencies(access: SqlAccess, rows: readonly CallRow[]): Promise<void> {
-    if (this.#known === undefined) this.#known = await currencyIn(access);
-    for (const { currency } of rows) {
-      if (this.#hasMixed || currency === null || currency === undefined) continue;
+  /** Tells the host once of calls in another currency than earlier ones or noted amounts, or in none, because their units are added up. */
+  async #compareCurrencies(drafts: readonly Draft[]): Promise<void> {
+    if (this.#hasMixed) return;
+    if (this.#known === undefined) {
+      const ofCalls = await currencyIn(this.#access);
+      this.#known = ofCalls ?? (await notedCurrency(this.#audit)) ?? null;
+      this.#isNoted = ofCalls === null;
+    }
+    for (const { row } of drafts) {
+      const { currency = null } = row;
       this.#known ??= currency;
       if (currency === this.#known) continue;
       this.#hasMixed = true;
-      const both = `calls are recorded in ${currency}, and earlier ones in ${this.#known}`;
-      this.#onError(new Error(`Reports add up two currencies: ${both}. Give each currency a store of its own.`));
+      const [known, earlier] = [this.#known, this.#isNoted ? "amounts were given" : "earlier ones"];
+      const both = `calls are recorded ${currency === null ? "without a currency" : `in ${currency}`}, and ${earlier} in ${known}`;
+      const advice = `Give the gateway prices in ${known}, or a store of its own.`;
+      return this.#onError(
+        new Error(`Reports and budgets add up ${currency ?? "units"} and ${known}: ${both}. ${advice}`),
+      );
     }
   }
 

@@ -8,7 +8,13 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CallRecord } from "../../../src/index.ts";
 import type { CallFilter, UsageQuery } from "../../../src/stores/calls.ts";
-import { sqlCallLog, type SqlCallLog, type SqlCallLogOptions, verifyLedger } from "../../../src/stores/sql/index.ts";
+import {
+  sqlAuditLog,
+  sqlCallLog,
+  type SqlCallLog,
+  type SqlCallLogOptions,
+  verifyLedger,
+} from "../../../src/stores/sql/index.ts";
 import { databases, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
 
@@ -261,11 +267,11 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await own.find("own-currency")).toMatchObject({ currency: "EUR" });
   });
 
-  it("tells each process once when it records calls in another currency than earlier ones", async () => {
+  it("tells each process once when it records calls in another currency than earlier ones, or in none", async () => {
     const own = await database.place();
     const told: unknown[] = [];
     const onError = (error: unknown): void => void told.push(error);
-    const processes = [[undefined], ["USD"], ["USD"], ["EUR", "EUR"], ["EUR"]];
+    const processes = [[undefined], ["USD"], ["USD"], ["EUR", "EUR"], ["EUR"], [undefined, undefined], [undefined]];
     const counts: number[] = [];
     for (const [at, currencies] of processes.entries()) {
       const log = sqlCallLog({ ...own.options, onError });
@@ -275,10 +281,49 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
       counts.push(told.length);
     }
     await own.remove();
-    expect(counts).toEqual([0, 0, 0, 1, 1]);
-    const both = "calls are recorded in EUR, and earlier ones in USD";
-    const message = `Reports add up two currencies: ${both}. Give each currency a store of its own.`;
-    expect(told).toEqual([new Error(message)]);
+    expect(counts).toEqual([0, 0, 0, 1, 1, 2, 2]);
+    expect(told).toEqual([
+      new Error(
+        "Reports and budgets add up EUR and USD: calls are recorded in EUR, and earlier ones in USD. Give the gateway prices in USD, or a store of its own.",
+      ),
+      new Error(
+        "Reports and budgets add up units and EUR: calls are recorded without a currency, and earlier ones in EUR. Give the gateway prices in EUR, or a store of its own.",
+      ),
+    ]);
+  });
+
+  it.each([
+    [undefined, "units and USD: calls are recorded without a currency"],
+    ["EUR", "EUR and USD: calls are recorded in EUR"],
+    ["USD", undefined],
+  ])("tells of calls in %s where amounts were given in another currency", async (currency, words) => {
+    const own = await database.place();
+    const audit = sqlAuditLog(own.options);
+    const noted = { id: "noted", at: DECEMBER, user: "anna", action: "budgets.create", changes: { currency: "USD" } };
+    await audit.begin(noted);
+    await audit.end("noted", { state: "done" });
+    const told: unknown[] = [];
+    const log = sqlCallLog({ ...own.options, onError: (error) => void told.push(error) });
+    for (const id of ["first", "second"]) {
+      log.onCall(recordOf(id, { currency }));
+      await log.onCall.flush();
+    }
+    await log.close();
+    await own.remove();
+    const whole = `Reports and budgets add up ${words}, and amounts were given in USD. Give the gateway prices in USD, or a store of its own.`;
+    expect(told).toEqual(words === undefined ? [] : [new Error(whole)]);
+  });
+
+  it("records calls in a database whose log of changes was removed", async () => {
+    const own = await database.place();
+    await sql`DROP TABLE ${sql.table(`${own.prefix}audit`)}`.execute(own.db);
+    const told: unknown[] = [];
+    const log = sqlCallLog({ ...own.options, onError: (error) => void told.push(error) });
+    log.onCall(recordOf("kept"));
+    await log.close();
+    expect(await log.find("kept")).toMatchObject({ units: 100 });
+    expect(told).toEqual([]);
+    await own.remove();
   });
 
   it("replaces an unrecorded charge by its call when the call is told after all", async () => {
@@ -472,8 +517,10 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
   });
 
   it("counts all texts of the calls that wait", async () => {
+    const own = await database.place();
     const errors: unknown[] = [];
-    const log = logAt({ flushMs: 3_600_000, maxWaitingBytes: 20_000, onError: (error) => errors.push(error) });
+    const onError = (error: unknown): void => void errors.push(error);
+    const log = sqlCallLog({ ...own.options, flushMs: 3_600_000, maxWaitingBytes: 20_000, onError });
     const text = "\u4e2d".repeat(256);
     const texts = { modelAsked: text, modelAnswered: text, errorPath: [text], route: text };
     // Each waits with 1,280 characters of two bytes at least, and with a kilobyte beside them.
@@ -483,6 +530,7 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(kept).toBeGreaterThan(3);
     expect(kept).toBeLessThan(6);
     expect(errors).toHaveLength(2);
+    await own.remove();
   });
 
   it("does not keep sums for each made-up name of a model", async () => {
